@@ -1,0 +1,78 @@
+"""hardmax: learning through the arg max.
+
+Everything is an expectation `E_{z ~ q(z | scores)}[f(z)]` that we want the gradient of; a space says what z
+may be, an estimator how the gradient is estimated, and f what z is worth.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0.dev0"
+
+# The public names, and where each lives. They are loaded when first used (PEP 562), so that parts that do not
+# need torch never wait for it. No module may bear the name of a function here: importing it would hide the function.
+_HOME = {
+    "AbstractEstimator": "estimators",
+    "AbstractFactorised": "spaces",
+    "AbstractSampler": "estimators",
+    "AbstractSpace": "spaces",
+    "ArgumentError": "errors",
+    "Binary": "spaces",
+    "Categorical": "spaces",
+    "Direct": "estimators",
+    "DtypeError": "errors",
+    "Estimate": "types",
+    "Evaluator": "evaluator",
+    "Exact": "estimators",
+    "GumbelSoftmax": "estimators",
+    "HardmaxError": "errors",
+    "LocalExpectation": "estimators",
+    "NotExactError": "errors",
+    "Reinforce": "estimators",
+    "Roulette": "estimators",
+    "ShapeError": "errors",
+    "StraightThrough": "estimators",
+    "expectation": "expectations",
+    "from_distribution": "distributions",
+    "sample": "expectations",
+    "to_distribution": "distributions",
+}
+
+if TYPE_CHECKING:
+    from hardmax.distributions import from_distribution as from_distribution
+    from hardmax.distributions import to_distribution as to_distribution
+    from hardmax.errors import ArgumentError as ArgumentError
+    from hardmax.errors import DtypeError as DtypeError
+    from hardmax.errors import HardmaxError as HardmaxError
+    from hardmax.errors import NotExactError as NotExactError
+    from hardmax.errors import ShapeError as ShapeError
+    from hardmax.estimators import AbstractEstimator as AbstractEstimator
+    from hardmax.estimators import AbstractSampler as AbstractSampler
+    from hardmax.estimators import Direct as Direct
+    from hardmax.estimators import Exact as Exact
+    from hardmax.estimators import GumbelSoftmax as GumbelSoftmax
+    from hardmax.estimators import LocalExpectation as LocalExpectation
+    from hardmax.estimators import Reinforce as Reinforce
+    from hardmax.estimators import Roulette as Roulette
+    from hardmax.estimators import StraightThrough as StraightThrough
+    from hardmax.evaluator import Evaluator as Evaluator
+    from hardmax.expectations import expectation as expectation
+    from hardmax.expectations import sample as sample
+    from hardmax.spaces import AbstractFactorised as AbstractFactorised
+    from hardmax.spaces import AbstractSpace as AbstractSpace
+    from hardmax.spaces import Binary as Binary
+    from hardmax.spaces import Categorical as Categorical
+    from hardmax.types import Estimate as Estimate
+
+__all__ = sorted([*_HOME, "__version__"])  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'hardmax' has no attribute {name!r}")
+    globals()[name] = value = getattr(import_module(f"hardmax.{_HOME[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,69 @@
+"""Noise that makes an arg max a sample: Gumbel and logistic, from a generator, never inf or NaN."""
+
+import torch
+from torch import Tensor
+
+
+def noise_dtype(dtype: torch.dtype) -> torch.dtype:
+    """Float32 or wider: in half precision, perturbed scores tie and the arg max is no sample any more."""
+    return torch.promote_types(dtype, torch.float32)
+
+
+def gumbel(
+    shape: tuple[int, ...],
+    *,
+    generator: torch.Generator | None = None,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | str | None = None,
+) -> Tensor:
+    """Draw standard Gumbel noise, `-log(Exponential(1))`.
+
+    The density is `exp(-(g + exp(-g)))` and the CDF `exp(-exp(-g))`; `argmax_k (scores_k + g_k)` is then a
+    sample of `softmax(scores)` (Gumbel-max). `torch.distributions.Gumbel` takes no generator and inverts a
+    uniform, whose edges are what the clamp below is about.
+
+    Args:
+        shape: any.
+        generator: where the randomness comes from; None is torch's global generator.
+        dtype: half precision is drawn, and returned, as float32.
+        device: where the noise lives.
+
+    Returns:
+        `[*shape]`, finite.
+
+    Example:
+        >>> import torch
+        >>> g = gumbel((2, 3), generator=torch.Generator().manual_seed(0))
+        >>> g.shape, bool(g.isfinite().all())
+        (torch.Size([2, 3]), True)
+
+    References:
+        Gumbel, 1954; Maddison, Tarlow & Minka, "A* sampling", 2014.
+    """
+    exponential = torch.empty(shape, dtype=noise_dtype(dtype), device=device).exponential_(generator=generator)
+    return from_exponential(exponential)
+
+
+def from_exponential(exponential: Tensor) -> Tensor:
+    """Gumbel noise from Exponential(1) draws; a draw of zero gives the largest noise the dtype can hold."""
+    return -exponential.clamp_min(torch.finfo(exponential.dtype).tiny).log()
+
+
+def logistic(
+    shape: tuple[int, ...],
+    *,
+    generator: torch.Generator | None = None,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | str | None = None,
+) -> Tensor:
+    """Draw standard logistic noise: the difference of two Gumbels, so both tails are equally fine.
+
+    With it `1[logit + noise > 0]` is a Bernoulli sample of `sigmoid(logit)`. Arguments as for `gumbel`.
+
+    Example:
+        >>> import torch
+        >>> logistic((4,), generator=torch.Generator().manual_seed(0)).shape
+        torch.Size([4])
+    """
+    first, second = gumbel((2, *shape), generator=generator, dtype=dtype, device=device)
+    return first - second

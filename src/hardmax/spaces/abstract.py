@@ -1,0 +1,166 @@
+"""What every space offers, and what it may offer."""
+
+from abc import ABC, abstractmethod
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from hardmax.errors import NotExactError, ShapeError
+
+ENUMERATION_LIMIT = 2**20
+
+
+class AbstractSpace(ABC):
+    """A set of z with linear scores, `score(z) = <scores, statistics(z)>`, and `q(z) = exp(score(z)) / Z`.
+
+    A space is a small frozen object without parameters. The first block of methods is what every space has;
+    each method of the second raises `NotExactError` unless a space can do it exactly. `offers(name)` tells
+    which, so that an estimator can refuse a space before any work is done.
+
+    `perturb` and `argmax` together sample *perturb-and-MAP*; `draw` samples q. For factorised spaces the two
+    are the same distribution (Gumbel-max), for structured ones they are not.
+    """
+
+    # ------------------------------------------------------------------------------- every space
+    @property
+    @abstractmethod
+    def score_shape(self) -> tuple[int, ...]:
+        """Shape of the scores of one example."""
+
+    @property
+    @abstractmethod
+    def event_shape(self) -> tuple[int, ...]:
+        """Shape of one z."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many z there are."""
+
+    @property
+    def categories(self) -> int | None:
+        """K where z is one categorical variable, so that `f.table()` `[*B, K]` makes sense; else None."""
+        return None
+
+    @abstractmethod
+    def argmax(self, scores: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """Return the best z, `argmax_z <scores, statistics(z)>`: `[*B, *score] -> [*B, *event]`, no gradient."""
+
+    @abstractmethod
+    def statistics(self, z: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """Return the features of z that scores weigh: `[*L, *event] -> [*L, *score]`."""
+
+    @abstractmethod
+    def noise(
+        self,
+        shape: tuple[int, ...],
+        *,
+        generator: torch.Generator | None = None,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str | None = None,
+    ) -> Float[Tensor, "..."]:
+        """Draw the perturbation of the scores: `[*shape, *score]`, in float32 or wider."""
+
+    def perturb(self, scores: Float[Tensor, "..."], noise: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """Return the perturbed scores: `[*B, *score]` and `[S, *B, *score] -> [S, *B, *score]`."""
+        return scores + noise
+
+    def augment(self, scores: Float[Tensor, "..."], values: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """Return scores with values of f per part added (for the loss-augmented arg max): all `[*L, *score]`."""
+        return scores + values
+
+    def dot(self, left: Float[Tensor, "..."], right: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """Return the inner product over the dimensions of scores: `[*L, *score]` twice `-> [*L]`."""
+        return (left * right).sum(tuple(range(-len(self.score_shape), 0)))
+
+    # ------------------------------------------------------------------------------- where exact
+    def draw(self, scores: Float[Tensor, "..."], noise: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """Turn noise into samples of q: `[*B, *score]` and `[S, *B, *score] -> [S, *B, *event]`."""
+        raise self._not_exact("samples of q")
+
+    def log_prob(self, scores: Float[Tensor, "..."], z: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """Return `log q(z)`: `[*B, *score]` and `[..., *B, *event] -> [..., *B]`, differentiable in scores."""
+        raise self._not_exact("log_prob")
+
+    def entropy(self, scores: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """Return the entropy of q in nats: `[*B, *score] -> [*B]`."""
+        raise self._not_exact("entropy")
+
+    def kl(self, scores: Float[Tensor, "..."], prior: Float[Tensor, "..."] | None = None) -> Float[Tensor, "..."]:
+        """Return `KL(q || p)` in nats, p given by its scores or uniform: `[*B, *score] -> [*B]`."""
+        raise self._not_exact("KL divergence")
+
+    def marginals(self, scores: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """Return `E_q[statistics(z)]`, the gradient of log Z: `[*B, *score] -> [*B, *score]`."""
+        raise self._not_exact("marginals")
+
+    def relax(self, scores: Float[Tensor, "..."], tau: float) -> Float[Tensor, "..."]:
+        """Return the arg max softened by a temperature: `[*L, *score] -> [*L, *event]`, differentiable."""
+        raise self._not_exact("relaxation")
+
+    def enumerate(
+        self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None
+    ) -> Float[Tensor, "..."]:
+        """Return every z: `[M, *event]`, M = `size`."""
+        raise self._not_exact("enumeration")
+
+    @property
+    def changes(self) -> int:
+        """M, how many single-variable changes a z has."""
+        raise self._not_exact("single changes of z")
+
+    def change(self, z: Float[Tensor, "..."], index: Tensor) -> Float[Tensor, "..."]:
+        """Apply to each z the change with this index: `[*L, *event]` and `[*L]` (broadcast) `-> [*L, *event]`."""
+        raise self._not_exact("single changes of z")
+
+    def parts(self, z: Float[Tensor, "..."], gains: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """Lay out what each change of z gains like scores: `[*L, *event]` and `[M, *L] -> [*L, *score]`.
+
+        The result v makes `<v, statistics(z')>` the gain of every z' one change away from z, up to a constant.
+        """
+        raise self._not_exact("single changes of z")
+
+    # ------------------------------------------------------------------------------- from the above
+    def sample(
+        self,
+        scores: Float[Tensor, "..."],
+        samples: int = 1,
+        *,
+        generator: torch.Generator | None = None,
+    ) -> Float[Tensor, "..."]:
+        """Draw samples of q: `[*B, *score] -> [S, *B, *event]`, hard, no gradient."""
+        shape = (samples, *self.batch_shape(scores))
+        noise = self.noise(shape, generator=generator, dtype=scores.dtype, device=scores.device)
+        return self.draw(scores.detach(), noise)
+
+    def neighbours(self, z: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """Return every z one change away: `[*L, *event] -> [M, *L, *event]`."""
+        lead = z.shape[: z.dim() - len(self.event_shape)]
+        index = torch.arange(self.changes, device=z.device).view(-1, *(1 for _ in lead))
+        return self.change(z.expand(self.changes, *z.shape), index)
+
+    def offers(self, name: str) -> bool:
+        """Whether this space has its own version of a method of the second block."""
+        return getattr(type(self), name) is not getattr(AbstractSpace, name)
+
+    def batch_shape(self, scores: Tensor) -> tuple[int, ...]:
+        """Return `*B` of scores `[*B, *score]`, or raise `ShapeError`."""
+        lead = scores.dim() - len(self.score_shape)
+        if lead < 0 or tuple(scores.shape[lead:]) != self.score_shape:
+            raise ShapeError(
+                f"scores have shape {list(scores.shape)}, but {self} needs "
+                f"[*B, {', '.join(map(str, self.score_shape))}]; reshape the encoder's output or change the space"
+            )
+        return tuple(scores.shape[:lead])
+
+    def check_enumerable(self) -> None:
+        """Raise `NotExactError` where there are too many z to go through them all."""
+        if self.size > ENUMERATION_LIMIT:
+            raise NotExactError(
+                f"{self} has {self.size:,} members and at most {ENUMERATION_LIMIT:,} are enumerated; use "
+                f"LocalExpectation() or Reinforce(baseline='leave-one-out'), which are unbiased, instead of Exact()"
+            )
+
+    def _not_exact(self, what: str) -> NotExactError:
+        return NotExactError(f"{self} offers no exact {what}")

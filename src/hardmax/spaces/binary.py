@@ -1,0 +1,145 @@
+"""n independent bits."""
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from hardmax.errors import ArgumentError
+from hardmax.random import logistic
+from hardmax.spaces.factorised import AbstractFactorised
+
+
+@final
+@dataclass(frozen=True)
+class Binary(AbstractFactorised):
+    """n independent bits; z is `[*B, n]`, zeros and ones, and scores are the logits of the ones.
+
+    `q(z) = prod_i sigmoid((2 z_i - 1) scores_i)`. With logistic noise, `1[scores + noise > 0]` is a sample.
+
+    Args:
+        n: number of bits, at least 1.
+
+    Raises:
+        ArgumentError: n < 1.
+
+    Example:
+        >>> import torch, hardmax as hm
+        >>> space = hm.Binary(3)
+        >>> space.argmax(torch.tensor([0.5, -1.0, 2.0]))
+        tensor([1., 0., 1.])
+        >>> space.neighbours(torch.tensor([1.0, 0.0, 1.0]))
+        tensor([[0., 0., 1.],
+                [1., 1., 1.],
+                [1., 0., 0.]])
+    """
+
+    n: int
+
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise ArgumentError(f"Binary needs at least one bit, got n={self.n}")
+
+    @property
+    def score_shape(self) -> tuple[int, ...]:
+        """`[n]`."""
+        return (self.n,)
+
+    @property
+    def size(self) -> int:
+        """2^n."""
+        return 2**self.n
+
+    @property
+    def variables(self) -> int:
+        """N."""
+        return self.n
+
+    def argmax(self, scores: Float[Tensor, "*B {self.n}"]) -> Float[Tensor, "*B {self.n}"]:
+        """Return the bits with positive scores."""
+        return (scores > 0).to(scores.dtype)
+
+    def noise(
+        self,
+        shape: tuple[int, ...],
+        *,
+        generator: torch.Generator | None = None,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str | None = None,
+    ) -> Float[Tensor, "*shape {self.n}"]:
+        """Draw logistic noise."""
+        return logistic((*shape, self.n), generator=generator, dtype=dtype, device=device)
+
+    def log_prob(self, scores: Float[Tensor, "*B {self.n}"], z: Float[Tensor, "*LB {self.n}"]) -> Float[Tensor, "*LB"]:
+        """Return `sum_i log sigmoid((2 z_i - 1) scores_i)`."""
+        self.batch_shape(scores)
+        return logsigmoid((2 * z - 1) * scores).sum(-1)
+
+    def entropy(self, scores: Float[Tensor, "*B {self.n}"]) -> Float[Tensor, "*B"]:
+        """Return the sum of the bits' entropies, in nats."""
+        self.batch_shape(scores)
+        return -_cross(scores, scores).sum(-1)
+
+    def kl(
+        self, scores: Float[Tensor, "*B {self.n}"], prior: Float[Tensor, "..."] | None = None
+    ) -> Float[Tensor, "*B"]:
+        """Return `KL(q || p)`; p is given by its logits, or uniform.
+
+        Stays finite, with a finite gradient, where `torch.distributions` gives inf or NaN once a
+        probability rounds to zero.
+        """
+        self.batch_shape(scores)
+        prior = scores.new_zeros(()) if prior is None else prior
+        return (_cross(scores, scores) - _cross(scores, prior)).sum(-1)
+
+    def marginals(self, scores: Float[Tensor, "*B {self.n}"]) -> Float[Tensor, "*B {self.n}"]:
+        """Return the probabilities of the ones."""
+        return scores.sigmoid()
+
+    def uncertainty(self, scores: Float[Tensor, "*B {self.n}"]) -> Float[Tensor, "*B {self.n}"]:
+        """Return the variance of each bit, q (1 - q)."""
+        return scores.sigmoid() * (-scores).sigmoid()
+
+    def leftover(
+        self,
+        scores: Float[Tensor, "*B {self.n}"],
+        noise: Float[Tensor, "S *B {self.n}"],
+        z: Float[Tensor, "S *B {self.n}"],
+    ) -> Float[Tensor, "S *B {self.n}"]:
+        """Return where in its tail the noise fell: `P(more extreme noise | z_i)`, uniform whatever z_i is."""
+        sign = 2 * z - 1
+        return (logsigmoid(-sign * noise) - logsigmoid(sign * scores)).exp()
+
+    def relax(self, scores: Float[Tensor, "*L {self.n}"], tau: float) -> Float[Tensor, "*L {self.n}"]:
+        """Return `sigmoid(scores / tau)`."""
+        return (scores / tau).sigmoid()
+
+    def enumerate(
+        self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None
+    ) -> Float[Tensor, "M {self.n}"]:
+        """Return all 2^n codes, counting up, the last bit fastest."""
+        self.check_enumerable()
+        place = torch.arange(self.n - 1, -1, -1, device=device)
+        return ((torch.arange(self.size, device=device)[:, None] >> place) & 1).to(dtype or torch.get_default_dtype())
+
+    @property
+    def changes(self) -> int:
+        """N flips."""
+        return self.n
+
+    def change(self, z: Float[Tensor, "*L {self.n}"], index: Tensor) -> Float[Tensor, "*L {self.n}"]:
+        """Flip bit `index`."""
+        chosen = torch.arange(self.n, device=z.device) == index[..., None]
+        return torch.where(chosen, 1 - z, z)
+
+    def parts(self, z: Float[Tensor, "*L {self.n}"], gains: Float[Tensor, "M *L"]) -> Float[Tensor, "*L {self.n}"]:
+        """Return `f(z_i = 1) - f(z_i = 0)` for every bit, from what its flip gains."""
+        return (1 - 2 * z) * gains.movedim(0, -1)
+
+
+def _cross(scores: Tensor, other: Tensor) -> Tensor:
+    """Return `E_q[log p]` per bit."""
+    return scores.sigmoid() * logsigmoid(other) + (-scores).sigmoid() * logsigmoid(-other)

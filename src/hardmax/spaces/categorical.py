@@ -1,0 +1,164 @@
+"""One categorical variable, or n independent ones."""
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from hardmax.errors import ArgumentError
+from hardmax.random import gumbel
+from hardmax.spaces.factorised import AbstractFactorised
+
+
+@final
+@dataclass(frozen=True)
+class Categorical(AbstractFactorised):
+    """One variable of k values, z one-hot `[*B, k]`; or n independent ones, z `[*B, n, k]` (also n = 1).
+
+    `q(z) = prod_i softmax(scores_i)[z_i]`. With Gumbel noise, `argmax(scores + noise)` is a sample.
+
+    Args:
+        k: number of values, at least 1.
+        n: number of variables, at least 1; None is one variable without a dimension of its own.
+
+    Raises:
+        ArgumentError: k < 1 or n < 1.
+
+    Example:
+        >>> import torch, hardmax as hm
+        >>> hm.Categorical(3).argmax(torch.tensor([0.5, 2.0, 1.0]))
+        tensor([0., 1., 0.])
+        >>> hm.Categorical(3).neighbours(torch.tensor([0.0, 1.0, 0.0]))
+        tensor([[0., 0., 1.],
+                [1., 0., 0.]])
+        >>> hm.Categorical(10, 4).size
+        10000
+
+    References:
+        Gumbel-max: Lorberbom et al., 2019, eq. 3.
+    """
+
+    k: int
+    n: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.k < 1 or (self.n is not None and self.n < 1):
+            raise ArgumentError(f"Categorical needs at least one value and one variable, got k={self.k}, n={self.n}")
+
+    @property
+    def score_shape(self) -> tuple[int, ...]:
+        """`[k]`, or `[n, k]` where n was given."""
+        return (self.k,) if self.n is None else (self.n, self.k)
+
+    @property
+    def variables(self) -> int:
+        """N."""
+        return self.n or 1
+
+    @property
+    def size(self) -> int:
+        """k^N."""
+        return self.k**self.variables
+
+    @property
+    def categories(self) -> int | None:
+        """K where there is one variable."""
+        return self.k if self.variables == 1 else None
+
+    def argmax(self, scores: Float[Tensor, "*_ {self.k}"]) -> Float[Tensor, "*_ {self.k}"]:
+        """Return the best value of each variable, the first of equals."""
+        return self._one_hot(scores.argmax(-1, keepdim=True), scores.dtype)
+
+    def noise(
+        self,
+        shape: tuple[int, ...],
+        *,
+        generator: torch.Generator | None = None,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str | None = None,
+    ) -> Float[Tensor, "*_ {self.k}"]:
+        """Draw Gumbel noise, independent for every value of every variable."""
+        return gumbel((*shape, *self.score_shape), generator=generator, dtype=dtype, device=device)
+
+    def log_prob(
+        self, scores: Float[Tensor, "*_B {self.k}"], z: Float[Tensor, "*_LB {self.k}"]
+    ) -> Float[Tensor, "..."]:
+        """Return `sum_i log softmax(scores_i)[z_i]`."""
+        self.batch_shape(scores)
+        return self.dot(z, scores.log_softmax(-1))
+
+    def entropy(self, scores: Float[Tensor, "*_ {self.k}"]) -> Float[Tensor, "..."]:
+        """Return the sum of the variables' entropies, in nats."""
+        self.batch_shape(scores)
+        return -self.dot(scores.softmax(-1), scores.log_softmax(-1))
+
+    def kl(
+        self, scores: Float[Tensor, "*_ {self.k}"], prior: Float[Tensor, "..."] | None = None
+    ) -> Float[Tensor, "..."]:
+        """Return `KL(q || p)`; p is given by its scores, or uniform."""
+        self.batch_shape(scores)
+        prior = scores.new_zeros(self.k) if prior is None else prior
+        return self.dot(scores.softmax(-1), scores.log_softmax(-1) - prior.log_softmax(-1))
+
+    def marginals(self, scores: Float[Tensor, "*_ {self.k}"]) -> Float[Tensor, "*_ {self.k}"]:
+        """Return the probabilities of the values."""
+        return scores.softmax(-1)
+
+    def uncertainty(self, scores: Float[Tensor, "*_ {self.k}"]) -> Float[Tensor, "*_ 1"]:
+        """Return half the Gini index of each variable, (1 - sum q^2) / 2."""
+        q = scores.softmax(-1)
+        return (q * (1 - q)).sum(-1, keepdim=True) / 2
+
+    def leftover(
+        self,
+        scores: Float[Tensor, "*_B {self.k}"],
+        noise: Float[Tensor, "*_SB {self.k}"],
+        z: Float[Tensor, "*_SB {self.k}"],
+    ) -> Float[Tensor, "*_SB 1"]:
+        """Return the CDF of the largest perturbed score, `Gumbel(log Z)`, which is independent of who reached it."""
+        top = self.perturb(scores, noise).amax(-1, keepdim=True)
+        return (-(scores.logsumexp(-1, keepdim=True) - top).exp()).exp()
+
+    def relax(self, scores: Float[Tensor, "*_ {self.k}"], tau: float) -> Float[Tensor, "*_ {self.k}"]:
+        """Return `softmax(scores / tau)`."""
+        return (scores / tau).softmax(-1)
+
+    def enumerate(
+        self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None
+    ) -> Float[Tensor, "M *_ {self.k}"]:
+        """Return all k^N members, counting up, the last variable fastest."""
+        self.check_enumerable()
+        place = self.k ** torch.arange(self.variables - 1, -1, -1, device=device)
+        digits = torch.arange(self.size, device=device)[:, None] // place % self.k
+        members = self._one_hot(digits[..., None], dtype or torch.get_default_dtype())
+        return members.view(self.size, *self.event_shape)
+
+    @property
+    def changes(self) -> int:
+        """N (k - 1): every variable to every other value."""
+        return self.variables * (self.k - 1)
+
+    def change(self, z: Float[Tensor, "*_ {self.k}"], index: Tensor) -> Float[Tensor, "*_ {self.k}"]:
+        """Move variable `index // (k - 1)` by `index % (k - 1) + 1` values, cyclically."""
+        variable, shift = index[..., None, None] // (self.k - 1), index[..., None, None] % (self.k - 1) + 1
+        z = z if self.n else z[..., None, :]
+        source = (torch.arange(self.k, device=z.device) - shift) % self.k
+        moved = z.gather(-1, source.expand(z.shape))
+        chosen = torch.arange(self.variables, device=z.device)[:, None] == variable
+        changed = torch.where(chosen, moved, z)
+        return changed if self.n else changed[..., 0, :]
+
+    def parts(self, z: Float[Tensor, "*_ {self.k}"], gains: Float[Tensor, "M *L"]) -> Float[Tensor, "*_ {self.k}"]:
+        """Return `f(z_i = c) - f(z)` for every variable i and value c: zero where z stays."""
+        z = z if self.n else z[..., None, :]
+        by_shift = gains.movedim(0, -1).reshape(*z.shape[:-1], self.k - 1)
+        by_shift = torch.nn.functional.pad(by_shift, (1, 0))
+        shift = (torch.arange(self.k, device=z.device) - z.argmax(-1, keepdim=True)) % self.k
+        values = by_shift.gather(-1, shift)
+        return values if self.n else values[..., 0, :]
+
+    def _one_hot(self, index: Tensor, dtype: torch.dtype) -> Tensor:
+        # F.one_hot does not work under vmap.
+        return (index == torch.arange(self.k, device=index.device)).to(dtype)

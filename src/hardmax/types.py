@@ -1,0 +1,53 @@
+"""What everything else is written in: the result of an estimate, and the names of dimensions.
+
+Glossary of dimensions, used in every shape of the library:
+
+| name | meaning |
+|---|---|
+| `S` | samples: independent draws of z for each example |
+| `C` | candidates (or samples) that f is evaluated at in one call |
+| `*B` | batch: any number of dimensions, also none |
+| `N`, `K` | variables of z, and values of each |
+| `M` | members of a space, or changes of one variable of z |
+| `R` | rows: chosen (example, z) pairs, flat |
+| `*score`, `*event` | a space's `score_shape` and `event_shape` |
+
+Samples lead: `[S, *B, N, K]`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor
+
+# f(z [C, *B, *event]) -> [C, *B], deterministic within one call. Two optional methods make it faster:
+# table() -> [*B, K] and rows(z [R, *event], index [R]) -> [R]. See `hardmax.expectation`.
+Objective = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An estimate of `E_{z ~ q(z | scores)}[f(z)]` that carries its gradient.
+
+    Attributes:
+        value: `[*B]`. Forward: the Monte Carlo (or exact) value of the expectation. Backward: the
+            estimator's gradient for `scores`, the ordinary gradient for everything f closes over.
+        z: `[S, *B, *event]`. The hard draws behind the value, detached.
+        evaluations: evaluations of f, mean per example over all S samples, z* included.
+        solves: arg maxes solved, counted the same way.
+        auxiliary: `[]`. Loss for an estimator's own parameters, or None if it has none.
+
+    Example:
+        >>> import torch, hardmax as hm
+        >>> scores = torch.zeros(3, requires_grad=True)
+        >>> out = hm.expectation(lambda z: z[..., 0], scores, hm.Categorical(3), hm.Exact())
+        >>> round(out.value.item(), 4), out.evaluations
+        (0.3333, 3.0)
+    """
+
+    value: Float[Tensor, "*B"]
+    z: Float[Tensor, "S *B_and_event"]
+    evaluations: float
+    solves: float
+    auxiliary: Float[Tensor, ""] | None = None

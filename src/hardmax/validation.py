@@ -1,0 +1,62 @@
+"""Checks of what a caller passes in, made before any work is done."""
+
+import torch
+from torch import Tensor
+
+from hardmax.errors import ArgumentError, DtypeError, ShapeError
+from hardmax.spaces.abstract import AbstractSpace
+
+
+def values_readable() -> bool:
+    """Whether code may look at the values in a tensor: not while compiling, nor under vmap or grad."""
+    return not torch.compiler.is_compiling() and not transformed()
+
+
+def transformed() -> bool:
+    """Whether a `torch.func` transform is running (there is no public way to ask)."""
+    return torch._C._functorch.maybe_current_level() is not None  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def first_index(mask: Tensor) -> list[int]:
+    """Return the index of the first True."""
+    return mask.nonzero()[0].tolist()
+
+
+def check_scores(scores: Tensor, space: AbstractSpace, *, values: bool) -> tuple[int, ...]:
+    """Check scores against a space and return `*B`; their values are only looked at on request."""
+    if not isinstance(scores, Tensor):
+        raise DtypeError(f"scores must be a torch.Tensor, got {type(scores).__name__}")
+    if not scores.is_floating_point():
+        raise DtypeError(f"scores must be floating point, got {scores.dtype}; pass scores.float()")
+    batch_shape = space.batch_shape(scores)
+    if values and not (finite := scores.isfinite()).all():
+        index = first_index(~finite)
+        raise ArgumentError(
+            f"scores must be finite, got {scores[tuple(index)].item()} at index {index} "
+            f"({int((~finite).sum())} of {scores.numel()} are not finite); look for a diverged encoder"
+        )
+    return batch_shape
+
+
+def check_noise(noise: Tensor, scores: Tensor, samples: int) -> None:
+    """Check a caller's own noise: `[S, *B, *score]`, with S = samples unless samples was left at 1."""
+    if noise.dim() != scores.dim() + 1 or noise.shape[1:] != scores.shape or not noise.is_floating_point():
+        raise ShapeError(
+            f"noise has shape {list(noise.shape)} and dtype {noise.dtype}, but scores of shape "
+            f"{list(scores.shape)} need floating-point noise [S, {', '.join(map(str, scores.shape))}]"
+        )
+    if samples not in (1, noise.shape[0]):
+        raise ShapeError(f"noise holds {noise.shape[0]} samples, but samples={samples}; leave samples out")
+    check_samples(noise.shape[0])
+
+
+def check_samples(samples: int) -> None:
+    """Check the number of samples."""
+    if samples < 1:
+        raise ArgumentError(f"samples must be at least 1, got {samples}")
+
+
+def check_positive(name: str, value: float) -> None:
+    """Check a step or a temperature."""
+    if not value > 0 or value == float("inf"):
+        raise ArgumentError(f"{name} must be a positive number, got {value}")
