@@ -1,0 +1,63 @@
+"""What an estimator is: value-style ones estimate a gradient, sample-style ones give z a gradient."""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from jaxtyping import Float
+from torch import Tensor
+
+from hardmax.errors import NotExactError
+from hardmax.evaluator import Evaluator
+from hardmax.spaces import AbstractSpace
+from hardmax.types import Estimate
+
+
+class AbstractEstimator(ABC):
+    """A way to estimate the gradient of `E_{z ~ q(z | scores)}[f(z)]` for scores.
+
+    An estimator is a small frozen object; all its randomness is in the noise it is given, so the same noise
+    gives the same estimate.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ()
+    """Methods of the space, beyond what every space has, without which this estimator cannot work."""
+
+    def check(self, space: AbstractSpace, samples: int) -> None:
+        """Raise before any work if this estimator cannot serve this space with this many samples."""
+        for name in self.needs:
+            if not space.offers(name):
+                raise NotExactError(f"{self} needs {name}, which {space} does not offer; use another estimator")
+
+    @abstractmethod
+    def estimate(
+        self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
+    ) -> Estimate:
+        """Estimate `E[f(z)]` and its gradient; scores `[*B, *score]`, noise `[S, *B, *score]`."""
+
+
+class AbstractSampler(AbstractEstimator):
+    """An estimator whose z itself carries a gradient to scores, so that it also serves `hardmax.sample`.
+
+    f must be differentiable in z, and defined off the corners where z is relaxed.
+    """
+
+    @abstractmethod
+    def sample(
+        self, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
+    ) -> tuple[Float[Tensor, "S ..."], Float[Tensor, "S ..."]]:
+        """Return `[S, *B, *event]` twice: the hard z, detached, and the z that carries the gradient."""
+
+    def estimate(
+        self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
+    ) -> Estimate:
+        """Evaluate f at z and let autograd do the rest."""
+        hard, z = self.sample(scores, space, noise)
+        return Estimate(f(z).mean(0), hard, f.evaluations, solves=float(len(noise)))
+
+
+def carry(value: Tensor, surrogate: Tensor) -> Tensor:
+    """Return value, with the gradient of surrogate added to its own.
+
+    The parentheses matter: the difference is exactly zero, so the value is not rounded to the surrogate's size.
+    """
+    return value + (surrogate - surrogate.detach())

@@ -1,0 +1,88 @@
+"""What f is worth at z and one change away from it: all that Direct and LocalExpectation ask of f."""
+
+from math import prod
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from hardmax.evaluator import Evaluator
+from hardmax.spaces import AbstractFactorised, AbstractSpace
+
+
+def single_changes(
+    f: Evaluator, space: AbstractSpace, z: Float[Tensor, "S ..."]
+) -> tuple[Float[Tensor, "S *B"], Float[Tensor, "..."]]:
+    """Evaluate f at z and at every single-variable change of it.
+
+    With one categorical variable the changes are all the categories, whatever z is: they are evaluated once
+    for all samples. Otherwise z is evaluated once, and `M` changes of it for each sample.
+
+    Args:
+        f: the objective.
+        space: offers `change` and `parts`.
+        z: `[S, *B, *event]`.
+
+    Returns:
+        `[S, *B]` f(z), with the gradient of all that f closes over; and `[*S, *B, *score]` the value of each
+        part of the scores to z(epsilon), up to a constant per variable, detached.
+    """
+    if space.categories is None:
+        values = f(z)
+        with torch.no_grad():
+            return values, space.parts(z, _gains(f, space, z, values))
+    if f.has_table or f.fits(space.categories):
+        table = f.table()
+        values = _look_up(table, z)
+    else:
+        with torch.no_grad():
+            table = f.table()
+        values = f(z)
+    return values, table.detach().view(*table.shape[:-1], *space.score_shape)
+
+
+def chosen_changes(
+    f: Evaluator, space: AbstractFactorised, z: Float[Tensor, "S ..."], kept: Bool[Tensor, "S ..."]
+) -> tuple[Float[Tensor, "S *B"], Float[Tensor, "..."]]:
+    """Evaluate f at z and at the changes of the variables that are kept, by `f.rows()`.
+
+    Args:
+        f: the objective; has `rows`.
+        space: a factorised space.
+        z: `[S, *B, *event]`.
+        kept: `[S, *B, N]` in the layout of per-variable quantities.
+
+    Returns:
+        As `single_changes`; the parts of variables that are not kept are arbitrary.
+    """
+    values = f(z)
+    with torch.no_grad():
+        samples, examples = len(z), prod(values.shape[1:])
+        flat = z.reshape(samples, examples, *space.event_shape)
+        sample, example, variable = kept.reshape(samples, examples, space.variables).nonzero(as_tuple=True)
+        each = torch.arange(space.changes // space.variables, device=z.device)
+        change = variable[:, None] * len(each) + each
+        sample, example = sample[:, None].expand_as(change), example[:, None].expand_as(change)
+        changed = space.change(flat[sample, example], change)
+        rows = f.rows(changed.flatten(0, 1), example.flatten()).view(change.shape)
+        gains = rows.new_zeros(space.changes, samples, examples)
+        gains[change, sample, example] = rows - values.view(samples, examples)[sample, example]
+        return values, space.parts(z, gains.view(space.changes, *values.shape))
+
+
+def _gains(f: Evaluator, space: AbstractSpace, z: Tensor, values: Tensor) -> Tensor:
+    """Return f(change of z) - f(z) for every change, `[M, S, *B]`."""
+    samples = z.shape[0]
+    total = space.changes * samples
+    pairs = torch.arange(total, device=z.device)
+    found = []
+    for pair in pairs.split(f.chunk_size or max(total, 1)):
+        change = (pair // samples).view(-1, *(1 for _ in values.shape[1:]))
+        found.append(f(space.change(z[pair % samples], change)))
+    return torch.cat(found).view(space.changes, *values.shape) - values
+
+
+def _look_up(table: Tensor, z: Tensor) -> Tensor:
+    """Return the entry of `[*B, K]` that one-hot z `[S, *B, *event]` names, `[S, *B]`."""
+    index = z.view(len(z), *table.shape).argmax(-1, keepdim=True)
+    return table.expand(len(z), *table.shape).gather(-1, index).squeeze(-1)

@@ -1,0 +1,50 @@
+"""The straight-through estimator."""
+
+from dataclasses import dataclass
+from typing import final
+
+from jaxtyping import Float
+from torch import Tensor
+
+from hardmax.errors import NotExactError
+from hardmax.estimators.abstract import AbstractSampler, carry
+from hardmax.spaces import AbstractSpace
+
+
+@final
+@dataclass(frozen=True)
+class StraightThrough(AbstractSampler):
+    """Straight-through: f sees a hard sample, the gradient goes to its mean.
+
+    `z = sample + marginals(scores) - marginals(scores).detach()`.
+
+    Bias: none where f is linear in z; otherwise f's slope at a corner stands in for its differences between
+    corners, and nothing makes the bias fall. Variance: low. Cost: one evaluation of f per sample, and its
+    derivative in z.
+
+    Example:
+        >>> import torch, hardmax as hm
+        >>> scores = torch.zeros(2, requires_grad=True)
+        >>> out = hm.expectation(lambda z: z[..., 0], scores, hm.Categorical(2), hm.StraightThrough())
+        >>> out.value.backward()
+        >>> scores.grad
+        tensor([ 0.2500, -0.2500])
+
+    References:
+        Bengio, Leonard & Courville, "Estimating or propagating gradients through stochastic neurons", 2013.
+    """
+
+    needs = ("draw", "marginals")
+
+    def check(self, space: AbstractSpace, samples: int) -> None:
+        """Refuse spaces whose z are not their own statistics: there the mean of z is no marginal."""
+        super().check(space, samples)
+        if space.event_shape != space.score_shape:
+            raise NotExactError(f"{self} needs a space whose z has the shape of its scores, which {space} is not")
+
+    def sample(
+        self, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
+    ) -> tuple[Float[Tensor, "S ..."], Float[Tensor, "S ..."]]:
+        """Return a sample, and the sample with the gradient of its mean."""
+        hard = space.draw(scores.detach(), noise)
+        return hard, carry(hard, space.marginals(scores))

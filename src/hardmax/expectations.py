@@ -1,0 +1,154 @@
+"""hm.expectation and hm.sample: where a space, an estimator and an objective meet."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from hardmax.errors import ArgumentError
+from hardmax.estimators import (
+    AbstractEstimator,
+    AbstractSampler,
+    Direct,
+    Exact,
+    LocalExpectation,
+)
+from hardmax.evaluator import Evaluator
+from hardmax.spaces import AbstractFactorised, AbstractSpace
+from hardmax.types import Estimate, Objective
+from hardmax.validation import check_noise, check_samples, check_scores, values_readable
+
+
+def expectation(
+    f: Objective,
+    scores: Tensor,
+    space: AbstractSpace,
+    estimator: AbstractEstimator | Literal["auto"] = "auto",
+    *,
+    samples: int = 1,
+    generator: torch.Generator | None = None,
+    noise: Tensor | None = None,
+    chunk_size: int | None = None,
+    validate: bool = True,
+) -> Estimate:
+    """Estimate `E_{z ~ q(z | scores)}[f(z)]` so that backward gives its gradient.
+
+    The gradient for `scores` is the estimator's, with the bias and variance its own page states; the gradient
+    for all that f closes over (a decoder's weights) is the ordinary one.
+
+    Args:
+        f: `f(z [C, *B, *event]) -> [C, *B]`, one leading dimension for samples or candidates; deterministic
+            within one call. Two optional methods make it faster and change nothing else: `f.table() -> [*B, K]`,
+            the value of every category of a single categorical; `f.rows(z [R, *event], index [R]) -> [R]`,
+            values for chosen examples (flat batch index).
+        scores: `[*B, *score]`, floating point, finite.
+        space: what z may be.
+        estimator: how the gradient is estimated. "auto": `Exact` for one categorical, `LocalExpectation`
+            (with roulette where f has rows) for independent variables, else `Direct`.
+        samples: S, how many z are drawn for each example.
+        generator: where the noise comes from; None is torch's global generator.
+        noise: `[S, *B, *score]`, instead of drawing it (`space.noise`): the same noise gives the same estimate.
+        chunk_size: the most candidates C that f gets in one call; bounds the memory. Beyond it, what backward
+            needs of f is computed again there.
+        validate: look at values for NaN and inf; never done while compiling or under `torch.func`.
+
+    Returns:
+        The value `[*B]`, the draws, and what they cost.
+
+    Raises:
+        ArgumentError: an argument, the scores or a value of f cannot be used; `ShapeError`, `DtypeError` are kinds.
+        NotExactError: the space cannot give what the estimator needs.
+
+    Example:
+        >>> import torch, hardmax as hm
+        >>> scores = torch.randn(8, 10, requires_grad=True)
+        >>> target = torch.randn(8, 10)
+        >>> f = lambda z: -(z - target).square().sum(-1)
+        >>> out = hm.expectation(f, scores, hm.Categorical(10), hm.Direct(epsilon=0.5), samples=4)
+        >>> (-out.value.mean()).backward()
+        >>> scores.grad.shape
+        torch.Size([8, 10])
+
+    References:
+        Mohamed et al., "Monte Carlo gradient estimation in machine learning", 2020.
+    """
+    batch_shape = check_scores(scores, space, values=validate and values_readable())
+    if isinstance(estimator, str):
+        estimator = _automatic(estimator, f, space)
+    if chunk_size is not None and chunk_size < 1:
+        raise ArgumentError(f"chunk_size must be at least 1, got {chunk_size}")
+    noise = _noise(scores, space, estimator, batch_shape, samples, generator, noise)
+    evaluator = Evaluator(f, scores, space, chunk_size=chunk_size, validate=validate)
+    return estimator.estimate(evaluator, scores, space, noise)
+
+
+def sample(
+    scores: Tensor,
+    space: AbstractSpace,
+    estimator: AbstractSampler,
+    *,
+    samples: int = 1,
+    generator: torch.Generator | None = None,
+    noise: Tensor | None = None,
+    validate: bool = True,
+) -> Tensor:
+    """Draw z that carry a gradient to scores themselves, for use anywhere in a model.
+
+    Args:
+        scores: `[*B, *score]`, floating point, finite.
+        space: what z may be.
+        estimator: a sample-style one: `GumbelSoftmax`, `StraightThrough`.
+        samples: S.
+        generator: where the noise comes from; None is torch's global generator.
+        noise: `[S, *B, *score]`, instead of drawing it.
+        validate: look at scores for NaN and inf.
+
+    Returns:
+        `[S, *B, *event]`.
+
+    Raises:
+        ArgumentError: a value-style estimator (they need f: use `expectation`), or scores that cannot be used.
+
+    Example:
+        >>> import torch, hardmax as hm
+        >>> scores = torch.randn(8, 10, requires_grad=True)
+        >>> z = hm.sample(scores, hm.Categorical(10), hm.GumbelSoftmax(tau=0.5, hard=True))
+        >>> z.shape, z.requires_grad
+        (torch.Size([1, 8, 10]), True)
+    """
+    batch_shape = check_scores(scores, space, values=validate and values_readable())
+    if not isinstance(estimator, AbstractSampler):
+        raise ArgumentError(
+            f"{estimator} gives no z with a gradient: it needs f. Call hardmax.expectation(f, scores, space, "
+            f"estimator), or use a sample-style estimator such as GumbelSoftmax() or StraightThrough()"
+        )
+    return estimator.sample(scores, space, _noise(scores, space, estimator, batch_shape, samples, generator, noise))[1]
+
+
+def _automatic(name: str, f: Objective, space: AbstractSpace) -> AbstractEstimator:
+    if name != "auto":
+        raise ArgumentError(f"estimator must be an estimator such as Direct() or 'auto', got {name!r}")
+    if space.categories is not None:
+        return Exact()
+    if isinstance(space, AbstractFactorised):
+        return LocalExpectation(roulette=hasattr(f, "rows"))
+    return Direct()
+
+
+def _noise(
+    scores: Tensor,
+    space: AbstractSpace,
+    estimator: AbstractEstimator,
+    batch_shape: tuple[int, ...],
+    samples: int,
+    generator: torch.Generator | None,
+    noise: Tensor | None,
+) -> Tensor:
+    """Return the caller's noise, checked, or draw it; the estimator is asked first."""
+    if noise is not None:
+        check_noise(noise, scores, samples)
+        estimator.check(space, len(noise))
+        return noise
+    check_samples(samples)
+    estimator.check(space, samples)
+    return space.noise((samples, *batch_shape), generator=generator, dtype=scores.dtype, device=scores.device)
