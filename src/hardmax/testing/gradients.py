@@ -1,0 +1,282 @@
+"""Is a gradient right? Statistical tests of an estimator against enumeration.
+
+Each helper draws its estimates in float64 on a problem small enough to enumerate, compares them with the exact
+gradient, and raises `AssertionError` with the figures if they disagree. Each also refuses to pass when it could
+not have seen an error: if the noise hides what a real error would show, it asks for more draws.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import log, sqrt
+
+import torch
+from torch import Tensor
+
+from hardmax.errors import ArgumentError
+from hardmax.estimators import AbstractEstimator
+from hardmax.expectations import expectation
+from hardmax.spaces import AbstractSpace
+from hardmax.types import Objective
+
+FALSE_ALARM = 1e-6
+_BLOCK = 50_000  # estimates drawn at once; bounds the memory
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """How an estimator's bias falls along a ladder of epsilon or tau.
+
+    Attributes:
+        steps: the rungs, falling.
+        bias: relative bias of the gradient at each, noise floor removed.
+        noise: how much of each may be noise, at the false-alarm rate.
+        order: the exponent p of `bias ~ step^p` between the first and the last rung; where the last bias drowns
+            in its standard error, that stands in for it, and the order is a lower bound.
+    """
+
+    steps: tuple[float, ...]
+    bias: tuple[float, ...]
+    noise: tuple[float, ...]
+    order: float
+
+
+def assert_exact(
+    estimator: AbstractEstimator,
+    space: AbstractSpace,
+    *,
+    f: Objective | None = None,
+    scores: Tensor | None = None,
+    samples: int = 1,
+    tolerance: float = 1e-10,
+    seed: int = 0,
+) -> None:
+    """Assert that an estimator gives the enumerated value and gradient in every single estimate.
+
+    Args:
+        estimator: the one to test.
+        space: small enough to enumerate.
+        f: an objective that works for any batch shape; None is a smooth non-linear one.
+        scores: `[*score]`, float64; None draws them.
+        samples: S.
+        tolerance: largest absolute difference.
+        seed: of all randomness.
+
+    Raises:
+        AssertionError: the largest difference, where it is too large.
+
+    Example:
+        >>> import hardmax as hm
+        >>> from hardmax.testing import assert_exact
+        >>> assert_exact(hm.Exact(), hm.Binary(3))
+    """
+    f, scores = _problem(space, f, scores, seed)
+    truth = _enumerated(f, scores, space)
+    found = _estimates(estimator, f, scores, space, samples, 8, torch.Generator().manual_seed(seed))
+    worst = float((found - truth).abs().max())
+    if not worst <= tolerance:
+        raise AssertionError(f"{estimator} on {space} is off by up to {worst:.3g} (tolerance {tolerance:.3g})")
+
+
+def assert_unbiased(
+    estimator: AbstractEstimator,
+    space: AbstractSpace,
+    *,
+    f: Objective | None = None,
+    scores: Tensor | None = None,
+    samples: int = 1,
+    draws: int = 200_000,
+    false_alarm: float = FALSE_ALARM,
+    resolution: float = 0.2,
+    seed: int = 0,
+) -> float:
+    """Assert that the mean of many estimates is the enumerated value and gradient, by a z-test.
+
+    `z_j = (mean_j - exact_j) / standard error_j` for the value and every component of the gradient; the largest
+    is compared with the normal quantile at `false_alarm`, shared out among them (Bonferroni).
+
+    Args:
+        estimator: the one to test.
+        space: small enough to enumerate.
+        f: an objective that works for any batch shape; None is a smooth non-linear one.
+        scores: `[*score]`, float64; None draws them.
+        samples: S of each estimate.
+        draws: how many estimates.
+        false_alarm: probability that a right estimator fails.
+        resolution: the relative error of the gradient that must show; fails if the noise could hide it.
+        seed: of all randomness.
+
+    Returns:
+        The largest |z|.
+
+    Raises:
+        AssertionError: the largest z, and the means that disagree; or that the draws are too few to tell.
+
+    Example:
+        >>> import hardmax as hm
+        >>> from hardmax.testing import assert_unbiased
+        >>> largest = assert_unbiased(hm.Reinforce(), hm.Categorical(3))
+    """
+    f, scores = _problem(space, f, scores, seed)
+    truth = _enumerated(f, scores, space)
+    mean, error = _mean(estimator, f, scores, space, samples, draws, seed)
+    threshold = _threshold(false_alarm, len(truth))
+    shows = threshold * float(error[1:].norm()) / float(truth[1:].norm())
+    if not shows <= resolution:
+        raise AssertionError(
+            f"{estimator} on {space}: {draws:,} draws would only show a relative error of {shows:.2g} in the "
+            f"gradient, not {resolution:.2g}; raise draws (about {draws * (shows / resolution) ** 2:,.0f} are needed)"
+        )
+    # Components without any variance have to be right to rounding.
+    z = (mean - truth).abs() / error.clamp_min(1e-12)
+    if not z.max() <= threshold:
+        raise AssertionError(
+            f"{estimator} on {space} is biased: |z| up to {z.max():.1f}, expected at most {threshold:.1f}; value and "
+            f"gradient {mean.tolist()}, exact {truth.tolist()}, standard error {error.tolist()}"
+        )
+    return float(z.max())
+
+
+def assert_bias_vanishes(
+    ladder: Callable[[float], AbstractEstimator],
+    space: AbstractSpace,
+    *,
+    steps: Sequence[float] = (0.8, 0.4, 0.2),
+    order: float = 1.0,
+    f: Objective | None = None,
+    scores: Tensor | None = None,
+    samples: int = 1,
+    draws: int = 1_000_000,
+    false_alarm: float = FALSE_ALARM,
+    resolution: float = 0.1,
+    slack: float = 0.3,
+    seed: int = 0,
+) -> Ladder:
+    """Assert that an estimator's bias falls to zero along a ladder of epsilon or tau, at least at some order.
+
+    The relative bias `|mean - exact| / |exact|` of the gradient is measured at every rung. It must fall from
+    rung to rung, and from the first to the last as `step^(order - slack)` or faster, within the noise.
+
+    Args:
+        ladder: makes the estimator from epsilon or tau.
+        space: small enough to enumerate.
+        steps: the rungs, falling.
+        order: the order the bias should have.
+        f: an objective that works for any batch shape; None is a smooth non-linear one.
+        scores: `[*score]`, float64; None draws them.
+        samples: S of each estimate.
+        draws: how many estimates at every rung.
+        false_alarm: probability that a right estimator fails.
+        resolution: relative bias that must show at the last rung; fails if the noise could hide it.
+        slack: how far the measured order may lie below `order`, since rungs are not infinitely small.
+        seed: of all randomness.
+
+    Returns:
+        What was measured.
+
+    Raises:
+        AssertionError: the bias at every rung; or that the draws are too few to tell.
+
+    Example:
+        >>> import hardmax as hm
+        >>> from hardmax.testing import assert_bias_vanishes
+        >>> found = assert_bias_vanishes(lambda e: hm.Direct(epsilon=e), hm.Categorical(3))
+        >>> found.bias[0] > found.bias[-1]
+        True
+    """
+    if len(steps) < 2 or sorted(steps, reverse=True) != list(steps):
+        raise ArgumentError(f"steps must be at least two falling numbers, got {list(steps)}")
+    f, scores = _problem(space, f, scores, seed)
+    gradient = _enumerated(f, scores, space)[1:]
+    threshold = _threshold(false_alarm, len(gradient) * len(steps))
+    bias, noise = [], []
+    for step in steps:
+        mean, error = _mean(ladder(step), f, scores, space, samples, draws, seed)
+        floor = float(error[1:].norm())
+        distance = float((mean[1:] - gradient).norm())
+        bias.append(sqrt(max(distance**2 - floor**2, 0.0)) / float(gradient.norm()))
+        noise.append(threshold * floor / float(gradient.norm()))
+
+    name = f"{ladder(steps[-1])} on {space}"
+    told = ", ".join(f"{s:g}: {b:.3g} (noise {e:.2g})" for s, b, e in zip(steps, bias, noise, strict=True))
+    if not noise[-1] <= resolution:
+        raise AssertionError(
+            f"{name}: {draws:,} draws would only show a relative bias of {noise[-1]:.2g}, not {resolution:.2g}; "
+            f"raise draws"
+        )
+    highest = [b + e for b, e in zip(bias, noise, strict=True)]
+    lowest = [max(b - e, 1e-12) for b, e in zip(bias, noise, strict=True)]
+    falls = all(low <= high for high, low in zip(highest, lowest[1:], strict=False))
+    needed = (steps[-1] / steps[0]) ** (order - slack)
+    if not (falls and lowest[-1] <= highest[0] * needed):
+        raise AssertionError(f"{name}: the bias does not fall with order {order:g}; relative bias by step {told}")
+    measured = log(max(bias[0], 1e-12) / max(bias[-1], noise[-1] / threshold)) / log(steps[0] / steps[-1])
+    return Ladder(tuple(steps), tuple(bias), tuple(noise), measured)
+
+
+def _problem(space: AbstractSpace, f: Objective | None, scores: Tensor | None, seed: int) -> tuple[Objective, Tensor]:
+    """Fill in what the caller left out: scores of size one, and a smooth f that is linear nowhere."""
+    generator = torch.Generator().manual_seed(seed)
+    event = tuple(range(-len(space.event_shape), 0))
+    if scores is None:
+        scores = torch.randn(space.score_shape, generator=generator, dtype=torch.float64)
+    weight = torch.randn(5, *space.event_shape, generator=generator, dtype=torch.float64)
+    offset = torch.randn(5, generator=generator, dtype=torch.float64)
+
+    def smooth(z: Tensor) -> Tensor:
+        return sum((torch.tanh((z * w).sum(event) + b) for w, b in zip(weight, offset, strict=True)), z.new_zeros(()))
+
+    return f or smooth, scores.detach().double()
+
+
+def _enumerated(f: Objective, scores: Tensor, space: AbstractSpace) -> Tensor:
+    """Return the value and the gradient, `[1 + scores]`, from nothing but the members and their statistics."""
+    scores = scores.clone().requires_grad_()
+    members = space.enumerate(dtype=torch.float64)
+    q = (space.statistics(members).flatten(1) @ scores.flatten()).softmax(0)
+    value = q @ f(members).detach()
+    value.backward()
+    assert scores.grad is not None
+    return torch.cat([value.detach().view(1), scores.grad.flatten()])
+
+
+def _estimates(
+    estimator: AbstractEstimator,
+    f: Objective,
+    scores: Tensor,
+    space: AbstractSpace,
+    samples: int,
+    draws: int,
+    generator: torch.Generator,
+) -> Tensor:
+    """Return values and gradients of independent estimates, `[draws, 1 + scores]`: one batch does them all."""
+    batch = scores.expand(draws, *scores.shape).clone().requires_grad_()
+    value = expectation(f, batch, space, estimator, samples=samples, generator=generator).value
+    value.sum().backward()
+    assert batch.grad is not None
+    return torch.cat([value.detach().view(-1, 1), batch.grad.flatten(1)], 1)
+
+
+def _mean(
+    estimator: AbstractEstimator,
+    f: Objective,
+    scores: Tensor,
+    space: AbstractSpace,
+    samples: int,
+    draws: int,
+    seed: int,
+) -> tuple[Tensor, Tensor]:
+    """Return the mean of the estimates and its standard error, each `[1 + scores]`."""
+    generator = torch.Generator().manual_seed(seed)
+    total = square = torch.zeros(1 + scores.numel(), dtype=torch.float64)
+    for start in range(0, draws, _BLOCK):
+        count = min(_BLOCK, draws - start)
+        found = _estimates(estimator, f, scores, space, samples, count, generator)
+        total, square = total + found.sum(0), square + found.square().sum(0)
+    mean = total / draws
+    return mean, ((square / draws - mean.square()).clamp_min(0) / draws).sqrt()
+
+
+def _threshold(false_alarm: float, components: int) -> float:
+    """Return the |z| that none of so many components exceeds but with probability `false_alarm`."""
+    tail = torch.tensor(false_alarm / (2 * components), dtype=torch.float64)
+    return -float(torch.special.ndtri(tail))

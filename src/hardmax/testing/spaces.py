@@ -1,0 +1,126 @@
+"""Is a space right? Everything it offers, against enumeration."""
+
+import torch
+from torch import Tensor
+
+from hardmax.spaces import AbstractSpace
+from hardmax.testing.gradients import FALSE_ALARM
+
+_BATCH = 5
+
+
+def assert_space(
+    space: AbstractSpace,
+    *,
+    scores: Tensor | None = None,
+    draws: int = 20_000,
+    tolerance: float = 1e-9,
+    false_alarm: float = FALSE_ALARM,
+    seed: int = 0,
+) -> None:
+    """Assert that all a space offers agrees with going through its members one by one.
+
+    Always: `argmax` finds the best member. Where offered: `log_prob`, `entropy`, `kl` and `marginals` are those of
+    `q(z) = exp(<scores, statistics(z)>) / Z`; `draw` samples it (chi-square); `change` reaches distinct members and
+    `parts` gives each its gain; `relax` comes to the arg max as tau falls.
+
+    Args:
+        space: offers `enumerate`, and is small.
+        scores: `[B, *score]`, float64; None draws them.
+        draws: samples for the chi-square test.
+        tolerance: largest absolute difference where no chance is involved.
+        false_alarm: probability that a right space fails.
+        seed: of all randomness.
+
+    Raises:
+        AssertionError: names what disagrees, and by how much.
+
+    Example:
+        >>> import hardmax as hm
+        >>> from hardmax.testing import assert_space
+        >>> assert_space(hm.Categorical(3, 2))
+    """
+    generator = torch.Generator().manual_seed(seed)
+    if scores is None:
+        scores = torch.randn(_BATCH, *space.score_shape, generator=generator, dtype=torch.float64)
+    members = space.enumerate(dtype=torch.float64)
+    distinct = len(members.flatten(1).unique(dim=0))
+    if members.shape[1:] != space.event_shape or not len(members) == distinct == space.size:
+        raise AssertionError(
+            f"enumerate: shape {list(members.shape)} with {distinct} distinct members, expected {space.size} of "
+            f"shape {list(space.event_shape)}"
+        )
+
+    values = scores.flatten(1) @ space.statistics(members).flatten(1).mT
+    log_q = values.log_softmax(-1)
+    q = log_q.exp()
+    best = space.argmax(scores)
+    _equal("argmax", space.dot(scores, space.statistics(best)), values.amax(-1), tolerance)
+
+    if space.offers("log_prob"):
+        spread = members[:, None].expand(-1, len(scores), *space.event_shape)
+        _equal("log_prob", space.log_prob(scores, spread).mT, log_q, tolerance)
+    if space.offers("entropy"):
+        _equal("entropy", space.entropy(scores), -(q * log_q).sum(-1), tolerance)
+    if space.offers("kl"):
+        _equal(
+            "kl to the uniform", space.kl(scores), (q * log_q).sum(-1) + values.new_tensor(space.size).log(), tolerance
+        )
+        prior = scores.roll(1, 0)
+        _equal("kl to a prior", space.kl(scores, prior), (q * (log_q - log_q.roll(1, 0))).sum(-1), tolerance)
+    if space.offers("marginals"):
+        expected = (q @ space.statistics(members).flatten(1)).view_as(scores)
+        _equal("marginals", space.marginals(scores), expected, tolerance)
+    if space.offers("relax"):
+        _equal("relax at tau = 1e-4", space.relax(scores, 1e-4), best, 1e-3)
+    if space.offers("draw"):
+        z = space.sample(scores, draws, generator=generator)
+        _frequencies(z, members, q, false_alarm)
+    if space.offers("change"):
+        _changes(space, members, generator, tolerance)
+
+
+def _changes(space: AbstractSpace, members: Tensor, generator: torch.Generator, tolerance: float) -> None:
+    """Check every neighbour of every member, with random gains."""
+    neighbours = space.neighbours(members)  # [M, size, *event]
+    known = members.flatten(1)
+    for z, others in zip(known, neighbours.transpose(0, 1).flatten(2), strict=True):
+        all_members = (others[:, None] == known).all(-1).any(-1).all()
+        if not all_members or len(torch.cat([z[None], others]).unique(dim=0)) != 1 + len(others):
+            raise AssertionError(
+                f"change: the neighbours of {z.tolist()} are not distinct other members: {others.tolist()}"
+            )
+    gains = torch.randn(neighbours.shape[:2], generator=generator, dtype=torch.float64)
+    parts = space.parts(members, gains)
+    moved = space.statistics(neighbours) - space.statistics(members)
+    _equal("parts", space.dot(parts.expand_as(moved), moved), gains, tolerance)
+
+
+def _frequencies(z: Tensor, members: Tensor, q: Tensor, false_alarm: float) -> None:
+    """Chi-square test of samples `[S, B, *event]` against q `[B, M]`, one per row, rare members pooled."""
+    for row, p in zip(z.transpose(0, 1).flatten(2), q, strict=True):
+        hits = (row[:, None] == members.flatten(1)).all(-1)
+        if not hits.any(-1).all():
+            raise AssertionError("draw: a sample is no member of the space")
+        observed, expected = hits.double().sum(0), p * len(row)
+        common = expected >= 5
+        if expected[~common].sum() < 5:  # too few for a bin of their own
+            common &= expected > expected[common].min()
+        observed = torch.cat([observed[common], observed[~common].sum().view(1)])
+        expected = torch.cat([expected[common], expected[~common].sum().view(1)])
+        chi2 = (observed - expected).square() / expected
+        freedom = max(len(chi2) - 1, 1)
+        chance = torch.special.gammaincc(chi2.new_tensor(freedom / 2), chi2.sum() / 2)
+        if not chance >= false_alarm / len(q):
+            raise AssertionError(
+                f"draw: frequencies do not match q: chi-square {chi2.sum():.1f} with {freedom} degrees of freedom; "
+                f"observed {observed.tolist()}, expected {expected.tolist()}"
+            )
+
+
+def _equal(name: str, found: Tensor, expected: Tensor, tolerance: float) -> None:
+    if found.shape != expected.shape:
+        raise AssertionError(f"{name}: shape {list(found.shape)}, expected {list(expected.shape)}")
+    worst = float((found - expected).abs().max()) if found.numel() else 0.0
+    if not worst <= tolerance:
+        raise AssertionError(f"{name}: off by up to {worst:.3g}; got {found.tolist()}, expected {expected.tolist()}")
