@@ -1,0 +1,185 @@
+"""Bad input meets the right error, with a message that says what to do, before f is called where that is possible."""
+
+import re
+
+import pytest
+import torch
+from cases import ESTIMATORS
+
+import hardmax as hm
+
+SCORES = torch.zeros(4, 3)
+SPACE = hm.Categorical(3)
+
+
+def never(z):
+    raise AssertionError("f was called")
+
+
+def with_bad(value):
+    scores = SCORES.clone()
+    scores[2, 1] = value
+    return scores
+
+
+@pytest.mark.parametrize("estimator", ["auto", *ESTIMATORS], ids=str)
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
+def test_scores_that_are_not_finite(estimator, bad):
+    with pytest.raises(hm.ArgumentError, match=r"finite.*\[2, 1\].*1 of 12"):
+        hm.expectation(never, with_bad(bad), SPACE, estimator)
+
+
+def test_validate_off_looks_at_no_value():
+    out = hm.expectation(
+        lambda z: z.sum(-1) * float("nan"), with_bad(float("nan")), SPACE, hm.Reinforce(), validate=False
+    )
+    assert out.value.isnan().all()
+
+
+@pytest.mark.parametrize("estimator", ["auto", *ESTIMATORS], ids=str)
+@pytest.mark.parametrize(
+    ("scores", "error", "message"),
+    [
+        (torch.zeros(4, 2), hm.ShapeError, r"\[4, 2\].*\[\*B, 3\]"),
+        (torch.zeros(()), hm.ShapeError, r"\[\].*\[\*B, 3\]"),
+        (torch.zeros(4, 3, dtype=torch.long), hm.DtypeError, r"int64.*\.float\(\)"),
+        ([0.0, 0.0, 0.0], hm.DtypeError, "list"),
+    ],
+)
+def test_scores_of_the_wrong_kind(estimator, scores, error, message):
+    with pytest.raises(error, match=message):
+        hm.expectation(never, scores, SPACE, estimator)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: hm.Direct(epsilon=0), "epsilon.*positive.*0"),
+        (lambda: hm.Direct(epsilon=-1), "epsilon.*positive.*-1"),
+        (lambda: hm.Direct(epsilon=float("nan")), "epsilon"),
+        (lambda: hm.GumbelSoftmax(tau=0.0), "tau.*positive"),
+        (lambda: hm.GumbelSoftmax(tau=-0.5), "tau.*positive"),
+        (lambda: hm.Reinforce("median"), "baseline.*median"),
+        (lambda: hm.Roulette(rate=0), "rate.*positive"),
+        (lambda: hm.Roulette(floor=0), "floor"),
+    ],
+)
+def test_settings(make, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        make()
+    assert isinstance(caught.value, hm.HardmaxError)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"samples": 0}, hm.ArgumentError, "samples.*at least 1.*0"),
+        ({"samples": -1}, hm.ArgumentError, "samples"),
+        ({"chunk_size": 0}, hm.ArgumentError, "chunk_size"),
+        ({"estimator": hm.Reinforce("leave-one-out")}, hm.ArgumentError, "two samples.*samples=2"),
+        ({"estimator": "direct"}, hm.ArgumentError, r"Direct\(\).*'auto'.*'direct'"),
+        ({"noise": torch.zeros(4, 3)}, hm.ShapeError, r"\[4, 3\].*\[S, 4, 3\]"),
+        ({"noise": torch.zeros(2, 4, 2)}, hm.ShapeError, r"\[S, 4, 3\]"),
+        ({"noise": torch.zeros(2, 4, 3, dtype=torch.long)}, hm.ShapeError, "int64"),
+        ({"noise": torch.zeros(2, 4, 3), "samples": 3}, hm.ShapeError, "holds 2 samples.*samples=3"),
+        ({"noise": torch.zeros(0, 4, 3)}, hm.ArgumentError, "samples"),
+    ],
+)
+def test_arguments(arguments, error, message):
+    with pytest.raises(error, match=message):
+        hm.expectation(never, SCORES, SPACE, **arguments)
+
+
+@pytest.mark.parametrize("space", [hm.Binary(40), hm.Categorical(10, 30)], ids=str)
+def test_exact_on_too_large_a_space(space):
+    with pytest.raises(hm.NotExactError, match=rf"{space.size:,} members.*LocalExpectation"):
+        hm.expectation(never, torch.zeros(space.score_shape), space, hm.Exact())
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=str)
+@pytest.mark.parametrize(
+    ("f", "error", "message"),
+    [
+        (lambda z: z, hm.ShapeError, r"\[\d+, 4\], got \[\d+, 4, 3\].*\[C, \*B, \*event\]"),
+        (lambda z: z.sum(), hm.ShapeError, r"got \[\]"),
+        (lambda z: z.sum((0, -1)), hm.ShapeError, r"got \[4\]"),
+        (lambda z: z.sum(-1).long(), hm.DtypeError, "int64"),
+        (lambda z: 1.0, hm.DtypeError, "float"),
+    ],
+)
+def test_f_of_the_wrong_kind(estimator, f, error, message):
+    with pytest.raises(error, match=message):
+        hm.expectation(f, SCORES, SPACE, estimator, samples=2)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=str)
+def test_nan_names_the_example(estimator):
+    worth = torch.tensor([1.0, 1.0, float("nan"), 1.0])
+    with pytest.raises(hm.ArgumentError, match=r"f returned NaN for example \[2\]"):
+        hm.expectation(lambda z: z.sum(-1) * worth, SCORES, SPACE, estimator, samples=2)
+
+
+def test_nan_names_the_example_in_two_batch_dimensions():
+    worth = torch.ones(2, 4)
+    worth[1, 3] = float("nan")
+    with pytest.raises(hm.ArgumentError, match=re.escape("example [1, 3]")):
+        hm.expectation(lambda z: z.sum(-1) * worth, SCORES.expand(2, 4, 3), SPACE, hm.Reinforce())
+
+
+class BadTable:
+    """f with a table that is wrong."""
+
+    def __init__(self, table):
+        self._table = table
+
+    def __call__(self, z):
+        return z.sum(-1)
+
+    def table(self):
+        return self._table
+
+
+@pytest.mark.parametrize("estimator", [hm.Exact(), hm.Direct(), hm.LocalExpectation()], ids=str)
+def test_table_that_is_wrong(estimator):
+    with pytest.raises(hm.ShapeError, match=r"f\.table\(\).*\[4, 3\].*\[3, 4\]"):
+        hm.expectation(BadTable(torch.zeros(3, 4)), SCORES, SPACE, estimator)
+    with pytest.raises(hm.ArgumentError, match=r"f\.table\(\) returned NaN for example \[2\]"):
+        hm.expectation(BadTable(with_bad(float("nan"))), SCORES, SPACE, estimator)
+
+
+def test_rows_that_are_wrong():
+    class Bad(BadTable):
+        def rows(self, z, index):
+            return self._table[: len(index)]
+
+    estimator = hm.LocalExpectation(roulette=True)
+    with pytest.raises(hm.ShapeError, match=r"f\.rows\(\)"):
+        hm.expectation(Bad(torch.zeros(2)), SCORES, hm.Binary(3), estimator)
+    with pytest.raises(hm.ArgumentError, match=r"f\.rows\(\) returned NaN for example \[0\]"):
+        hm.expectation(Bad(torch.full((99,), float("nan"))), SCORES, hm.Binary(3), estimator)
+
+
+@pytest.mark.parametrize("estimator", [hm.Direct(), hm.Reinforce(), hm.LocalExpectation(), hm.Exact()], ids=str)
+def test_sample_refuses_value_style_estimators(estimator):
+    with pytest.raises(hm.ArgumentError, match=r"expectation.*GumbelSoftmax"):
+        hm.sample(SCORES, SPACE, estimator)
+
+
+def test_sample_checks_its_input():
+    with pytest.raises(hm.ArgumentError, match="finite"):
+        hm.sample(with_bad(float("nan")), SPACE, hm.StraightThrough())
+    with pytest.raises(hm.ArgumentError, match="samples"):
+        hm.sample(SCORES, SPACE, hm.StraightThrough(), samples=0)
+
+
+def test_roulette_without_rows_says_so():
+    with pytest.warns(UserWarning, match=r"rows\(z, index\)"):
+        hm.expectation(lambda z: z.sum(-1), SCORES, hm.Binary(3), hm.LocalExpectation(roulette=True))
+
+
+@pytest.mark.parametrize("method", ["sample", "log_prob", "entropy", "kl"])
+def test_space_methods_refuse_wrong_shapes(method):
+    space, scores = hm.Categorical(3), torch.zeros(2, 4)
+    arguments = (scores, torch.zeros(2, 4)) if method == "log_prob" else (scores,)
+    with pytest.raises(hm.ShapeError, match=r"\[2, 4\].*\[\*B, 3\]"):
+        getattr(space, method)(*arguments)

@@ -1,0 +1,118 @@
+"""Estimate.evaluations and Estimate.solves are true, f is called as often as promised, and chunks bound memory."""
+
+import pytest
+import torch
+from cases import ESTIMATORS, SMALL_SPACES, Counted, Rows, Table, Toy
+
+import hardmax as hm
+
+B, S = 4, 3
+
+
+def run(f, space, estimator, **kwargs):
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(B, *space.score_shape, generator=generator, dtype=torch.float64, requires_grad=True)
+    out = hm.expectation(f, scores, space, estimator, samples=S, generator=generator, **kwargs)
+    return out
+
+
+@pytest.mark.parametrize("chunk_size", [None, 2])
+@pytest.mark.parametrize("kind", [Rows, Table])
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=str)
+@pytest.mark.parametrize("space", SMALL_SPACES, ids=str)
+def test_evaluations_are_what_was_counted(space, estimator, kind, chunk_size):
+    if kind is Table and not space.categories:
+        kind = Rows
+    f = Counted(kind(space, (B,)))
+    assert run(f, space, estimator, chunk_size=chunk_size).evaluations == f.evaluations / B
+
+
+@pytest.mark.parametrize("two_sided", [False, True])
+def test_direct_evaluates_every_category_once_in_one_call(two_sided):
+    f = Counted(Toy(hm.Categorical(4), (B,)))
+    out = run(f, hm.Categorical(4), hm.Direct(two_sided=two_sided))
+    assert f.calls == [("f", 4 * B)]  # for all S samples together
+    assert out.solves == S * (3 if two_sided else 2)
+
+
+@pytest.mark.parametrize(("space", "changes"), [(hm.Categorical(3, 2), 4), (hm.Binary(5), 5)], ids=str)
+@pytest.mark.parametrize("estimator", [hm.Direct(), hm.LocalExpectation()], ids=str)
+def test_several_variables_cost_z_once_and_its_single_changes(space, changes, estimator):
+    f = Counted(Toy(space, (B,)))
+    run(f, space, estimator)
+    assert f.calls == [("f", S * B), ("f", S * changes * B)]
+
+
+@pytest.mark.parametrize("estimator", [hm.Exact(), hm.Direct(), hm.LocalExpectation()], ids=str)
+def test_a_table_is_asked_once(estimator):
+    f = Counted(Table(hm.Categorical(4), (B,)))
+    assert run(f, hm.Categorical(4), estimator).evaluations == 4
+    assert f.calls == [("table", 4 * B)]
+
+
+def test_sampling_estimators_cost_one_evaluation_per_sample():
+    for estimator in (hm.Reinforce(), hm.StraightThrough(), hm.GumbelSoftmax()):
+        f = Counted(Toy(hm.Binary(3), (B,)))
+        out = run(f, hm.Binary(3), estimator)
+        assert (out.evaluations, out.solves) == (S, S)
+
+
+def test_roulette_evaluates_few_of_many_sure_bits():
+    space = hm.Binary(40)
+    f = Counted(Rows(space, (B,)))
+    scores = torch.full((B, 40), 8.0, dtype=torch.float64)
+    generator = torch.Generator().manual_seed(0)
+    out = hm.expectation(f, scores, space, hm.LocalExpectation(roulette=True), generator=generator)
+    assert out.evaluations == f.evaluations / B
+    assert out.evaluations < 1 + 40 * 0.15
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=str)
+@pytest.mark.parametrize("space", [hm.Categorical(6), hm.Categorical(3, 4), hm.Binary(6)], ids=str)
+def test_no_call_exceeds_the_chunk(space, estimator):
+    f = Counted(Rows(space, (B,)))
+    run(f, space, estimator, chunk_size=2).value.sum().backward()
+    assert max(count for _, count in f.calls) <= 2 * B
+
+
+class Hungry:
+    """An f with a large intermediate result; `peak` is the largest its backward pass met."""
+
+    def __init__(self):
+        self.weight = torch.ones(1000, requires_grad=True)
+        self.peak = 0
+
+    def __call__(self, z):
+        hidden = (z.sum(-1, keepdim=True) * self.weight).sigmoid()
+        if hidden.requires_grad:
+            hidden.register_hook(self._meet)
+        return hidden.sum(-1)
+
+    def _meet(self, gradient):
+        self.peak = max(self.peak, gradient.shape[0])
+
+
+@pytest.mark.parametrize("chunk_size", [4, 16])
+def test_backward_keeps_no_more_than_a_chunk(chunk_size):
+    """Bytes kept for the backward pass of Exact over 64 codes, by torch's own hooks: a chunk's, not all."""
+    space, f = hm.Binary(6), Hungry()
+    kept = []
+
+    def pack(tensor):
+        if tensor.shape[-1:] == (1000,) and tensor.dim() > 1:
+            kept.append(tensor.shape[0])
+        return tensor
+
+    scores = torch.zeros(2, 6, requires_grad=True)
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        whole = hm.expectation(f, scores, space, hm.Exact())
+    assert max(kept) == 64
+    kept.clear()
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        bounded = hm.expectation(f, scores, space, hm.Exact(), chunk_size=chunk_size)
+    assert kept == []
+    first = torch.autograd.grad(whole.value.sum(), [scores, f.weight])
+    f.peak = 0
+    second = torch.autograd.grad(bounded.value.sum(), [scores, f.weight])
+    assert f.peak == chunk_size
+    torch.testing.assert_close(first, second)
