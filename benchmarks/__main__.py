@@ -1,0 +1,18 @@
+"""Run benchmarks: `python -m benchmarks [NAME ...]`, all of them by default."""
+
+import sys
+from importlib import import_module
+
+import torch
+
+NAMES = ["overhead"]
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    unknown = [name for name in sys.argv[1:] if name not in NAMES]
+    if unknown:
+        sys.exit(f"no benchmark {', '.join(unknown)}; there are: {', '.join(NAMES)}")
+    failed = False
+    for name in sys.argv[1:] or NAMES:
+        failed |= not import_module(f"benchmarks.{name}").main()
+    sys.exit(failed)

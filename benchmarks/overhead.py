@@ -1,0 +1,97 @@
+"""What a call of hm.expectation costs over the bare tensor operations: B = 100, k = 10, the call alone.
+
+Each bare version does the estimator's arithmetic by hand, with no check, no count and no generality.
+"""
+
+import torch
+from torch import Tensor
+
+import hardmax as hm
+from benchmarks.timing import medians
+
+B, K = 100, 10
+LIMIT = 0.3e-3  # seconds over the bare operations
+
+scores = torch.randn(B, K, requires_grad=True)
+worth = torch.randn(B, K)
+space = hm.Categorical(K)
+
+
+class Objective:
+    """f, as small as it can be: what is left to measure is the library."""
+
+    def __call__(self, z: Tensor) -> Tensor:
+        return (z * worth).sum(-1)
+
+    def table(self) -> Tensor:
+        return worth
+
+
+def gumbel() -> Tensor:
+    return -torch.empty(B, K).exponential_().log()
+
+
+def carry(value: Tensor, surrogate: Tensor) -> Tensor:
+    return value + (surrogate - surrogate.detach())
+
+
+def bare_exact() -> Tensor:
+    return (scores.softmax(-1) * worth).sum(-1)
+
+
+def bare_direct() -> Tensor:
+    with torch.no_grad():
+        perturbed = scores + gumbel()
+        z, moved = perturbed.argmax(-1, keepdim=True), (perturbed + worth).argmax(-1, keepdim=True)
+        gradient = torch.zeros(B, K).scatter_(-1, moved, 1.0).scatter_add_(-1, z, -torch.ones(B, 1))
+    return carry(worth.gather(-1, z).squeeze(-1), (gradient * scores).sum(-1))
+
+
+def bare_gumbel_softmax() -> Tensor:
+    return (torch.nn.functional.gumbel_softmax(scores, 1.0) * worth).sum(-1)
+
+
+def bare_straight_through() -> Tensor:
+    z = torch.zeros(B, K).scatter_(-1, (scores.detach() + gumbel()).argmax(-1, keepdim=True), 1.0)
+    return (carry(z, scores.softmax(-1)) * worth).sum(-1)
+
+
+def bare_reinforce() -> Tensor:
+    z = (scores.detach() + gumbel()).argmax(-1, keepdim=True)
+    value = worth.gather(-1, z).squeeze(-1)
+    return carry(value, value * scores.log_softmax(-1).gather(-1, z).squeeze(-1))
+
+
+def bare_local_expectation() -> Tensor:
+    z = (scores.detach() + gumbel()).argmax(-1, keepdim=True)
+    return carry(worth.gather(-1, z).squeeze(-1), (scores.softmax(-1) * worth).sum(-1))
+
+
+CASES = {
+    hm.Exact(): bare_exact,
+    hm.Direct(): bare_direct,
+    hm.GumbelSoftmax(): bare_gumbel_softmax,
+    hm.StraightThrough(): bare_straight_through,
+    hm.Reinforce(): bare_reinforce,
+    hm.LocalExpectation(): bare_local_expectation,
+}
+
+
+def main() -> bool:
+    """Print a table; return whether every overhead is within the limit."""
+    f, within = Objective(), True
+    print(f"hm.expectation over the bare operations, B={B}, k={K}, one thread (limit {LIMIT * 1e6:.0f} us)")
+    print(f"{'estimator':<44}{'bare us':>9}{'hardmax us':>12}{'over us':>9}{'without checks':>16}")
+    for estimator, bare in CASES.items():
+        times = medians(
+            {
+                "bare": bare,
+                "hardmax": lambda e=estimator: hm.expectation(f, scores, space, e),
+                "unchecked": lambda e=estimator: hm.expectation(f, scores, space, e, validate=False),
+            }
+        )
+        over, unchecked = times["hardmax"] - times["bare"], times["unchecked"] - times["bare"]
+        within &= over < LIMIT
+        row = [times["bare"], times["hardmax"], over]
+        print(f"{estimator!s:<44}{row[0] * 1e6:9.0f}{row[1] * 1e6:12.0f}{row[2] * 1e6:9.0f}{unchecked * 1e6:16.0f}")
+    return within
