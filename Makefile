@@ -17,7 +17,7 @@ PIP := -m pip --disable-pip-version-check -qq
 ONE_THREAD := OMP_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS)
 # Without jaxtyping's import hook: torch.compile cannot trace through it, and bad input must meet our own errors.
-PLAIN := -o addopts=--strict-markers -o testpaths=tests/plain
+PLAIN := -o addopts='--strict-markers --import-mode=importlib' -o testpaths=tests/plain
 
 .DEFAULT_GOAL := help
 .PHONY: help venv demo test test-slow lint format bench docs lock clean

@@ -55,8 +55,8 @@ class AbstractSpace(ABC):
     def noise(
         self,
         shape: tuple[int, ...],
-        *,
         generator: torch.Generator | None = None,
+        *,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str | None = None,
     ) -> Float[Tensor, "..."]:

@@ -65,8 +65,8 @@ class Binary(AbstractFactorised):
     def noise(
         self,
         shape: tuple[int, ...],
-        *,
         generator: torch.Generator | None = None,
+        *,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str | None = None,
     ) -> Float[Tensor, "*shape {self.n}"]:

@@ -74,8 +74,8 @@ class Categorical(AbstractFactorised):
     def noise(
         self,
         shape: tuple[int, ...],
-        *,
         generator: torch.Generator | None = None,
+        *,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str | None = None,
     ) -> Float[Tensor, "*_ {self.k}"]:
