@@ -14,16 +14,21 @@ __version__ = "0.1.0.dev0"
 _HOME = {
     "AbstractEstimator": "estimators",
     "AbstractFactorised": "spaces",
+    "AbstractLikelihood": "objectives",
     "AbstractSampler": "estimators",
     "AbstractSpace": "spaces",
     "ArgumentError": "errors",
+    "BernoulliLikelihood": "objectives",
     "Binary": "spaces",
+    "Bounds": "objectives",
     "Categorical": "spaces",
     "Direct": "estimators",
     "DtypeError": "errors",
+    "Elbo": "objectives",
     "Estimate": "types",
     "Evaluator": "evaluator",
     "Exact": "estimators",
+    "GaussianLikelihood": "objectives",
     "GumbelSoftmax": "estimators",
     "HardmaxError": "errors",
     "LocalExpectation": "estimators",
@@ -32,8 +37,11 @@ _HOME = {
     "Roulette": "estimators",
     "ShapeError": "errors",
     "StraightThrough": "estimators",
+    "elbo": "objectives",
+    "exact_bounds": "objectives",
     "expectation": "expectations",
     "from_distribution": "distributions",
+    "importance_weighted_bound": "objectives",
     "sample": "expectations",
     "to_distribution": "distributions",
 }
@@ -58,6 +66,14 @@ if TYPE_CHECKING:
     from hardmax.evaluator import Evaluator as Evaluator
     from hardmax.expectations import expectation as expectation
     from hardmax.expectations import sample as sample
+    from hardmax.objectives import AbstractLikelihood as AbstractLikelihood
+    from hardmax.objectives import BernoulliLikelihood as BernoulliLikelihood
+    from hardmax.objectives import Bounds as Bounds
+    from hardmax.objectives import Elbo as Elbo
+    from hardmax.objectives import GaussianLikelihood as GaussianLikelihood
+    from hardmax.objectives import elbo as elbo
+    from hardmax.objectives import exact_bounds as exact_bounds
+    from hardmax.objectives import importance_weighted_bound as importance_weighted_bound
     from hardmax.spaces import AbstractFactorised as AbstractFactorised
     from hardmax.spaces import AbstractSpace as AbstractSpace
     from hardmax.spaces import Binary as Binary

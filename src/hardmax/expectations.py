@@ -38,9 +38,10 @@ def expectation(
 
     Args:
         f: `f(z [C, *B, *event]) -> [C, *B]`, one leading dimension for samples or candidates; deterministic
-            within one call. Two optional methods make it faster and change nothing else: `f.table() -> [*B, K]`,
-            the value of every category of a single categorical; `f.rows(z [R, *event], index [R]) -> [R]`,
-            values for chosen examples (flat batch index).
+            within one call. Optional methods make it faster and change nothing else: `f.table() -> [*B, K]`, the
+            value of every category of a single categorical; `f.pairs(z [M, *event]) -> [*B, M]`, the values of the
+            same z for every example; `f.rows(z [R, *event], index [R]) -> [R]`, values for chosen examples (flat
+            batch index).
         scores: `[*B, *score]`, floating point, finite.
         space: what z may be.
         estimator: how the gradient is estimated. "auto": `Exact` for one categorical, `LocalExpectation`

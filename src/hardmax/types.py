@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
-# f(z [C, *B, *event]) -> [C, *B], deterministic within one call. Two optional methods make it faster:
-# table() -> [*B, K] and rows(z [R, *event], index [R]) -> [R]. See `hardmax.expectation`.
+# f(z [C, *B, *event]) -> [C, *B], deterministic within one call. Optional methods make it faster: table() -> [*B, K],
+# pairs(z [M, *event]) -> [*B, M] and rows(z [R, *event], index [R]) -> [R]. See `hardmax.expectation`.
 Objective = Callable[[Tensor], Tensor]
 
 

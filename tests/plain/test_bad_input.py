@@ -150,13 +150,13 @@ def test_table_that_is_wrong(estimator):
 def test_rows_that_are_wrong():
     class Bad(BadTable):
         def rows(self, z, index):
-            return self._table[: len(index)]
+            return self._table[index] if len(self._table) > 2 else self._table
 
     estimator = hm.LocalExpectation(roulette=True)
     with pytest.raises(hm.ShapeError, match=r"f\.rows\(\)"):
         hm.expectation(Bad(torch.zeros(2)), SCORES, hm.Binary(3), estimator)
-    with pytest.raises(hm.ArgumentError, match=r"f\.rows\(\) returned NaN for example \[0\]"):
-        hm.expectation(Bad(torch.full((99,), float("nan"))), SCORES, hm.Binary(3), estimator)
+    with pytest.raises(hm.ArgumentError, match=r"f\.rows\(\) returned NaN for example \[2\]"):
+        hm.expectation(Bad(with_bad(float("nan"))[:, 1]), SCORES, hm.Binary(3), estimator)
 
 
 @pytest.mark.parametrize("estimator", [hm.Direct(), hm.Reinforce(), hm.LocalExpectation(), hm.Exact()], ids=str)

@@ -1,6 +1,6 @@
 """How is the gradient of an expectation estimated? One file per estimator."""
 
-from hardmax.estimators.abstract import AbstractEstimator, AbstractSampler
+from hardmax.estimators.abstract import AbstractEstimator, AbstractSampler, carry
 from hardmax.estimators.direct import Direct
 from hardmax.estimators.exact import Exact
 from hardmax.estimators.gumbel_softmax import GumbelSoftmax
@@ -18,4 +18,5 @@ __all__ = [
     "Reinforce",
     "Roulette",
     "StraightThrough",
+    "carry",
 ]

@@ -50,14 +50,5 @@ class Exact(AbstractEstimator):
         """Sum over the space."""
         draw = space.draw if space.offers("draw") else lambda h, g: space.argmax(space.perturb(h, g))
         z = draw(scores.detach(), noise)
-        value = (self._probabilities(scores, space) * f.table()).sum(-1)
+        value = (space.log_probs(scores).exp() * f.table()).sum(-1)
         return Estimate(value, z, f.evaluations, solves=float(len(noise)))
-
-    @staticmethod
-    def _probabilities(scores: Tensor, space: AbstractSpace) -> Tensor:
-        """Return q of every member, `[*B, M]`: scores are linear in statistics, so one matmul does it."""
-        flat = scores.flatten(scores.dim() - len(space.score_shape))
-        if space.categories is None:
-            members = space.statistics(space.enumerate(dtype=scores.dtype, device=scores.device))
-            flat = flat @ members.flatten(1).mT
-        return flat.softmax(-1)

@@ -62,8 +62,8 @@ class LocalExpectation(AbstractEstimator):
     weighted by its inverse. That saves evaluations only if f has `rows`; without it all are evaluated all the
     same, with a warning, and the result is the one that rows would give.
 
-    Bias: none, with roulette too. Variance: the least known for a factorised q at this cost; none for one
-    variable. Cost: K evaluations of f for one categorical (where roulette is not played); otherwise
+    Bias: none, with roulette too. Variance: the least that we have measured for a factorised q at this cost;
+    none for one variable. Cost: K evaluations of f for one categorical (where roulette is not played); otherwise
     1 + (number of single changes) per sample, with roulette and `f.rows` two to five times fewer.
 
     Args:
@@ -86,6 +86,8 @@ class LocalExpectation(AbstractEstimator):
     """
 
     roulette: bool | Roulette = False
+
+    needs = ("draw", "marginals", "change", "parts")
 
     def check(self, space: AbstractSpace, samples: int) -> None:
         """Refuse spaces whose variables depend on each other."""

@@ -40,7 +40,10 @@ class AbstractSpace(ABC):
 
     @property
     def categories(self) -> int | None:
-        """K where z is one categorical variable, so that `f.table()` `[*B, K]` makes sense; else None."""
+        """K where z is one categorical variable: one-hot, its scores the logits; else None.
+
+        Then `f.table()` `[*B, K]` makes sense, and one table of values serves every sample.
+        """
         return None
 
     @abstractmethod
@@ -122,6 +125,17 @@ class AbstractSpace(ABC):
         raise self._not_exact("single changes of z")
 
     # ------------------------------------------------------------------------------- from the above
+    def log_probs(self, scores: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """Return log q of every member, in the order of `enumerate`: `[*B, *score] -> [*B, M]`.
+
+        Scores are linear in statistics, so one matmul gives them all.
+        """
+        flat = scores.flatten(scores.dim() - len(self.score_shape))
+        if self.categories is None:
+            members = self.statistics(self.enumerate(dtype=scores.dtype, device=scores.device))
+            flat = flat @ members.flatten(1).mT
+        return flat.log_softmax(-1)
+
     def sample(
         self,
         scores: Float[Tensor, "..."],

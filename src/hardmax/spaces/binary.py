@@ -88,8 +88,8 @@ class Binary(AbstractFactorised):
     ) -> Float[Tensor, "*B"]:
         """Return `KL(q || p)`; p is given by its logits, or uniform.
 
-        Stays finite, with a finite gradient, where `torch.distributions` gives inf or NaN once a
-        probability rounds to zero.
+        Right, with the right gradient, also where the prior's probability rounds to zero or one, and
+        `torch.distributions` gives inf and a wrong gradient.
         """
         self.batch_shape(scores)
         prior = scores.new_zeros(()) if prior is None else prior

@@ -130,6 +130,8 @@ class Categorical(AbstractFactorised):
     ) -> Float[Tensor, "M *_ {self.k}"]:
         """Return all k^N members, counting up, the last variable fastest."""
         self.check_enumerable()
+        if self.variables == 1:
+            return torch.eye(self.k, dtype=dtype, device=device).view(self.k, *self.event_shape)
         place = self.k ** torch.arange(self.variables - 1, -1, -1, device=device)
         digits = torch.arange(self.size, device=device)[:, None] // place % self.k
         members = self._one_hot(digits[..., None], dtype or torch.get_default_dtype())
