@@ -22,7 +22,9 @@ _HOME = {
     "Binary": "spaces",
     "Bounds": "objectives",
     "Categorical": "spaces",
+    "DataError": "errors",
     "Direct": "estimators",
+    "DiscreteVAE": "models",
     "DtypeError": "errors",
     "Elbo": "objectives",
     "Estimate": "types",
@@ -41,6 +43,11 @@ _HOME = {
     "exact_bounds": "objectives",
     "expectation": "expectations",
     "from_distribution": "distributions",
+    "gaussian_elbo": "objectives",
+    "gaussian_kl": "objectives",
+    "gaussian_kl_full": "objectives",
+    "gaussian_sample": "objectives",
+    "gaussian_sample_full": "objectives",
     "importance_weighted_bound": "objectives",
     "sample": "expectations",
     "to_distribution": "distributions",
@@ -50,6 +57,7 @@ if TYPE_CHECKING:
     from hardmax.distributions import from_distribution as from_distribution
     from hardmax.distributions import to_distribution as to_distribution
     from hardmax.errors import ArgumentError as ArgumentError
+    from hardmax.errors import DataError as DataError
     from hardmax.errors import DtypeError as DtypeError
     from hardmax.errors import HardmaxError as HardmaxError
     from hardmax.errors import NotExactError as NotExactError
@@ -66,6 +74,7 @@ if TYPE_CHECKING:
     from hardmax.evaluator import Evaluator as Evaluator
     from hardmax.expectations import expectation as expectation
     from hardmax.expectations import sample as sample
+    from hardmax.models import DiscreteVAE as DiscreteVAE
     from hardmax.objectives import AbstractLikelihood as AbstractLikelihood
     from hardmax.objectives import BernoulliLikelihood as BernoulliLikelihood
     from hardmax.objectives import Bounds as Bounds
@@ -73,6 +82,11 @@ if TYPE_CHECKING:
     from hardmax.objectives import GaussianLikelihood as GaussianLikelihood
     from hardmax.objectives import elbo as elbo
     from hardmax.objectives import exact_bounds as exact_bounds
+    from hardmax.objectives import gaussian_elbo as gaussian_elbo
+    from hardmax.objectives import gaussian_kl as gaussian_kl
+    from hardmax.objectives import gaussian_kl_full as gaussian_kl_full
+    from hardmax.objectives import gaussian_sample as gaussian_sample
+    from hardmax.objectives import gaussian_sample_full as gaussian_sample_full
     from hardmax.objectives import importance_weighted_bound as importance_weighted_bound
     from hardmax.spaces import AbstractFactorised as AbstractFactorised
     from hardmax.spaces import AbstractSpace as AbstractSpace

@@ -22,3 +22,7 @@ class DtypeError(ArgumentError, TypeError):
 
 class NotExactError(HardmaxError):
     """A space cannot give, or not at this size, an exact quantity that was asked of it."""
+
+
+class DataError(HardmaxError, ValueError):
+    """A data file is missing, broken or not what was expected."""

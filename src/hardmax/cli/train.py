@@ -1,0 +1,64 @@
+"""`hardmax train`."""
+
+import signal
+from typing import Any
+
+from hardmax.cli.options import parse
+from hardmax.training.config import TrainConfig, read_config
+
+
+def run(arguments: list[str]) -> int:
+    """Train, show progress, and say where the result is."""
+    config = parse(TrainConfig, "train", arguments)
+    if config.resume and "--epochs" not in arguments:
+        config = _with_epochs_of_the_run(config)
+    from rich.console import Console
+    from rich.progress import Progress, TimeElapsedColumn, TimeRemainingColumn
+
+    from hardmax.training.loop import Observer, train
+
+    console = Console()
+    asked_to_stop = False
+
+    def on_signal(number: int, frame: Any) -> None:
+        nonlocal asked_to_stop
+        if asked_to_stop:
+            raise KeyboardInterrupt
+        asked_to_stop = True
+        console.print("saving (once more Ctrl-C to stop at once) ...")
+
+    with Progress(
+        *Progress.get_default_columns()[:2], TimeElapsedColumn(), TimeRemainingColumn(), console=console, transient=True
+    ) as bar:
+        task = bar.add_task("epoch 1", total=None)
+
+        def on_step(epoch: int, done: int, total: int) -> None:
+            bar.update(task, description=f"epoch {epoch + 1}/{config.epochs}", completed=done, total=total)
+
+        def on_rows(rows: list[dict[str, Any]]) -> None:
+            validation, test = rows[1], rows[2]
+            console.print(
+                f"epoch {test['epoch']:>3}  -ELBO train {-rows[0]['elbo']:.2f}  validation {-validation['elbo']:.2f}  "
+                f"test {-test['elbo']:.2f}  -log p {test['nll']:.2f}  active {test['active']}",
+                highlight=False,
+            )
+
+        def say(text: str) -> None:
+            console.print(text, highlight=False, markup=False)
+
+        before = signal.signal(signal.SIGINT, on_signal)
+        try:
+            finished = train(config, Observer(say, on_step, on_rows, lambda: asked_to_stop))
+        finally:
+            signal.signal(signal.SIGINT, before)
+    if not finished:
+        console.print(f"stopped and saved; go on with: hardmax train --resume --out {config.out}", highlight=False)
+        return 130
+    console.print(f"the run is in {config.out}; look at it with: hardmax report {config.out}", highlight=False)
+    return 0
+
+
+def _with_epochs_of_the_run(config: TrainConfig) -> TrainConfig:
+    from dataclasses import replace
+
+    return replace(config, epochs=read_config(config.out)[0].epochs)

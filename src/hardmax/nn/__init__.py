@@ -1,0 +1,7 @@
+"""Encoders and decoders: plain modules."""
+
+from hardmax.nn.convolutional import ConvDecoder, ConvEncoder
+from hardmax.nn.inputs import decoder_input
+from hardmax.nn.mlp import MLPDecoder, MLPEncoder
+
+__all__ = ["ConvDecoder", "ConvEncoder", "MLPDecoder", "MLPEncoder", "decoder_input"]

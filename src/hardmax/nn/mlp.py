@@ -1,0 +1,61 @@
+"""The paper's networks: pixels - hidden - scores, and z - hidden - pixels."""
+
+from math import prod
+from typing import final
+
+from torch import Tensor, nn
+
+from hardmax.nn.inputs import decoder_input, decoder_width
+from hardmax.spaces import AbstractSpace
+
+
+@final
+class MLPEncoder(nn.Module):
+    """`X -> FC(hidden) -> ReLU -> FC(scores)`.
+
+    Args:
+        shape: of one picture, (channels, H, W).
+        space: what z may be.
+        hidden: width of the hidden layer.
+
+    Example:
+        >>> import torch, hardmax as hm
+        >>> MLPEncoder((1, 28, 28), hm.Binary(15))(torch.zeros(8, 1, 28, 28)).shape
+        torch.Size([8, 15])
+    """
+
+    def __init__(self, shape: tuple[int, ...], space: AbstractSpace, hidden: int = 300) -> None:
+        super().__init__()
+        self.space = space
+        self.layers = nn.Sequential(
+            nn.Linear(prod(shape), hidden), nn.ReLU(), nn.Linear(hidden, prod(space.score_shape))
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return scores: `[B, *pixels] -> [B, *score]`."""
+        return self.layers(x.flatten(1)).view(len(x), *self.space.score_shape)
+
+
+@final
+class MLPDecoder(nn.Module):
+    """`z -> FC(hidden) -> ReLU -> FC(pixels)`; bits go in as `[1 - z, z]`.
+
+    Args:
+        shape: of one picture, (channels, H, W).
+        space: what z may be.
+        hidden: width of the hidden layer.
+
+    Example:
+        >>> import torch, hardmax as hm
+        >>> MLPDecoder((1, 28, 28), hm.Binary(15))(torch.zeros(8, 15)).shape
+        torch.Size([8, 1, 28, 28])
+    """
+
+    def __init__(self, shape: tuple[int, ...], space: AbstractSpace, hidden: int = 300) -> None:
+        super().__init__()
+        self.space, self.shape = space, shape
+        self.layers = nn.Sequential(nn.Linear(decoder_width(space), hidden), nn.ReLU(), nn.Linear(hidden, prod(shape)))
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Return the parameters of the pixels: `[R, *event] -> [R, *shape]`."""
+        return self.layers(decoder_input(z, self.space)).view(len(z), *self.shape)

@@ -1,0 +1,128 @@
+"""What a training run is told. No torch here: the command line shows its help from this file."""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from hardmax.errors import ArgumentError, DataError
+
+EstimatorName = Literal[
+    "auto", "direct", "exact", "gumbel-softmax", "straight-through", "reinforce", "local-expectation"
+]
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Train a variational auto-encoder with discrete latents.
+
+    Example: hardmax train --data fashion-mnist --categories 10 --epochs 20 --out runs/fashion
+    """
+
+    data: str = "sample"
+    """Name of a data set (sample, mnist, fashion-mnist, omniglot), or a folder of pictures, or an .npz, .npy or IDX file."""
+    out: str = "run"
+    """Folder that the run is written to."""
+    resume: bool = False
+    """Go on with the run in --out; only --epochs may be changed."""
+    data_dir: str | None = None
+    """Folder that holds the named data sets; default: the environment variable HARDMAX_DATA."""
+    space: Literal["categorical", "binary"] = "categorical"
+    """What z may be: categorical variables, or bits."""
+    categories: int = 10
+    """Values of each categorical variable."""
+    variables: int = 1
+    """Number of categorical variables, or of bits."""
+    estimator: EstimatorName = "auto"
+    """How the encoder's gradient is estimated. auto: for one categorical posterior direct, then the exact gradient;
+    for several variables local expectation with roulette."""
+    kl: Literal["auto", "beside", "none"] = "auto"
+    """How the KL takes part in the encoder's gradient: auto (inside the objective of direct, else beside), beside
+    (the paper's form), none (what the paper's released code trains with direct)."""
+    epsilon: float = 1.0
+    """Strength of the perturbation of direct."""
+    two_sided: bool = False
+    """Perturb in both directions (direct)."""
+    tau: float = 1.0
+    """Temperature of Gumbel-softmax."""
+    hard: bool = False
+    """Let the decoder see hard z (Gumbel-softmax)."""
+    anneal: float = 0.0
+    """Rate r of exp(-r step), which epsilon and tau are multiplied by; the paper's is 1e-5."""
+    anneal_every: int = 1000
+    """Steps between two updates of epsilon and tau."""
+    epsilon_floor: float = 0.1
+    """Smallest epsilon that annealing goes down to."""
+    tau_floor: float = 0.5
+    """Smallest tau that annealing goes down to."""
+    direct_epochs: int = 5
+    """Epochs of posterior direct before the exact gradient, with --estimator auto and one categorical."""
+    samples: int = 1
+    """Samples of z for each picture and step."""
+    baseline: Literal["none", "mean", "leave-one-out"] = "mean"
+    """Baseline of reinforce."""
+    epochs: int = 20
+    """How often the training pictures are gone through."""
+    batch_size: int = 100
+    """Pictures in a step."""
+    lr: float = 1e-3
+    """Learning rate of Adam."""
+    seed: int = 0
+    """Seed of all randomness."""
+    binarize: Literal["threshold", "stochastic", "none"] = "threshold"
+    """Grey to black and white: rounded at 0.5 (as in the paper's code), drawn anew each time, or left grey."""
+    architecture: Literal["auto", "mlp", "conv"] = "auto"
+    """Networks: the paper's with one hidden layer, or convolutional; auto: convolutional for pictures over 32 x 32."""
+    hidden: int = 300
+    """Width of the hidden layer."""
+    likelihood: Literal["bernoulli", "gaussian"] = "bernoulli"
+    """Distribution of the pixels given z."""
+    prior: Literal["uniform", "learned"] = "uniform"
+    """Distribution of z."""
+    clip: float | None = None
+    """Largest norm of the gradient; larger ones are scaled down."""
+    patience: int | None = None
+    """Stop after so many epochs without a better bound on the validation pictures."""
+    device: str = "cpu"
+    """cpu, cuda, cuda:1, mps, ..."""
+    mixed_precision: bool = False
+    """Compute in bfloat16 where that is safe (GPU only)."""
+    evaluate_images: int = 10_000
+    """Most pictures of a split that are evaluated after each epoch (1,000 where z has over 1,024 values to go through)."""
+    checkpoint_every: int | None = None
+    """Steps between two checkpoints, beside the one after each epoch."""
+
+    def __post_init__(self) -> None:
+        for name in ("categories", "variables", "samples", "epochs", "batch_size", "hidden", "anneal_every"):
+            if getattr(self, name) < 1:
+                raise ArgumentError(f"{name.replace('_', '-')} must be at least 1, got {getattr(self, name)}")
+        for name in ("epsilon", "tau", "lr", "epsilon_floor", "tau_floor"):
+            if not getattr(self, name) > 0:
+                raise ArgumentError(f"{name.replace('_', '-')} must be positive, got {getattr(self, name)}")
+        if self.estimator == "reinforce" and self.baseline == "leave-one-out" and self.samples < 2:
+            raise ArgumentError(f"baseline leave-one-out needs --samples 2 or more, got {self.samples}")
+        if self.mixed_precision and self.device == "cpu":
+            raise ArgumentError("mixed-precision needs a GPU: give --device cuda, or leave it out")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields, for JSON."""
+        return dataclasses.asdict(self)
+
+
+def read_config(folder: str | Path) -> tuple[TrainConfig, dict[str, Any]]:
+    """Return the configuration of the run in a folder, and all that its `config.json` says.
+
+    Raises:
+        DataError: no run is there, or its configuration is broken.
+    """
+    path = Path(folder) / "config.json"
+    try:
+        said = json.loads(path.read_text())
+        return TrainConfig(**said["config"]), said
+    except FileNotFoundError as error:
+        raise DataError(
+            f"{folder} holds no run: {path} is missing; make one with hardmax train --out {folder}"
+        ) from error
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise DataError(f"{path} is not the configuration of a run: {error}") from error

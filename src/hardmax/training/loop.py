@@ -1,0 +1,246 @@
+"""The training loop: from a configuration to a folder."""
+
+import json
+import platform
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import hardmax
+from hardmax.data import Images, binarize, load
+from hardmax.errors import ArgumentError
+from hardmax.models import DiscreteVAE
+from hardmax.random import stream
+from hardmax.training.checkpoint import Progress, load_checkpoint, pointed, save_checkpoint, write_atomically
+from hardmax.training.config import TrainConfig, read_config
+from hardmax.training.evaluate import evaluate
+from hardmax.training.log import append_rows, cut_back
+from hardmax.training.schedule import estimator_at, explain, make_space
+
+SPLITS = ("validation", "test")
+
+
+@dataclass(frozen=True)
+class Observer:
+    """Whoever wants to see a run go by; every field may be left at doing nothing.
+
+    Attributes:
+        say: gets lines of text.
+        step: gets epoch, steps done of it and steps in it.
+        rows: gets the rows of an epoch.
+        stop: asked after every step whether to save and stop.
+    """
+
+    say: Callable[[str], None] = lambda text: None
+    step: Callable[[int, int, int], None] = lambda epoch, done, total: None
+    rows: Callable[[list[dict[str, Any]]], None] = lambda rows: None
+    stop: Callable[[], bool] = lambda: False
+
+
+def train(config: TrainConfig, observer: Observer | None = None) -> bool:
+    """Train, writing to `config.out`; return False if the observer stopped it before the end.
+
+    Raises:
+        ArgumentError: the folder holds a run already, or there is none to resume.
+        DataError: data or checkpoints cannot be read or written.
+    """
+    observer = observer or Observer()
+    run = Path(config.out)
+    if config.resume:
+        config = replace(read_config(run)[0], epochs=config.epochs, resume=True, out=config.out)
+    elif (run / "config.json").exists():
+        raise ArgumentError(f"{run} holds a run already; add --resume to go on with it, or choose another --out")
+    images = load(config.data, data_dir=config.data_dir, seed=config.seed)
+    state = _State.start(config, images)
+    observer.say(f"data: {images.source}")
+    observer.say(f"estimator: {explain(config, state.model.space)}")
+    if config.resume and pointed(run, "latest"):
+        state.progress = load_checkpoint(run, state.model, state.optimizer, state.generators)
+        observer.say(f"resumed after epoch {state.progress.epoch}, step {state.progress.step}")
+    run.mkdir(parents=True, exist_ok=True)
+    write_atomically(run / "config.json", _describe(config, images))
+    for name in ("metrics.jsonl", "timing.jsonl"):
+        cut_back(run / name, state.progress.step)
+    return _epochs(config, state, run, observer)
+
+
+class _State:
+    """All that changes while a run goes on, and the pictures."""
+
+    def __init__(self, config: TrainConfig, images: Images, model: DiscreteVAE) -> None:
+        self.model = model.to(config.device)
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=config.lr, fused=True)
+        self.progress = Progress()
+        # Named after what they are for; made anew for every epoch, their state kept in checkpoints within one.
+        self.generators = {"noise": torch.Generator(config.device), "binarize": torch.Generator()}
+        self.train = images.train
+        if config.binarize != "stochastic":  # once for all epochs
+            self.train = binarize(images.train, config.binarize).to(config.device)
+        most = config.evaluate_images if model.space.size <= 1024 else min(config.evaluate_images, 1000)
+        self.held_out = {
+            split: binarize(getattr(images, split)[:most], config.binarize, stream(config.seed, "binarize", split)).to(
+                config.device
+            )
+            for split in SPLITS
+        }
+
+    @classmethod
+    def start(cls, config: TrainConfig, images: Images) -> "_State":
+        """Return the state before the first step; torch's global generator is left as it was."""
+        architecture = config.architecture
+        if architecture == "auto":
+            architecture = "conv" if max(images.shape[1:]) > 32 else "mlp"
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(stream(config.seed, "init").initial_seed())
+            model = DiscreteVAE.build(
+                make_space(config),
+                images.shape,
+                architecture=architecture,
+                hidden=config.hidden,
+                prior=config.prior,
+                likelihood=config.likelihood,
+            )
+        return cls(config, images, model)
+
+    def begin_epoch(self, config: TrainConfig) -> Tensor:
+        """Return the order of the pictures in this epoch, and set its generators unless they stand within it."""
+        epoch = self.progress.epoch
+        if self.progress.position == 0:
+            for name, generator in self.generators.items():
+                generator.manual_seed(stream(config.seed, name, epoch).initial_seed())
+            self.progress.totals = [0.0] * 4
+        return torch.randperm(len(self.train), generator=stream(config.seed, "data", epoch))
+
+    def batch(self, config: TrainConfig, index: Tensor) -> Tensor:
+        """Return the pictures of one step."""
+        if config.binarize == "stochastic":
+            return binarize(self.train[index], "stochastic", self.generators["binarize"]).to(config.device)
+        return self.train[index.to(self.train.device)]
+
+
+def _epochs(config: TrainConfig, state: _State, run: Path, observer: Observer) -> bool:
+    """Train epoch by epoch; rows come before the checkpoint, which a kill between the two would otherwise miss."""
+    progress = state.progress
+    while progress.epoch < config.epochs:
+        begin = time.perf_counter()
+        if not _epoch(config, state, run, observer):
+            return False
+        trained = time.perf_counter()
+        progress.epoch, progress.position = progress.epoch + 1, 0
+        rows = [_train_row(progress), *_evaluate_rows(state, config)]
+        evaluated = time.perf_counter()
+        validation = rows[1]["elbo"]
+        better = validation > progress.best
+        if better:
+            progress.best, progress.best_epoch = validation, progress.epoch
+        append_rows(run / "metrics.jsonl", rows)
+        seconds = {"train": trained - begin, "evaluate": evaluated - trained}
+        append_rows(run / "timing.jsonl", [{"epoch": progress.epoch, "step": progress.step, **seconds}])
+        save_checkpoint(run, state.model, state.optimizer, state.generators, progress, best=better)
+        observer.rows(rows)
+        if config.patience is not None and progress.epoch - progress.best_epoch >= config.patience:
+            observer.say(f"stopped: no better bound on the validation pictures for {config.patience} epochs")
+            break
+    return True
+
+
+def _epoch(config: TrainConfig, state: _State, run: Path, observer: Observer) -> bool:
+    """Train to the end of the epoch; return False if the observer stopped it."""
+    progress = state.progress
+    batches = state.begin_epoch(config).split(config.batch_size)
+    totals = torch.tensor(progress.totals, dtype=torch.float64, device=config.device)
+
+    def save() -> None:
+        progress.totals = totals.tolist()
+        save_checkpoint(run, state.model, state.optimizer, state.generators, progress, best=False)
+
+    while progress.position < len(batches):
+        totals += _step(config, state, batches[progress.position])
+        progress.position += 1
+        progress.step += 1
+        observer.step(progress.epoch, progress.position, len(batches))
+        if config.checkpoint_every and progress.step % config.checkpoint_every == 0:
+            save()
+        if observer.stop():
+            save()
+            return False
+    progress.totals = totals.tolist()
+    return True
+
+
+def _step(config: TrainConfig, state: _State, index: Tensor) -> Tensor:
+    """Make one step; return the sums of bound, reconstruction and KL over the batch, and its size."""
+    estimator = estimator_at(config, state.model.space, state.progress.epoch, state.progress.step)
+    x = state.batch(config, index)
+    with torch.autocast(x.device.type, torch.bfloat16, enabled=config.mixed_precision):
+        out = state.model(
+            x, estimator=estimator, kl=config.kl, samples=config.samples, generator=state.generators["noise"]
+        )
+    state.optimizer.zero_grad()
+    (-out.value.mean()).backward()
+    if config.clip is not None:
+        torch.nn.utils.clip_grad_norm_(state.model.parameters(), config.clip)
+    state.optimizer.step()
+    size = torch.full((), float(len(x)), device=x.device)
+    return torch.stack([out.value.detach().sum(), out.reconstruction.sum(), out.kl.sum(), size])
+
+
+def _train_row(progress: Progress) -> dict[str, Any]:
+    """Return the row of the training pictures: means over the epoch, while the weights changed."""
+    elbo, reconstruction, kl, count = progress.totals
+    return {
+        "epoch": progress.epoch,
+        "step": progress.step,
+        "split": "train",
+        "elbo": elbo / count,
+        "nll": None,
+        "kl": kl / count,
+        "reconstruction": reconstruction / count,
+        "active": None,
+    }
+
+
+def _evaluate_rows(state: _State, config: TrainConfig) -> list[dict[str, Any]]:
+    progress = state.progress
+    return [
+        {
+            "epoch": progress.epoch,
+            "step": progress.step,
+            "split": split,
+            **evaluate(state.model, state.held_out[split], seed=config.seed),
+        }
+        for split in SPLITS
+    ]
+
+
+def _describe(config: TrainConfig, images: Images) -> str:
+    """Return `config.json`: the resolved configuration, the data, versions and the commit."""
+    said = {
+        "config": {**config.to_dict(), "resume": False},
+        "data": {"name": images.name, "source": images.source, "shape": list(images.shape)},
+        "versions": {
+            "hardmax": hardmax.__version__,
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+        },
+        "commit": _commit(),
+    }
+    return json.dumps(said, indent=2) + "\n"
+
+
+def _commit() -> str | None:
+    """Return the commit of hardmax's own source, where it runs from a checkout."""
+    source = Path(hardmax.__file__).parent
+    try:
+        found = subprocess.run(
+            ["git", "-C", str(source), "rev-parse", "HEAD"], capture_output=True, text=True, check=True, timeout=5
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return found.stdout.strip()

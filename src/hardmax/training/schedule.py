@@ -1,0 +1,56 @@
+"""Which estimator is used when."""
+
+import math
+
+from hardmax.estimators import (
+    AbstractEstimator,
+    Direct,
+    Exact,
+    GumbelSoftmax,
+    LocalExpectation,
+    Reinforce,
+    StraightThrough,
+)
+from hardmax.spaces import AbstractSpace, Binary, Categorical
+from hardmax.training.config import TrainConfig
+
+
+def make_space(config: TrainConfig) -> AbstractSpace:
+    """Return the space that a configuration asks for."""
+    if config.space == "binary":
+        return Binary(config.variables)
+    return Categorical(config.categories, None if config.variables == 1 else config.variables)
+
+
+def estimator_at(config: TrainConfig, space: AbstractSpace, epoch: int, step: int) -> AbstractEstimator:
+    """Return the estimator of a step; epochs and steps count from 0."""
+    updated = step // config.anneal_every * config.anneal_every
+    shrunk = math.exp(-config.anneal * updated)
+    direct = Direct(max(config.epsilon * shrunk, min(config.epsilon, config.epsilon_floor)), config.two_sided)
+    match config.estimator:
+        case "auto" if space.categories is not None:
+            return direct if epoch < config.direct_epochs else Exact()
+        case "auto" | "local-expectation":
+            return LocalExpectation(roulette=space.categories is None)
+        case "direct":
+            return direct
+        case "exact":
+            return Exact()
+        case "gumbel-softmax":
+            return GumbelSoftmax(max(config.tau * shrunk, min(config.tau, config.tau_floor)), config.hard)
+        case "straight-through":
+            return StraightThrough()
+        case "reinforce":
+            return Reinforce(config.baseline)
+
+
+def explain(config: TrainConfig, space: AbstractSpace) -> str:
+    """Say which estimator a run uses, and why where it chose itself."""
+    if config.estimator != "auto":
+        return f"{config.estimator} (as asked): {estimator_at(config, space, 0, 0)}, kl {config.kl}"
+    if space.categories is not None:
+        return (
+            f"auto: posterior direct for {config.direct_epochs} epochs, since it brings dead categories to life, "
+            f"then the exact gradient, since it has no noise"
+        )
+    return "auto: local expectation with roulette, the best measured for independent variables"
