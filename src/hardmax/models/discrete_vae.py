@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any, Literal, Self, final
+from typing import Any, Literal, final
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -70,7 +70,8 @@ class DiscreteVAE(nn.Module):
             raise ArgumentError(f"prior must be 'uniform' or 'learned', got {prior!r}")
         if likelihood not in ("bernoulli", "gaussian"):
             raise ArgumentError(f"likelihood must be 'bernoulli' or 'gaussian', got {likelihood!r}")
-        self.encoder, self.decoder, self.space, self.estimator = encoder, decoder, space, estimator
+        self.encoder, self.decoder, self.space = encoder, decoder, space
+        self.estimator: AbstractEstimator | Literal["auto"] = estimator
         self.prior = nn.Parameter(torch.zeros(space.score_shape)) if prior == "learned" else None
         self.log_variance = nn.Parameter(torch.zeros(())) if likelihood == "gaussian" else None
         self._config: dict[str, Any] | None = None
@@ -86,7 +87,7 @@ class DiscreteVAE(nn.Module):
         estimator: AbstractEstimator | Literal["auto"] = "auto",
         prior: Literal["uniform", "learned"] = "uniform",
         likelihood: LikelihoodName = "bernoulli",
-    ) -> Self:
+    ) -> "DiscreteVAE":
         """Return a model with networks of our own, for pictures of this shape (channels, H, W).
 
         Raises:
@@ -121,7 +122,7 @@ class DiscreteVAE(nn.Module):
         chunk_size: int | None = None,
         validate: bool = True,
     ) -> Elbo:
-        """Estimate the bound of x `[B, *shape]`; minimise `-value.mean()`. The estimator may be changed for one call."""
+        """Estimate the bound of x `[B, *shape]`; minimise `-value.mean()`. An estimator given here is for this call."""
         return elbo(
             self.likelihood(x),
             self.encoder(x),
@@ -219,7 +220,7 @@ class DiscreteVAE(nn.Module):
         return model
 
     @classmethod
-    def _from_config(cls, config: dict[str, Any], folder: Path) -> Self:
+    def _from_config(cls, config: dict[str, Any], folder: Path) -> "DiscreteVAE":
         if not config.get("architecture"):
             raise DataError(f"{folder} was saved from networks of your own: pass them, from_pretrained(folder, model)")
         try:

@@ -21,9 +21,10 @@ from hardmax.training.checkpoint import Progress, load_checkpoint, pointed, save
 from hardmax.training.config import TrainConfig, read_config
 from hardmax.training.evaluate import evaluate
 from hardmax.training.log import append_rows, cut_back
+from hardmax.training.restore import Split, held_out
 from hardmax.training.schedule import estimator_at, explain, make_space
 
-SPLITS = ("validation", "test")
+SPLITS: tuple[Split, ...] = ("validation", "test")
 
 
 @dataclass(frozen=True)
@@ -75,20 +76,15 @@ class _State:
 
     def __init__(self, config: TrainConfig, images: Images, model: DiscreteVAE) -> None:
         self.model = model.to(config.device)
-        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=config.lr, fused=True)
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=config.learning_rate, fused=True)
         self.progress = Progress()
         # Named after what they are for; made anew for every epoch, their state kept in checkpoints within one.
         self.generators = {"noise": torch.Generator(config.device), "binarize": torch.Generator()}
         self.train = images.train
         if config.binarize != "stochastic":  # once for all epochs
             self.train = binarize(images.train, config.binarize).to(config.device)
-        most = config.evaluate_images if model.space.size <= 1024 else min(config.evaluate_images, 1000)
-        self.held_out = {
-            split: binarize(getattr(images, split)[:most], config.binarize, stream(config.seed, "binarize", split)).to(
-                config.device
-            )
-            for split in SPLITS
-        }
+        most = config.evaluate_images if model.space.size <= 1024 else min(config.evaluate_images, 500)
+        self.held_out = {split: held_out(config, images, split)[:most].to(config.device) for split in SPLITS}
 
     @classmethod
     def start(cls, config: TrainConfig, images: Images) -> "_State":

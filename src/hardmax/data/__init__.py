@@ -1,0 +1,28 @@
+"""Images to learn from: published sets, a sample that comes with hardmax, and the user's own pictures.
+
+`load` gives any of them as `Images`. The names are loaded when first used (PEP 562): `hardmax data list` reads the
+catalogue without waiting for torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+_HOME = {"Images": "images", "binarize": "images", "load": "loading"}
+
+if TYPE_CHECKING:
+    from hardmax.data.images import Images as Images
+    from hardmax.data.images import binarize as binarize
+    from hardmax.data.loading import load as load
+
+__all__ = sorted(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'hardmax.data' has no attribute {name!r}")
+    globals()[name] = value = getattr(import_module(f"hardmax.data.{_HOME[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,165 @@
+"""The published data sets: what they are, where they are kept on this machine, where they come from. No torch here."""
+
+import os
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+from hardmax.data.download import Progress, RemoteFile, download
+from hardmax.errors import DataError
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A set that can be loaded by name.
+
+    Attributes:
+        name: what `load` takes, and the name of the set's folder.
+        summary: what it holds, in a few words.
+        licence: its licence, and whose it is.
+        files: what the publisher offers; none for the sample that comes with hardmax.
+        converted: a file made from `files`, which is enough on its own.
+    """
+
+    name: str
+    summary: str
+    licence: str
+    files: tuple[RemoteFile, ...] = ()
+    converted: str | None = None
+
+
+def _files(md5s: dict[str, str], *addresses: str) -> tuple[RemoteFile, ...]:
+    return tuple(RemoteFile(name, md5, tuple(base + name for base in addresses)) for name, md5 in md5s.items())
+
+
+SETS = {
+    entry.name: entry
+    for entry in (
+        DataSet(
+            "sample",
+            "6,000 of Fashion-MNIST, 28x28 grey, 10 classes; comes with hardmax",
+            "MIT (Zalando SE)",
+        ),
+        DataSet(
+            "mnist",
+            "70,000 digits, 28x28 grey, 10 classes",
+            "free to use (LeCun, Cortes and Burges)",
+            _files(
+                {
+                    "train-images-idx3-ubyte.gz": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+                    "train-labels-idx1-ubyte.gz": "d53e105ee54ea40749a09fcbcd1e9432",
+                    "t10k-images-idx3-ubyte.gz": "9fb629c4189551a2d022fa330f9573f3",
+                    "t10k-labels-idx1-ubyte.gz": "ec29112dd5afa0611ce80d1b7f02629c",
+                },
+                "https://ossci-datasets.s3.amazonaws.com/mnist/",
+                "http://yann.lecun.com/exdb/mnist/",
+            ),
+        ),
+        DataSet(
+            "fashion-mnist",
+            "70,000 pieces of clothing, 28x28 grey, 10 classes",
+            "MIT (Zalando SE)",
+            _files(
+                {
+                    "train-images-idx3-ubyte.gz": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+                    "train-labels-idx1-ubyte.gz": "25c81989df183df01b3e8a0aad5dffbe",
+                    "t10k-images-idx3-ubyte.gz": "bef4ecab320f06d8554ea6380940ec79",
+                    "t10k-labels-idx1-ubyte.gz": "bb300cfdad3c16e7a12a480ee83cd310",
+                },
+                "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+            ),
+        ),
+        DataSet(
+            "omniglot",
+            "32,460 drawings of 1,623 characters, 28x28 grey",
+            "MIT (Lake et al.)",
+            _files(
+                {
+                    "images_background.zip": "68d2efa1b9178cc56df9314c21c6e718",
+                    "images_evaluation.zip": "6b91aef0f799c5bb55b94e3f2daec811",
+                },
+                "https://raw.githubusercontent.com/brendenlake/omniglot/master/python/",
+            ),
+            converted="omniglot_28x28_u8.npz",
+        ),
+    )
+}
+
+
+def unknown(name: str) -> DataError:
+    """Return the error for a name that is no set, with those that look like it."""
+    near = get_close_matches(name.lower().replace("_", "-"), SETS, n=2, cutoff=0.5)
+    meant = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+    return DataError(f"there is no data set {name!r}: {meant}the sets are {', '.join(SETS)}")
+
+
+def cache_dir() -> Path:
+    """Return the folder that downloads go to: `$XDG_CACHE_HOME/hardmax`, else `~/.cache/hardmax`."""
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    # The XDG standard: a relative path there is to be ignored.
+    return (base if base.is_absolute() else Path.home() / ".cache") / "hardmax"
+
+
+def folders(name: str, data_dir: str | Path | None = None) -> list[Path]:
+    """Return the folders a set is looked for in: its own in `data_dir` (or `$HARDMAX_DATA`), then in the cache.
+
+    Raises:
+        DataError: `data_dir` or `$HARDMAX_DATA` is no folder.
+    """
+    asked = data_dir or os.environ.get("HARDMAX_DATA")
+    if asked and not Path(asked).expanduser().is_dir():
+        said = "data_dir" if data_dir else "the environment variable HARDMAX_DATA"
+        raise DataError(f"{said} is {str(asked)!r}, which is not a folder; it should hold folders such as {name}/")
+    return [base / name for base in ([Path(asked).expanduser()] if asked else []) + [cache_dir()]]
+
+
+def locate(entry: DataSet, places: list[Path]) -> dict[str, Path]:
+    """Find the files of a set in some folders, gzipped or not: published name -> path, for those that are there.
+
+    If the set's converted file is there, it is the only one in the answer.
+    """
+    if entry.converted:
+        for place in places:
+            if (place / entry.converted).is_file():
+                return {entry.converted: place / entry.converted}
+    found: dict[str, Path] = {}
+    for file in entry.files:
+        names = dict.fromkeys([file.name, file.name.removesuffix(".gz")])
+        candidates = [place / name for place in places for name in names if (place / name).is_file()]
+        if candidates:
+            found[file.name] = candidates[0]
+    return found
+
+
+def is_complete(entry: DataSet, found: dict[str, Path]) -> bool:
+    """Tell whether these files are all that the set needs."""
+    return entry.converted in found or all(file.name in found for file in entry.files)
+
+
+def obtain(
+    entry: DataSet,
+    data_dir: str | Path | None = None,
+    *,
+    into: Path | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Path]:
+    """Find the files of a set, and download those that are missing.
+
+    Args:
+        entry: the set.
+        data_dir: where to look first; `folders` says where else.
+        into: look only in this folder, and put there what is missing; by default, that goes to the cache.
+        progress: see `download`.
+
+    Returns:
+        As `locate`, complete.
+
+    Raises:
+        DataError: a file cannot be downloaded.
+    """
+    found = locate(entry, [into] if into else folders(entry.name, data_dir))
+    if not is_complete(entry, found):
+        for file in entry.files:
+            if file.name not in found:
+                found[file.name] = download(file, into or cache_dir() / entry.name, progress)
+    return found

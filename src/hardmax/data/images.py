@@ -1,0 +1,92 @@
+"""Images in three parts, and the binary pixels that Bernoulli decoders want."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float32, Int64, UInt8
+from torch import Tensor
+
+from hardmax.errors import ArgumentError, DtypeError
+
+PARTS = ("train", "validation", "test")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Images:
+    """Images of one size, in three parts.
+
+    Attributes:
+        name: what was asked for.
+        source: one line: where the images were read from, and what was done to them.
+        train: `[N, channels, H, W]`, uint8.
+        validation: `[N, channels, H, W]`, uint8.
+        test: `[N, channels, H, W]`, uint8.
+        labels: `[N]` int64 for each of "train", "validation" and "test", or None if there are none.
+
+    Example:
+        >>> from hardmax.data import load
+        >>> images = load("sample")
+        >>> images
+        Images(sample: 4,500 train, 500 validation, 1,000 test, 1x28x28)
+        >>> images.labels["test"][:5]
+        tensor([0, 1, 2, 3, 4])
+    """
+
+    name: str
+    source: str
+    train: UInt8[Tensor, "train channels H W"]
+    validation: UInt8[Tensor, "validation channels H W"]
+    test: UInt8[Tensor, "test channels H W"]
+    labels: dict[str, Int64[Tensor, "_"]] | None = None
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, H and W of one image."""
+        channels, height, width = self.train.shape[1:]
+        return channels, height, width
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{len(getattr(self, part)):,} {part}" for part in PARTS)
+        return f"Images({self.name}: {sizes}, {'x'.join(map(str, self.shape))})"
+
+
+def binarize(
+    images: UInt8[Tensor, "*shape"],
+    mode: Literal["threshold", "stochastic", "none"] = "threshold",
+    generator: torch.Generator | None = None,
+) -> Float32[Tensor, "*shape"]:
+    """Turn grey values 0..255 into numbers in [0, 1], by default into zeros and ones.
+
+    Args:
+        images: `[*shape]`, uint8.
+        mode: "threshold" is 1 where the pixel is above 127, rounding at one half; "stochastic" draws a Bernoulli
+            of the grey value, anew in each call; "none" is the grey value, pixel / 255.
+        generator: where the draws of "stochastic" come from; None is torch's global generator.
+
+    Returns:
+        `[*shape]`, float32 in [0, 1].
+
+    Raises:
+        DtypeError: the images are not uint8.
+        ArgumentError: there is no such mode.
+
+    Example:
+        >>> import torch
+        >>> binarize(torch.tensor([0, 127, 128, 255], dtype=torch.uint8))
+        tensor([0., 0., 1., 1.])
+
+    References:
+        Salakhutdinov & Murray, "On the quantitative analysis of deep belief networks", 2008 (stochastic).
+    """
+    if images.dtype != torch.uint8:
+        raise DtypeError(f"binarize takes uint8 images with values 0..255, got {images.dtype}")
+    if mode == "threshold":
+        return (images > 127).float()
+    grey = images.float() / 255
+    if mode == "none":
+        return grey
+    if mode == "stochastic":
+        # rand is in [0, 1): a pixel of 0 is never 1, one of 255 always.
+        return (torch.rand(grey.shape, generator=generator, device=grey.device) < grey).float()
+    raise ArgumentError(f"mode must be 'threshold', 'stochastic' or 'none', got {mode!r}")

@@ -1,0 +1,46 @@
+"""The embedded sample: small, balanced, licensed, and made again from the published set."""
+
+import gzip
+from importlib import resources
+from pathlib import Path
+
+import make_sample
+import pytest
+import torch
+
+from hardmax.data import load
+
+FOLDER = Path(str(resources.files("hardmax.data") / "sample"))
+
+
+def test_balanced():
+    images = load("sample")
+    assert images.shape == (1, 28, 28)
+    for part, count in (("train", 4500), ("validation", 500), ("test", 1000)):
+        assert len(getattr(images, part)) == count
+        assert images.labels[part].bincount().tolist() == [count // 10] * 10
+        assert torch.equal(images.labels[part], torch.arange(count) % 10)
+
+
+def test_no_image_is_there_twice():
+    images = load("sample")
+    assert len(torch.cat([images.train, images.validation, images.test]).flatten(1).unique(dim=0)) == 6000
+
+
+def test_small_and_licensed():
+    assert sum(path.stat().st_size for path in FOLDER.iterdir()) < 3_000_000
+    assert "Zalando SE" in (FOLDER / "LICENSE").read_text(encoding="utf-8")
+    assert all(path.suffix == ".gz" for path in FOLDER.iterdir() if path.name != "LICENSE")
+
+
+@pytest.mark.data
+def test_made_again(published, tmp_path, monkeypatch):
+    monkeypatch.setenv("HARDMAX_DATA", str(published))
+    make_sample.make(tmp_path / "again")
+    files = sorted(path.name for path in (tmp_path / "again").iterdir())
+    assert files == sorted(path.name for path in FOLDER.iterdir() if path.name != "LICENSE")
+    for name in files:
+        again, shipped = (tmp_path / "again" / name).read_bytes(), (FOLDER / name).read_bytes()
+        # The same bytes; but another zlib may compress otherwise, and then what is in the file counts.
+        assert again[:10] == shipped[:10]
+        assert again == shipped or gzip.decompress(again) == gzip.decompress(shipped)

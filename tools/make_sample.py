@@ -1,0 +1,55 @@
+"""Make the sample in src/hardmax/data/sample from Fashion-MNIST: run with HARDMAX_DATA set; same bytes every time.
+
+500 images per class of those for training and 100 of those for testing, drawn with a fixed seed, in the order of
+classes 0, 1, ..., 9, 0, 1, ...
+"""
+
+import gzip
+import random
+import struct
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from hardmax.data.catalogue import SETS, obtain
+from hardmax.data.download import md5
+from hardmax.data.idx import read_idx
+
+SEED = 0
+PER_CLASS = {"train": 500, "t10k": 100}
+SAMPLE = Path(__file__).parents[1] / "src" / "hardmax" / "data" / "sample"
+
+
+def balanced(labels: np.ndarray, per_class: int) -> np.ndarray:
+    """Draw as many indices of every class, and interleave the classes."""
+    stream = random.Random(SEED)
+    # random() is the one method of Random whose numbers Python promises never to change.
+    order = np.array([index for _, index in sorted((stream.random(), index) for index in range(len(labels)))])
+    return np.stack([order[labels[order] == label][:per_class] for label in range(10)], axis=1).reshape(-1)
+
+
+def write_idx(path: Path, values: np.ndarray) -> None:
+    header = struct.pack(f">4B{values.ndim}I", 0, 0, 0x08, values.ndim, *values.shape)
+    # GzipFile writes the same header in every version of Python, gzip.compress does not.
+    with path.open("wb") as raw, gzip.GzipFile("", "wb", 9, raw, mtime=0) as stream:
+        stream.write(header + values.tobytes())
+
+
+def make(folder: Path) -> None:
+    files = obtain(SETS["fashion-mnist"])
+    for file in SETS["fashion-mnist"].files:
+        if files[file.name].suffix == ".gz" and md5(files[file.name]) != file.md5:
+            sys.exit(f"{files[file.name]} is not the published file")
+    folder.mkdir(parents=True, exist_ok=True)
+    for prefix, per_class in PER_CLASS.items():
+        images, labels = f"{prefix}-images-idx3-ubyte.gz", f"{prefix}-labels-idx1-ubyte.gz"
+        chosen = balanced(read_idx(files[labels], 1), per_class)
+        write_idx(folder / images, read_idx(files[images], 3)[chosen])
+        write_idx(folder / labels, read_idx(files[labels], 1)[chosen])
+
+
+if __name__ == "__main__":
+    make(SAMPLE)
+    for path in sorted(SAMPLE.iterdir()):
+        print(f"{path.name}: {path.stat().st_size:,} bytes")
