@@ -36,7 +36,8 @@ def run(arguments: list[str]) -> int:
     from rich.progress import Progress
     from rich.table import Table
 
-    from hardmax.report.page import write_report
+    from hardmax.report.page import render, write
+    from hardmax.report.run import read_run
     from hardmax.training.log import read_rows
     from hardmax.training.loop import Observer, train
 
@@ -64,6 +65,7 @@ def run(arguments: list[str]) -> int:
             bounds = [f"{-row['elbo']:.2f}" for row in at]
             table.add_row(name, *bounds, f"{at[-1]['nll']:.2f}", str(at[-1]["active"]), f"{seconds:.1f}")
     console.print(table)
-    page = write_report([Path(config.out) for config in configs.values()], out / "report.html")
+    page = out / "report.html"
+    write(render([read_run(config.out) for config in configs.values()]), page)
     console.print(f"the report is in {page}", highlight=False)
     return 0

@@ -75,6 +75,6 @@ class Direct(AbstractEstimator):
             gradient = (moved(self.epsilon) - moved(-self.epsilon)) / (2 * self.epsilon)
         else:
             gradient = (moved(self.epsilon) - space.statistics(z)) / self.epsilon
-        value = carry(values.mean(0), space.dot(gradient.mean(0), scores))
+        value = carry(values.mean(0), space.dot(gradient.mean(0).to(scores.dtype), scores))
         solves = (2.0 + self.two_sided) * len(noise)
         return Estimate(value, z.to(scores.dtype), f.evaluations, solves)

@@ -225,14 +225,15 @@ class DiscreteVAE(nn.Module):
             raise DataError(f"{folder} was saved from networks of your own: pass them, from_pretrained(folder, model)")
         try:
             space = dict(config["space"])
-            return cls.build(
-                _SPACES[space.pop("name")](**space),
-                tuple(config["shape"]),
-                architecture=config["architecture"],
-                hidden=config["hidden"],
-                prior=config["prior"],
-                likelihood=config["likelihood"],
-            )
+            with torch.random.fork_rng(devices=[]):  # weights that are replaced at once take no global randomness
+                return cls.build(
+                    _SPACES[space.pop("name")](**space),
+                    tuple(config["shape"]),
+                    architecture=config["architecture"],
+                    hidden=config["hidden"],
+                    prior=config["prior"],
+                    likelihood=config["likelihood"],
+                )
         except (KeyError, TypeError) as error:
             raise DataError(
                 f"{folder / 'config.json'} is not the configuration of a discrete VAE: {error!r}"

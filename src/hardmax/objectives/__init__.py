@@ -1,7 +1,14 @@
-"""What is z worth? Likelihoods, the evidence lower bound, and exact and importance-weighted bounds."""
+"""What is z worth? Likelihoods, the evidence lower bound, exact and importance-weighted bounds, Gaussian latents."""
 
 from hardmax.objectives.bounds import Bounds, exact_bounds, importance_weighted_bound
 from hardmax.objectives.elbo import Elbo, elbo
+from hardmax.objectives.gaussian import (
+    gaussian_elbo,
+    gaussian_kl,
+    gaussian_kl_full,
+    gaussian_sample,
+    gaussian_sample_full,
+)
 from hardmax.objectives.likelihoods import AbstractLikelihood, BernoulliLikelihood, GaussianLikelihood
 
 __all__ = [
@@ -12,5 +19,10 @@ __all__ = [
     "GaussianLikelihood",
     "elbo",
     "exact_bounds",
+    "gaussian_elbo",
+    "gaussian_kl",
+    "gaussian_kl_full",
+    "gaussian_sample",
+    "gaussian_sample_full",
     "importance_weighted_bound",
 ]

@@ -8,8 +8,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hardmax.evaluator import Evaluator
+from hardmax.objectives.prior import check_prior
 from hardmax.spaces import AbstractSpace
 from hardmax.types import Objective
+from hardmax.validation import check_samples, check_scores, values_readable
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,8 @@ def exact_bounds(
         >>> bool((bounds.elbo <= bounds.log_likelihood).all())
         True
     """
+    check_scores(scores, space, values=values_readable())
+    check_prior(prior, space)
     space.check_enumerable()
     table = Evaluator(likelihood, scores, space, chunk_size=chunk_size).table()
     log_q = space.log_probs(scores)
@@ -103,6 +107,9 @@ def importance_weighted_bound(
     References:
         Burda, Grosse & Salakhutdinov, "Importance weighted autoencoders", 2016.
     """
+    check_scores(scores, space, values=values_readable())
+    check_prior(prior, space)
+    check_samples(samples)
     z = space.sample(scores, samples, generator=generator)
     values = Evaluator(likelihood, scores, space, chunk_size=chunk_size)(z)
     prior = scores.new_zeros(space.score_shape) if prior is None else prior

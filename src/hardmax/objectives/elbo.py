@@ -9,7 +9,9 @@ from torch import Tensor
 
 from hardmax.errors import ArgumentError
 from hardmax.estimators import AbstractEstimator, Direct, Exact, LocalExpectation
+from hardmax.evaluator import Evaluator
 from hardmax.expectations import expectation
+from hardmax.objectives.prior import check_prior
 from hardmax.spaces import AbstractFactorised, AbstractSpace
 from hardmax.types import Estimate, Objective
 
@@ -94,7 +96,8 @@ def elbo(
     if isinstance(estimator, str):
         estimator = _automatic(estimator, likelihood, space)
     inside = kl == "auto" and isinstance(estimator, Direct)
-    f = _Integrand(likelihood, scores, space, prior) if inside else likelihood
+    check_prior(prior, space)
+    f = _Integrand(likelihood, scores, space, prior, chunk_size) if inside else likelihood
     out = expectation(
         f,
         scores,
@@ -122,8 +125,16 @@ def elbo(
 class _Integrand:
     """F(z) = log p(x | z) + log p(z) - log q(z), log q held fixed: its own gradient has mean zero."""
 
-    def __init__(self, likelihood: Objective, scores: Tensor, space: AbstractSpace, prior: Tensor | None) -> None:
+    def __init__(
+        self,
+        likelihood: Objective,
+        scores: Tensor,
+        space: AbstractSpace,
+        prior: Tensor | None,
+        chunk_size: int | None,
+    ) -> None:
         self._likelihood = likelihood
+        self._chunk_size = chunk_size
         self._scores = scores.detach()
         self._space = space
         self._prior = scores.new_zeros(space.score_shape) if prior is None else prior
@@ -139,8 +150,7 @@ class _Integrand:
 
     def _table(self) -> Tensor:
         space, scores = self._space, self._scores
-        members = space.enumerate(dtype=scores.dtype, device=scores.device)
-        values = self._likelihood.pairs(members)  # pyright: ignore[reportFunctionMemberAccess]
+        values = Evaluator(self._likelihood, scores, space, chunk_size=self._chunk_size, validate=False).table()
         return values + (space.log_probs(self._prior) - space.log_probs(scores))
 
 

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from hardmax.errors import ArgumentError
+from hardmax.errors import ArgumentError, DtypeError, ShapeError
 
 
 class AbstractLikelihood(ABC):
@@ -25,13 +25,20 @@ class AbstractLikelihood(ABC):
     """
 
     def __init__(self, decoder: nn.Module, x: Tensor, *, batch_dims: int = 1) -> None:
+        if not x.is_floating_point():
+            raise DtypeError(f"x must be floating point, got {x.dtype}; pass x.float() / 255, or hardmax.data.binarize")
         self.decoder = decoder
         self.batch_shape = tuple(x.shape[:batch_dims])
-        self.x = x.reshape(math.prod(self.batch_shape), -1)
+        self.x = x.reshape(math.prod(self.batch_shape), math.prod(x.shape[batch_dims:]))
 
     def __call__(self, z: Float[Tensor, "C ..."]) -> Float[Tensor, "C *B"]:
         """Return log p(x | z) of every candidate and example: `[C, *B, *event] -> [C, *B]`."""
         lead = z.shape[: 1 + len(self.batch_shape)]
+        if tuple(lead[1:]) != self.batch_shape:
+            raise ShapeError(
+                f"z has batch shape {list(lead[1:])}, but x has {list(self.batch_shape)}; "
+                f"scores and x must be of the same examples"
+            )
         parameters = self._decode(z.flatten(0, len(lead) - 1)).view(lead[0], *self.x.shape)
         return self._log_prob(parameters, self.x).view(lead)
 
@@ -123,9 +130,12 @@ class GaussianLikelihood(AbstractLikelihood):
         return self._constant() - (self._precision() * (x - parameters).square()).sum(-1) / 2
 
     def _pairs(self, parameters: Tensor) -> Tensor:
-        precise = self._precision() * parameters
-        squares = (self._precision() * self.x.square()).sum(-1, keepdim=True) + (precise * parameters).sum(-1)
-        return self._constant() - squares / 2 + self.x @ precise.mT
+        # (x - m)^2 = x^2 - 2 x m + m^2 cancels where x and m are large against their distance: measure from the middle.
+        middle = self.x.mean(0) if len(self.x) else 0.0
+        x, means = self.x - middle, parameters - middle
+        precise = self._precision() * means
+        squares = (self._precision() * x.square()).sum(-1, keepdim=True) + (precise * means).sum(-1)
+        return self._constant() - squares / 2 + x @ precise.mT
 
     def _precision(self) -> Tensor:
         return (-self.log_variance).exp().expand(self.x.shape[-1])

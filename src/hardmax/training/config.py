@@ -25,7 +25,7 @@ class TrainConfig:
     out: str = "run"
     """Folder that the run is written to."""
     resume: bool = False
-    """Go on with the run in --out; only --epochs may be changed."""
+    """Go on with the run in --out; only --epochs may be changed (with it, a linear --lr-schedule is stretched)."""
     data_dir: str | None = None
     """Folder that holds the named data sets; default: the environment variable HARDMAX_DATA."""
     space: Literal["categorical", "binary"] = "categorical"
@@ -68,6 +68,8 @@ class TrainConfig:
     """Pictures in a step."""
     lr: float | None = None
     """Learning rate of Adam; default: 1e-3 for one categorical, 3e-3 for several variables, as measured best."""
+    lr_schedule: Literal["linear", "constant"] = "linear"
+    """linear: constant for half of the run, then down to zero, which takes the noise out of the end; or constant."""
     seed: int = 0
     """Seed of all randomness."""
     binarize: Literal["threshold", "stochastic", "none"] = "threshold"
@@ -131,5 +133,5 @@ def read_config(folder: str | Path) -> tuple[TrainConfig, dict[str, Any]]:
         raise DataError(
             f"{folder} holds no run: {path} is missing; make one with hardmax train --out {folder}"
         ) from error
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
         raise DataError(f"{path} is not the configuration of a run: {error}") from error

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from hardmax.errors import DataError
 from hardmax.training.checkpoint import write_atomically
 
 
@@ -18,15 +19,29 @@ def append_rows(path: Path, rows: Iterable[dict[str, Any]]) -> None:
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Return the rows; what a kill left half-written at the end is passed over."""
+    """Return the rows; what a kill left half-written at the end is passed over.
+
+    Raises:
+        DataError: another line is broken, or the file cannot be read.
+    """
+    try:
+        lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot read {path}: {error}") from error
     rows = []
-    if path.exists():
-        for line in path.read_text().splitlines():
-            try:
-                rows.append(json.loads(line))
-            except json.JSONDecodeError:
+    for number, line in enumerate(lines, 1):
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError as error:
+            if number == len(lines) and not line.endswith("\n"):
                 break
+            raise broken_line(path, number, line) from error
     return rows
+
+
+def broken_line(path: Path, number: int, line: str) -> DataError:
+    """Return the error of a line that is not a row."""
+    return DataError(f"line {number} of {path} is broken: {line.strip()[:80]!r}; remove the line, or train anew")
 
 
 def cut_back(path: Path, step: int) -> None:

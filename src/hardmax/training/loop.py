@@ -1,6 +1,7 @@
 """The training loop: from a configuration to a folder."""
 
 import json
+import math
 import platform
 import subprocess
 import time
@@ -21,8 +22,8 @@ from hardmax.training.checkpoint import Progress, load_checkpoint, pointed, save
 from hardmax.training.config import TrainConfig, read_config
 from hardmax.training.evaluate import evaluate
 from hardmax.training.log import append_rows, cut_back
-from hardmax.training.restore import Split, held_out
-from hardmax.training.schedule import estimator_at, explain, make_space
+from hardmax.training.restore import Split, evaluated
+from hardmax.training.schedule import estimator_at, explain, learning_rate_at, make_space
 
 SPLITS: tuple[Split, ...] = ("validation", "test")
 
@@ -83,8 +84,8 @@ class _State:
         self.train = images.train
         if config.binarize != "stochastic":  # once for all epochs
             self.train = binarize(images.train, config.binarize).to(config.device)
-        most = config.evaluate_images if model.space.size <= 1024 else min(config.evaluate_images, 500)
-        self.held_out = {split: held_out(config, images, split)[:most].to(config.device) for split in SPLITS}
+        self.held_out = {split: evaluated(config, images, split).to(config.device) for split in SPLITS}
+        self.steps = config.epochs * math.ceil(len(self.train) / config.batch_size)
 
     @classmethod
     def start(cls, config: TrainConfig, images: Images) -> "_State":
@@ -178,6 +179,8 @@ def _step(config: TrainConfig, state: _State, index: Tensor) -> Tensor:
         out = state.model(
             x, estimator=estimator, kl=config.kl, samples=config.samples, generator=state.generators["noise"]
         )
+    for group in state.optimizer.param_groups:
+        group["lr"] = learning_rate_at(config, state.progress.step, state.steps)
     state.optimizer.zero_grad()
     (-out.value.mean()).backward()
     if config.clip is not None:

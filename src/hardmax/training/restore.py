@@ -13,7 +13,9 @@ from hardmax.models import DiscreteVAE
 from hardmax.random import stream
 from hardmax.training.checkpoint import pointed
 from hardmax.training.config import TrainConfig, read_config
+from hardmax.training.schedule import make_space
 
+_MANY, _FEW = 1024, 500  # values of z; pictures
 Split = Literal["train", "validation", "test"]
 
 
@@ -44,6 +46,14 @@ def restore(
     if name is None:
         raise DataError(f"{run} has no checkpoint yet: let its first epoch finish (hardmax train --resume --out {run})")
     return Restored(config, DiscreteVAE.from_pretrained(run / name, device=device).eval(), name)
+
+
+def evaluated(config: TrainConfig, images: Images, split: Split) -> Tensor:
+    """Return the pictures of a split that are evaluated after each epoch."""
+    most = config.evaluate_images
+    if make_space(config).size > _MANY:  # every z is gone through for every picture
+        most = min(most, _FEW)
+    return held_out(config, images, split)[:most]
 
 
 def held_out(config: TrainConfig, images: Images, split: Split) -> Tensor:

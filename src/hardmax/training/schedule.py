@@ -44,6 +44,13 @@ def estimator_at(config: TrainConfig, space: AbstractSpace, epoch: int, step: in
             return Reinforce(config.baseline)
 
 
+def learning_rate_at(config: TrainConfig, step: int, steps: int) -> float:
+    """Return the learning rate of a step of so many."""
+    if config.lr_schedule == "constant":
+        return config.learning_rate
+    return config.learning_rate * min(1.0, 2 * (1 - step / steps))
+
+
 def explain(config: TrainConfig, space: AbstractSpace) -> str:
     """Say which estimator a run uses, and why where it chose itself."""
     if config.estimator != "auto":

@@ -1,0 +1,53 @@
+"""`hardmax report`: one HTML page about one or several runs."""
+
+import argparse
+from pathlib import Path
+
+_EXAMPLES = """examples:
+  hardmax report runs/first
+  hardmax report runs/direct runs/gumbel --out comparison.html
+"""
+
+
+def run(arguments: list[str]) -> int:
+    """Write the page, and say where it is.
+
+    Raises:
+        HardmaxError: a folder holds no run, or what it holds cannot be read.
+    """
+    options = _parser().parse_args(arguments)
+    folders = list(dict.fromkeys(Path(folder) for folder in options.runs))
+    out = Path(options.out or (folders[0] / "report.html" if len(folders) == 1 else "report.html"))
+
+    from hardmax.report.page import render, write
+    from hardmax.report.run import read_run
+
+    runs = []
+    for folder in folders:
+        if len(folders) > 1:
+            print(f"reading {folder}")
+        runs.append(read_run(folder, data=options.data, data_dir=options.data_dir))
+    write(render(runs), out)
+    print(f"the report is in {out}")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="hardmax report",
+        description="Write one HTML page about one run, or about several beside each other: numbers, curves, pictures "
+        "of the codes, reconstructions, samples, configuration. The page is a single file and needs no network.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="the folder of a run, as given to hardmax train --out")
+    parser.add_argument(
+        "--out", metavar="FILE", help="default: report.html, in the folder of the run; of several runs, in this folder"
+    )
+    parser.add_argument("--data", metavar="DATA", help="where the pictures are, if no longer where the run read them")
+    parser.add_argument(
+        "--data-dir",
+        metavar="DIR",
+        help="folder that holds the named data sets; default: the run's, then $HARDMAX_DATA",
+    )
+    return parser

@@ -1,0 +1,333 @@
+"""Gaussian z: reparameterized samples, KL divergences in closed form, and the evidence lower bound.
+
+Variances are given by their logarithm everywhere, or by a Cholesky factor of the covariance.
+"""
+
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from hardmax.errors import ArgumentError, DtypeError, ShapeError
+from hardmax.objectives.elbo import Elbo
+from hardmax.random import noise_dtype
+from hardmax.types import Objective
+from hardmax.validation import check_samples, first_index, values_readable
+
+Form = Literal["prior-contrastive", "joint-contrastive"]
+
+
+def gaussian_sample(
+    mean: Float[Tensor, "*B D"],
+    log_variance: Float[Tensor, "*B D"],
+    samples: int = 1,
+    *,
+    generator: torch.Generator | None = None,
+) -> Float[Tensor, "S *B D"]:
+    """Draw `z = mean + noise * exp(log_variance / 2)`, noise standard normal, so that z carries a gradient.
+
+    The gradient of a mean of f(z) is unbiased for that of `E[f(z)]` (reparameterization): f must be differentiable.
+
+    Args:
+        mean: `[*B, D]`.
+        log_variance: `[*B, D]`.
+        samples: S.
+        generator: where the noise comes from; None is torch's global generator.
+
+    Returns:
+        `[S, *B, D]`.
+
+    Raises:
+        ArgumentError: samples < 1; `ShapeError`, `DtypeError`: mean and log_variance that do not fit.
+
+    Example:
+        >>> import torch, hardmax as hm
+        >>> mean, log_variance = torch.zeros(8, 2, requires_grad=True), torch.zeros(8, 2)
+        >>> z = hm.gaussian_sample(mean, log_variance, samples=5)
+        >>> z.shape, z.requires_grad
+        (torch.Size([5, 8, 2]), True)
+
+    References:
+        Kingma & Welling, "Auto-encoding variational Bayes", 2014, section 2.4.
+    """
+    _check_diagonal(mean, log_variance)
+    return mean + _noise(mean, samples, generator) * (log_variance / 2).exp()
+
+
+def gaussian_sample_full(
+    mean: Float[Tensor, "*B D"],
+    scale_tril: Float[Tensor, "*B D D"],
+    samples: int = 1,
+    *,
+    generator: torch.Generator | None = None,
+) -> Float[Tensor, "S *B D"]:
+    """Draw `z = mean + L noise` with covariance `L L^T`, so that z carries a gradient.
+
+    Args:
+        mean: `[*B, D]`.
+        scale_tril: `[*B, D, D]`, L; what stands above its diagonal is not looked at.
+        samples: S.
+        generator: where the noise comes from; None is torch's global generator.
+
+    Returns:
+        `[S, *B, D]`.
+
+    Raises:
+        ArgumentError: samples < 1; `ShapeError`, `DtypeError`: mean and scale_tril that do not fit.
+
+    Example:
+        >>> import torch, hardmax as hm
+        >>> covariance = torch.tensor([[1.0, 0.8], [0.8, 1.0]])
+        >>> hm.gaussian_sample_full(torch.zeros(2), torch.linalg.cholesky(covariance), samples=5).shape
+        torch.Size([5, 2])
+
+    References:
+        Kingma & Welling, "Auto-encoding variational Bayes", 2014, section 2.4.
+    """
+    _check_full(mean, scale_tril)
+    return mean + (scale_tril.tril() @ _noise(mean, samples, generator)[..., None]).squeeze(-1)
+
+
+def gaussian_kl(
+    mean: Float[Tensor, "*B D"],
+    log_variance: Float[Tensor, "*B D"],
+    mean2: Float[Tensor, "..."] | None = None,
+    log_variance2: Float[Tensor, "..."] | None = None,
+) -> Float[Tensor, "*B"]:
+    """Return `KL(N(mean, e^l) || N(mean2, e^l2))`, in nats; l is the log-variance.
+
+    `1/2 sum_i [l2_i - l_i + e^(l_i - l2_i) + (mean_i - mean2_i)^2 e^(-l2_i) - 1]`: zero where both are equal, never
+    negative. Against the standard normal it is `-1/2 sum_i [1 + l_i - mean_i^2 - e^l_i]`.
+
+    Args:
+        mean: `[*B, D]`.
+        log_variance: `[*B, D]`.
+        mean2: `[*B, D]` or what broadcasts to it; None is 0.
+        log_variance2: `[*B, D]` or what broadcasts to it; None is 0, a variance of 1.
+
+    Returns:
+        `[*B]`.
+
+    Raises:
+        ShapeError: mean and log_variance, or the second Gaussian and the first, do not fit; `DtypeError`: integers.
+
+    Example:
+        >>> import torch, hardmax as hm
+        >>> hm.gaussian_kl(torch.tensor([1.0, 0.0]), torch.zeros(2))
+        tensor(0.5000)
+
+    References:
+        Kingma & Welling, "Auto-encoding variational Bayes", 2014, appendix B.
+    """
+    _check_diagonal(mean, log_variance)
+    mean2 = mean.new_zeros(()) if mean2 is None else _spread("mean2", mean2, mean)
+    log_variance2 = mean.new_zeros(()) if log_variance2 is None else _spread("log_variance2", log_variance2, mean)
+    gap = log_variance - log_variance2
+    # expm1 keeps e^gap - 1 - gap, which is about gap^2 / 2, from drowning in the rounding of 1.
+    return (gap.expm1() - gap + (mean - mean2).square() * (-log_variance2).exp()).sum(-1) / 2
+
+
+def gaussian_kl_full(
+    mean: Float[Tensor, "*B D"],
+    scale_tril: Float[Tensor, "*B D D"],
+    mean2: Float[Tensor, "..."] | None = None,
+    scale_tril2: Float[Tensor, "..."] | None = None,
+) -> Float[Tensor, "*B"]:
+    """Return `KL(N(mean, L L^T) || N(mean2, L2 L2^T))`, in nats, by Cholesky factors L.
+
+    `1/2 [log det(C2) - log det(C) + tr(C2^-1 C) + (mean2 - mean)^T C2^-1 (mean2 - mean) - D]`, `C = L L^T`.
+
+    Args:
+        mean: `[*B, D]`.
+        scale_tril: `[*B, D, D]`, L with a positive diagonal; what stands above it is not looked at.
+        mean2: `[*B, D]` or what broadcasts to it; None is 0.
+        scale_tril2: `[*B, D, D]` or what broadcasts to it; None is the identity.
+
+    Returns:
+        `[*B]`.
+
+    Raises:
+        ArgumentError: a diagonal that is not positive; `ShapeError`, `DtypeError`: tensors that do not fit.
+
+    Example:
+        >>> import torch, hardmax as hm
+        >>> hm.gaussian_kl_full(torch.tensor([1.0, 0.0]), torch.eye(2))
+        tensor(0.5000)
+
+    References:
+        Kullback, "Information theory and statistics", 1959, chapter 9.
+    """
+    _check_full(mean, scale_tril)
+    scale, shift = scale_tril.tril(), mean if mean2 is None else mean - _spread("mean2", mean2, mean)
+    log_det = _log_diagonal("scale_tril", scale)
+    if scale_tril2 is not None:
+        scale2 = _spread("scale_tril2", scale_tril2, scale_tril)
+        log_det = log_det - _log_diagonal("scale_tril2", scale2)
+        scale = torch.linalg.solve_triangular(scale2, scale, upper=False)
+        shift = torch.linalg.solve_triangular(scale2, shift[..., None], upper=False).squeeze(-1)
+    # tr(C2^-1 C) is the squared Frobenius norm of L2^-1 L.
+    return (scale.square().sum((-2, -1)) + shift.square().sum(-1) - mean.shape[-1]) / 2 - log_det
+
+
+def gaussian_elbo(
+    likelihood: Objective,
+    mean: Float[Tensor, "*B D"],
+    log_variance: Float[Tensor, "*B D"],
+    *,
+    form: Form = "prior-contrastive",
+    samples: int = 1,
+    generator: torch.Generator | None = None,
+    validate: bool = True,
+) -> Elbo:
+    """Estimate the evidence lower bound for `q = N(mean, e^log_variance)` and the prior `p(z) = N(0, I)`.
+
+    With S reparameterized samples `z_s` of q (the SGVB estimators):
+
+    - `"prior-contrastive"`: `1/S sum_s log p(x | z_s) - KL(q || p)`, the KL in closed form;
+    - `"joint-contrastive"`: `1/S sum_s [log p(x | z_s) + log p(z_s) - log q(z_s)]`.
+
+    Bias: none in either, value and gradient. Variance: falls as 1/S; the prior-contrastive form usually has less, but
+    the value of the joint-contrastive one has none where q is the true posterior. Cost: S evaluations of the
+    likelihood, which must be differentiable in z.
+
+    Args:
+        likelihood: `log p(x | z)`, an objective that maps z `[C, *B, D]` to `[C, *B]`; `BernoulliLikelihood`,
+            `GaussianLikelihood`.
+        mean: `[*B, D]`, floating point, finite: the encoder's output.
+        log_variance: `[*B, D]`, the same.
+        form: see above.
+        samples: S.
+        generator: where the noise comes from; None is torch's global generator.
+        validate: look at values for NaN and inf; never done while compiling or under `torch.func`.
+
+    Returns:
+        The bound, its terms beside it; `kl` is the mean of `log q(z_s) - log p(z_s)` in the joint-contrastive form.
+        There is no arg max: `solves` is 0.
+
+    Raises:
+        ArgumentError: an argument, or a value of the likelihood, that cannot be used; `ShapeError`, `DtypeError` are
+            kinds.
+
+    Example:
+        >>> import torch, hardmax as hm
+        >>> encoder, decoder = torch.nn.Linear(784, 2 * 20), torch.nn.Linear(20, 784)
+        >>> x = torch.rand(8, 784).round()
+        >>> mean, log_variance = encoder(x).chunk(2, dim=-1)
+        >>> out = hm.gaussian_elbo(hm.BernoulliLikelihood(decoder, x), mean, log_variance)
+        >>> (-out.value.mean()).backward()
+        >>> out.value.shape, encoder.weight.grad.shape
+        (torch.Size([8]), torch.Size([40, 784]))
+
+    References:
+        Kingma & Welling, "Auto-encoding variational Bayes", 2014, eq. 6 (joint-contrastive) and 7
+        (prior-contrastive).
+    """
+    if form not in ("prior-contrastive", "joint-contrastive"):
+        raise ArgumentError(f"form must be 'prior-contrastive' or 'joint-contrastive', got {form!r}")
+    _check_diagonal(mean, log_variance)
+    validate = validate and values_readable()
+    if validate:
+        _check_finite("mean", mean)
+        _check_finite("log_variance", log_variance)
+    noise = _noise(mean, samples, generator)
+    z = mean + noise * (log_variance / 2).exp()
+    values = likelihood(z)
+    _check_values(values, z.shape[:-1], validate)
+    reconstruction = values.mean(0)
+    if form == "prior-contrastive":
+        kl = gaussian_kl(mean, log_variance)
+    else:
+        # log q(z) - log p(z), where z is mean + noise * e^(log_variance / 2): (z - mean)^2 / variance is noise^2.
+        kl = (z.square() - noise.square() - log_variance).sum(-1).mean(0) / 2
+    return Elbo(
+        reconstruction - kl,
+        z.detach(),
+        evaluations=float(samples),
+        solves=0.0,
+        reconstruction=reconstruction.detach(),
+        kl=kl.detach(),
+    )
+
+
+def _noise(mean: Tensor, samples: int, generator: torch.Generator | None) -> Tensor:
+    """Draw standard normal noise `[S, *B, D]` for a mean `[*B, D]`."""
+    check_samples(samples)
+    shape, dtype = (samples, *mean.shape), noise_dtype(mean.dtype)
+    return torch.randn(shape, generator=generator, dtype=dtype, device=mean.device).to(mean.dtype)
+
+
+def _log_diagonal(name: str, scale_tril: Tensor) -> Tensor:
+    """Return the sum of the logarithms of the diagonal, `[*B, D, D] -> [*B]`."""
+    diagonal = scale_tril.diagonal(dim1=-2, dim2=-1)
+    if values_readable() and (wrong := ~(diagonal > 0)).any():
+        index = first_index(wrong)
+        raise ArgumentError(
+            f"the diagonal of {name} must be positive, got {diagonal[tuple(index)].item()} at index {index}; pass "
+            f"torch.linalg.cholesky(covariance), or make the diagonal with exp or softplus"
+        )
+    return diagonal.log().sum(-1)
+
+
+def _spread(name: str, second: Tensor, first: Tensor) -> Tensor:
+    """Return a parameter of the second Gaussian, checked, at the shape of the first's."""
+    _check_float(name, second)
+    try:
+        return second.expand_as(first)
+    except RuntimeError:
+        raise ShapeError(
+            f"{name} has shape {list(second.shape)}, which does not broadcast to the first Gaussian's "
+            f"{list(first.shape)}; expand the first one, or pass a {name} for each of its examples"
+        ) from None
+
+
+def _check_diagonal(mean: Tensor, log_variance: Tensor) -> None:
+    _check_float("mean", mean)
+    _check_float("log_variance", log_variance)
+    if mean.dim() < 1 or mean.shape != log_variance.shape:
+        raise ShapeError(
+            f"mean and log_variance must have the same shape [*B, D], got {list(mean.shape)} and "
+            f"{list(log_variance.shape)}; expand the smaller one, or split the encoder's output with chunk(2, dim=-1)"
+        )
+
+
+def _check_full(mean: Tensor, scale_tril: Tensor) -> None:
+    _check_float("mean", mean)
+    _check_float("scale_tril", scale_tril)
+    if mean.dim() < 1 or scale_tril.shape != (*mean.shape, mean.shape[-1]):
+        raise ShapeError(
+            f"mean and scale_tril must have shapes [*B, D] and [*B, D, D], got {list(mean.shape)} and "
+            f"{list(scale_tril.shape)}; for one factor for the whole batch, pass scale_tril.expand(*B, D, D)"
+        )
+
+
+def _check_float(name: str, tensor: Tensor) -> None:
+    if not isinstance(tensor, Tensor) or not tensor.is_floating_point():
+        got = tensor.dtype if isinstance(tensor, Tensor) else type(tensor).__name__
+        raise DtypeError(f"{name} must be a floating-point tensor, got {got}")
+
+
+def _check_finite(name: str, tensor: Tensor) -> None:
+    # A finite sum has finite terms; only another one is worth a closer look.
+    if not tensor.sum().isfinite() and not (finite := tensor.isfinite()).all():
+        index = first_index(~finite)
+        raise ArgumentError(
+            f"{name} must be finite, got {tensor[tuple(index)].item()} at index {index} "
+            f"({int((~finite).sum())} of {tensor.numel()} are not finite); look for a diverged encoder"
+        )
+
+
+def _check_values(values: Tensor, shape: tuple[int, ...], look: bool) -> None:
+    """Check what the likelihood returned."""
+    _check_float("what the likelihood returns", values)
+    if values.shape != shape:
+        raise ShapeError(
+            f"the likelihood must return one value per sample and example, shape {list(shape)}, got "
+            f"{list(values.shape)}; it maps z [C, *B, D] to [C, *B]: sum over the pixels only"
+        )
+    if look and values.sum().isnan() and (nan := values.isnan()).any():
+        index = first_index(nan)
+        raise ArgumentError(
+            f"the likelihood returned NaN for example {index[1:]} (at index {index} of its result, {int(nan.sum())} "
+            f"NaN in all); look at that example, or at a diverged decoder"
+        )

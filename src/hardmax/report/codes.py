@@ -1,0 +1,135 @@
+"""What the codes mean, in pictures: every category, or what each variable changes."""
+
+import torch
+from torch import Tensor
+
+from hardmax.models import DiscreteVAE
+from hardmax.report.pictures import difference
+from hardmax.report.run import Run
+from hardmax.report.tiles import Tile, Tiles, spread, tile
+from hardmax.report.usage import Usage
+from hardmax.spaces import Binary
+
+_MOST_CATEGORIES, _MOST_BITS, _MOST_VARIABLES, _MOST_VALUES = 100, 64, 12, 16
+_MOST_FLIPPED = 3  # codes
+_MOST_DECODED = 20_000  # pictures decoded to show what all variables change
+
+
+def percent(part: float) -> str:
+    """Return a share as a reader wants it: a small one is not zero, almost all is not all."""
+    if 0 < part < 5e-4:
+        return "< 0.1 %"
+    if 1 - 5e-4 < part < 1:
+        return "> 99.9 %"
+    return f"{100 * part:.1f} %" if 0 < part < 1 else f"{100 * part:.0f} %"
+
+
+def meanings(run: Run, usage: Usage) -> Tiles:
+    """Return a picture of every category; of several variables, of what each one changes."""
+    if run.model.space.categories is not None:
+        return _categories(run.model, usage)
+    return _bits(run.model, usage) if isinstance(run.model.space, Binary) else _variables(run.model, usage)
+
+
+def _categories(model: DiscreteVAE, usage: Usage) -> Tiles:
+    count = usage.space.size
+    share, dead = usage.share.flatten(), usage.dead.flatten()
+    order = torch.arange(count)
+    note = "The decoder's picture of each category. Beneath: for how many of the test pictures it is the best."
+    if count > _MOST_CATEGORIES:
+        order = share.argsort(descending=True, stable=True)[:_MOST_CATEGORIES]
+        note += f" Shown are the {_MOST_CATEGORIES} most used of {count:,}."
+    if dead.any():
+        note += f" Unused, that is the best of fewer than one picture in a thousand: {int(dead.sum())}, marked."
+    pictures = model.decode(usage.space.enumerate(dtype=usage.codes.dtype)[order])
+    tiles = [
+        tile(picture[None], f"category {i}", str(i), percent(share[i].item()), dead=bool(dead[i]))
+        for i, picture in zip(order.tolist(), pictures, strict=True)
+    ]
+    return Tiles(note, [("", tiles)])
+
+
+def _bits(model: DiscreteVAE, usage: Usage) -> Tiles:
+    count = len(usage.share)
+    shown = min(count, _MOST_BITS)
+    codes = _some(usage.codes, 2 * shown)
+    off, on = (torch.stack([_mean(model, codes, bit, value) for bit in range(shown)]) for value in (0.0, 1.0))
+    change = difference(off, on)
+    rgb = (shown, *change.shape[1:])
+    columns = torch.stack([off.expand(rgb), on.expand(rgb), change], 1)
+    tiles = [
+        tile(
+            column,
+            f"bit {bit}: the mean picture with it at 0, at 1, and the difference",
+            str(bit),
+            percent(usage.share[bit].item()),
+            dead=bool(usage.dead[bit]),
+        )
+        for bit, column in enumerate(columns)
+    ]
+    note = (
+        f"Each column is one bit: the mean picture over the codes of {len(codes):,} test pictures with this bit set to "
+        "0, then to 1, then the difference (orange is brighter with 1, blue is darker). Beneath: for how many of the "
+        "test pictures it is 1."
+    )
+    if shown < count:
+        note += f" Shown are the first {shown} of {count} bits."
+    if usage.dead.any():
+        note += f" Unused, that is the same in all but one picture in a thousand: {int(usage.dead.sum())}, marked."
+    heading = "Around the most used codes: as they are, then with one bit flipped"
+    return Tiles(note, [("", tiles), (heading, _flips(model, usage, shown))])
+
+
+def _flips(model: DiscreteVAE, usage: Usage, shown: int) -> list[Tile]:
+    """Return a column of the most used codes' pictures, then one for each bit, with that bit flipped."""
+    found, counts = usage.codes.unique(dim=0, return_counts=True)
+    codes = found[counts.argsort(descending=True, stable=True)[:_MOST_FLIPPED]]
+    tiles = [tile(model.decode(codes), f"the {len(codes)} most used codes", "as is")]
+    for bit in range(shown):
+        index = torch.full((len(codes),), bit)
+        tiles.append(tile(model.decode(usage.space.change(codes, index)), f"the same with bit {bit} flipped", str(bit)))
+    return tiles
+
+
+def _variables(model: DiscreteVAE, usage: Usage) -> Tiles:
+    count, values = usage.share.shape
+    shown = min(count, _MOST_VARIABLES)
+    codes = _some(usage.codes, shown * min(values, _MOST_VALUES))
+    one_hot = torch.eye(values, dtype=codes.dtype)
+    rows = []
+    for variable in range(shown):
+        share, dead = usage.share[variable], usage.dead[variable]
+        most_used = share.argsort(descending=True, stable=True)[:_MOST_VALUES]
+        tiles = [
+            tile(
+                _mean(model, codes, variable, one_hot[value])[None],
+                f"the mean picture with variable {variable} at value {value}",
+                str(value),
+                percent(share[value].item()),
+                dead=bool(dead[value]),
+            )
+            for value in sorted(most_used.tolist())
+        ]
+        rows.append((f"Variable {variable}: perplexity {usage.perplexity[variable]:.2f} of {values}", tiles))
+    note = (
+        f"The mean picture over the codes of {len(codes):,} test pictures, with one variable set to each of its "
+        "values. Beneath: the value, and for how many of the test pictures it is the best; marked where for fewer than "
+        "one in a thousand."
+    )
+    if shown < count:
+        note += f" Shown are the first {shown} of {count} variables."
+    if values > _MOST_VALUES:
+        note += f" Shown are the {_MOST_VALUES} most used of {values} values."
+    return Tiles(note, rows)
+
+
+def _mean(model: DiscreteVAE, codes: Tensor, variable: int, value: Tensor | float) -> Tensor:
+    """Return the mean picture `[channels, H, W]` of codes in which one variable is set to a value."""
+    changed = codes.clone()
+    changed[:, variable] = value
+    return model.decode(changed).mean(0)
+
+
+def _some(codes: Tensor, effects: int) -> Tensor:
+    """Return as many codes as there is time to decode for every effect."""
+    return codes[spread(len(codes), max(16, min(200, _MOST_DECODED // effects)))]

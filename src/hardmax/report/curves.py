@@ -1,0 +1,148 @@
+"""Curves over epochs and seconds, on an axis that shows how they end and not how they begin."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from markupsafe import Markup
+from matplotlib.ticker import MaxNLocator
+
+from hardmax.report.figure import COLOURS, DASHES, drawing
+from hardmax.report.run import SPLITS, Run
+
+_SETTLING = 5  # the first fifth of the epochs may leave the axis
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve; what is no number leaves a hole.
+
+    Attributes:
+        name: what the legend calls it.
+        x: epochs or seconds.
+        y: values.
+    """
+
+    name: str
+    x: Sequence[float] = field(repr=False)
+    y: Sequence[float] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Curves:
+    """A figure, its title, and what has to be said beneath it."""
+
+    title: str
+    svg: Markup
+    note: str
+
+
+@dataclass(frozen=True)
+class Key:
+    """An entry of a legend: the page draws it, since names may be long."""
+
+    name: str
+    colour: str
+    dash: str
+
+
+def legend(names: Sequence[str]) -> list[Key]:
+    """Return a colour for each name, and another dash for each ten names."""
+    last = len(DASHES) - 1
+    return [Key(name, COLOURS[i % len(COLOURS)], DASHES[min(i // len(COLOURS), last)]) for i, name in enumerate(names)]
+
+
+def curves_of_run(run: Run) -> list[Curves]:
+    """Draw bound and KL of the three splits by epoch."""
+    rows = {split: run.measured[split] for split in SPLITS if run.measured[split]}
+    bound = [Line(name, [row.epoch for row in found], [-row.elbo for row in found]) for name, found in rows.items()]
+    kl = [Line(name, [row.epoch for row in found], [row.kl for row in found]) for name, found in rows.items()]
+    best = f" The dotted line marks the best epoch, {run.best_epoch}."
+    return [
+        draw("bound", "−ELBO by epoch", "epoch", "−ELBO (nats)", bound, clip=True, mark=run.best_epoch, note=best),
+        draw("kl", "KL(q ‖ p) by epoch", "epoch", "KL (nats)", kl, mark=run.best_epoch, note=_most_kl(run)),
+    ]
+
+
+def curves_of_runs(runs: Sequence[Run], names: Sequence[str]) -> list[Curves]:
+    """Draw the test bound of several runs by epoch and by seconds of training."""
+    by_epoch, by_seconds = [], []
+    for run, name in zip(runs, names, strict=True):
+        rows, seconds = run.measured["test"], run.seconds()
+        by_epoch.append(Line(name, [row.epoch for row in rows], [-row.elbo for row in rows]))
+        timed = [row for row in rows if row.epoch in seconds]
+        by_seconds.append(Line(name, [seconds[row.epoch] for row in timed], [-row.elbo for row in timed]))
+    title, label = "Test −ELBO by", "test −ELBO (nats)"
+    without = " Time for evaluation is not counted."
+    return [
+        draw("by-epoch", f"{title} epoch", "epoch", label, by_epoch, clip=True),
+        draw("by-seconds", f"{title} time", "seconds of training", label, by_seconds, clip=True, note=without),
+    ]
+
+
+def draw(
+    name: str,
+    title: str,
+    xlabel: str,
+    ylabel: str,
+    lines: Sequence[Line],
+    *,
+    clip: bool = False,
+    mark: int | None = None,
+    note: str = "",
+) -> Curves:
+    """Draw lines in the colours of their legend.
+
+    Args:
+        name: of the figure.
+        title: of the figure.
+        xlabel: what x is.
+        ylabel: what y is.
+        lines: with x rising.
+        clip: let values of the first epochs that are far off leave the axis, and say so.
+        mark: an x to be marked.
+        note: what else to say.
+    """
+    ends = "; ".join(f"{line.name} ends at {line.y[-1]:.2f}" for line in lines if line.y)
+    with drawing(name, f"{title}: {ends}") as drawn:
+        axes = drawn.axes
+        for line, key in zip(lines, legend([line.name for line in lines]), strict=True):
+            dash = tuple(map(float, key.dash.split()))
+            marker = "o" if len(line.x) <= 12 else None
+            axes.plot(line.x, line.y, color=key.colour, linestyle=(0, dash), marker=marker, markersize=3.5)
+        if mark is not None:
+            axes.axvline(mark, color=COLOURS[-1], linestyle=":", linewidth=1.2)
+        axes.set(xlabel=xlabel, ylabel=ylabel)
+        axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
+        if clip and (top := highest(lines)) is not None:
+            values = _finite([line.y for line in lines])
+            low = min(values)
+            axes.set_ylim(low - 0.05 * (top - low), top)
+            note = f"Cut off at {top:.1f} to show the rest: the first epochs reach {max(values):.1f}.{note}"
+    return Curves(title, drawn.svg, note.strip())
+
+
+def highest(lines: Sequence[Line]) -> float | None:
+    """Return where to cut the axis off, or None where it needs no cut.
+
+    After its first fifth a run has settled into a range of values; the first epochs may take as much room again above
+    it. They are cut only where they would take more than twice that room.
+    """
+    # Fewer than four epochs are all that there is to see.
+    settled = _finite([line.y[math.ceil(len(line.y) / _SETTLING) if len(line.y) > 3 else 0 :] for line in lines])
+    values = _finite([line.y for line in lines])
+    if not settled:
+        return None
+    room = max(max(settled) - min(settled), 1e-3 * abs(max(settled)))
+    return max(settled) + room if max(values) > max(settled) + 2 * room else None
+
+
+def _finite(lists: Sequence[Sequence[float]]) -> list[float]:
+    return [value for values in lists for value in values if math.isfinite(value)]
+
+
+def _most_kl(run: Run) -> str:
+    """Say what the KL could be at most, where the prior is uniform."""
+    if run.model.prior is not None:
+        return ""
+    return f"At most {math.log(run.model.space.size):.2f}, the logarithm of the number of codes."

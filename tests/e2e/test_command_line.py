@@ -1,0 +1,212 @@
+"""The command line, in a subprocess, as a user meets it."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+COMMANDS = ["demo", "train", "evaluate", "sample", "report", "data", "doctor"]
+
+
+def hardmax(*arguments, check=0, **kwargs):
+    """Run a command; return what it printed on stdout, or on stderr where it should fail."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+    command = [sys.executable, "-m", "hardmax.cli.main", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, **kwargs)
+    assert done.returncode == check, done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
+    return done.stderr if check else done.stdout
+
+
+def one_line(message):
+    assert message.startswith("hardmax: error: ")
+    assert message.count("\n") == 1
+    return message
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A finished run of two epochs on the embedded pictures."""
+    folder = tmp_path_factory.mktemp("runs") / "first"
+    said = hardmax("train", "--epochs", 2, "--out", folder)
+    assert "posterior direct" in said
+    assert str(folder) in said
+    return folder
+
+
+@pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)], ids=str)
+def test_help_is_there_and_quick(command):
+    begin = os.times()
+    said = hardmax(*command, "--help")
+    seconds = os.times()
+    used = seconds.children_user - begin.children_user  # processor time: other processes do not count
+    assert "xample" in said
+    assert used < 0.5
+
+
+def test_help_imports_no_torch():
+    code = (
+        "import sys\nfrom hardmax.cli.main import COMMANDS, main\n"
+        "for name in COMMANDS:\n"
+        "    try: main([name, '--help'])\n"
+        "    except SystemExit: pass\n"
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_a_run_s_folder(run):
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert [(row["epoch"], row["split"]) for row in rows] == [
+        (epoch, split) for epoch in (1, 2) for split in ("train", "validation", "test")
+    ]
+    assert set(rows[0]) == {"epoch", "step", "split", "elbo", "nll", "kl", "reconstruction", "active"}
+    assert rows[-1]["elbo"] == pytest.approx(rows[-1]["reconstruction"] - rows[-1]["kl"], abs=1e-3)
+    assert rows[-1]["nll"] <= -rows[-1]["elbo"]
+    said = json.loads((run / "config.json").read_text())
+    assert said["config"]["estimator"] == "auto"
+    assert said["versions"]["torch"]
+    assert {path.name for path in run.iterdir()} >= {"latest", "best", "timing.jsonl"}
+    assert not list(run.rglob("*.tmp"))
+
+
+def test_evaluate(run):
+    table = hardmax("evaluate", run)
+    assert "-log p(x)" in table
+    said = json.loads(hardmax("evaluate", run, "--json"))
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    best = max((row for row in rows if row["split"] == "validation"), key=lambda row: row["elbo"])
+    test = next(row for row in rows if row["split"] == "test" and row["epoch"] == best["epoch"])
+    assert said["exact"]
+    assert said["images"] == 1000
+    assert said["elbo"] == pytest.approx(test["elbo"], abs=1e-4)
+
+
+def test_sample(run, tmp_path):
+    said = hardmax("sample", run, "--count", 10, "--out", tmp_path / "grid.png")
+    assert "grid.png" in said
+    assert Image.open(tmp_path / "grid.png").size[0] > 28
+    hardmax("sample", run, "--count", 3)
+    assert (run / "figures" / "samples.png").exists()
+
+
+def test_report(run, tmp_path):
+    hardmax("report", run, "--out", tmp_path / "page.html")
+    assert "<html" in (tmp_path / "page.html").read_text()
+
+
+def test_doctor():
+    said = hardmax("doctor")
+    assert "torch" in said
+    assert "HARDMAX_DATA" in said
+
+
+@pytest.mark.parametrize("options", [
+    ["--space", "binary", "--variables", 8],
+    ["--categories", 4, "--variables", 3],
+    ["--estimator", "gumbel-softmax", "--hard", "--anneal", "1e-3", "--anneal-every", 10],
+    ["--estimator", "straight-through"],
+    ["--estimator", "reinforce", "--baseline", "leave-one-out", "--samples", 2],
+    ["--estimator", "local-expectation"],
+    ["--estimator", "exact", "--prior", "learned", "--clip", 1.0],
+    ["--estimator", "direct", "--kl", "none", "--two-sided", "--epsilon", 0.5],
+    ["--likelihood", "gaussian", "--binarize", "none"],
+    ["--binarize", "stochastic", "--architecture", "conv", "--hidden", 50],
+], ids=lambda options: " ".join(map(str, options)))  # fmt: skip
+def test_every_option_trains(options, tmp_path):
+    pictures = tmp_path / "pictures.npy"
+    np.save(pictures, np.random.default_rng(0).integers(0, 256, (300, 12, 12), dtype=np.uint8))
+    hardmax("train", "--data", pictures, "--epochs", 2, "--out", tmp_path / "run", *options)
+    said = json.loads(hardmax("evaluate", tmp_path / "run", "--json"))
+    assert np.isfinite(said["elbo"])
+
+
+def test_early_stopping(tmp_path):
+    pictures = tmp_path / "noise.npy"
+    np.save(pictures, np.random.default_rng(0).integers(0, 256, (200, 8, 8), dtype=np.uint8))
+    said = hardmax(
+        "train", "--data", pictures, "--epochs", 200, "--lr", 0.02, "--patience", 2, "--out", tmp_path / "run"
+    )
+    assert "no better bound" in said
+
+
+def test_a_folder_of_mixed_pictures(tmp_path):
+    """500 pictures of mixed sizes and modes, as people have them."""
+    generator = np.random.default_rng(0)
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    for number in range(500):
+        mode = ["L", "RGB", "RGBA", "P", "1"][number % 5]
+        size = (40, 40) if number % 3 else tuple(int(i) for i in generator.integers(20, 60, 2))
+        Image.fromarray(generator.integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)).convert(mode).save(
+            folder / f"{number}.png"
+        )
+    said = hardmax("train", "--data", folder, "--epochs", 1, "--binarize", "none", "--out", tmp_path / "run")
+    assert "40" in said  # the size that was inferred is reported
+    shape = json.loads((tmp_path / "run" / "config.json").read_text())["data"]["shape"]
+    assert shape == [3, 40, 40]
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(("arguments", "words"), [
+        (["trian"], "did you mean train"),
+        (["nothing"], "there are: demo"),
+        (["train", "--data", "fashon-mnist", "--out", "OUT"], "fashion-mnist"),
+        (["train", "--epsilon", "0", "--out", "OUT"], "epsilon must be positive"),
+        (["train", "--categories", "0", "--out", "OUT"], "categories must be at least 1"),
+        (["train", "--mixed-precision", "--out", "OUT"], "needs a GPU"),
+        (["train", "--resume", "--out", "OUT"], "holds no run"),
+        (["train", "--space", "binary", "--variables", "40", "--estimator", "exact", "--out", "OUT"], "members"),
+        (["evaluate", "OUT"], "holds no run"),
+        (["sample", "OUT"], "holds no run"),
+        (["report", "OUT"], "holds no run"),
+        (["sample", "OUT", "--count", "0"], "count must be at least 1"),
+    ])  # fmt: skip
+    def test_one_clear_line(self, arguments, words, tmp_path):
+        arguments = [str(tmp_path / "none") if word == "OUT" else word for word in arguments]
+        assert words in one_line(hardmax(*arguments, check=2))
+
+    def test_options_that_do_not_exist_or_do_not_fit(self):
+        assert "--epochs" in hardmax("train", "--epoch", "3", check=2)
+        assert "direct" in hardmax("train", "--estimator", "dircet", check=2)
+
+    def test_a_run_is_not_overwritten(self, run):
+        assert "--resume" in one_line(hardmax("train", "--out", run, check=2))
+
+    def test_a_broken_model(self, run, tmp_path):
+        import shutil
+
+        broken = tmp_path / "broken"
+        shutil.copytree(run, broken)
+        for file in broken.glob("checkpoint-*/model.safetensors"):
+            file.write_bytes(file.read_bytes()[:1000])
+        assert "cannot read the model" in one_line(hardmax("evaluate", broken, check=2))
+
+
+def test_ctrl_c_saves_and_says_how_to_resume(tmp_path):
+    import signal
+
+    out = tmp_path / "run"
+    command = [sys.executable, "-m", "hardmax.cli.main", "train", "--epochs", "500", "--out", str(out)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not (out / "latest").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert f"hardmax train --resume --out {out}" in " ".join(said.split())
+    steps = json.loads((out / (out / "latest").read_text().strip() / "training.json").read_text())["step"]
+    epochs = steps // 45 + 1
+    assert f"step {steps}" in hardmax("train", "--resume", "--out", out, "--epochs", epochs)
+
+
+def test_version():
+    assert hardmax("--version").startswith("hardmax ")
+    assert Path(sys.executable).exists()
