@@ -36,8 +36,8 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/python $(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: venv ## run the examples of README.md
-	$(BIN)/python tools/run_markdown.py README.md
+demo: venv ## train four estimators on the embedded pictures and write hardmax-demo/report.html
+	$(BIN)/hardmax demo
 
 # Both calls always run. pytest's code 5, "nothing collected", is fine when PYTEST_ARGS selects tests.
 test: venv ## run the tests; options for pytest in PYTEST_ARGS, such as PYTEST_ARGS="-k direct"

@@ -16,7 +16,7 @@ class Options:
     Example: hardmax evaluate runs/first --split test
     """
 
-    run: Annotated[str, tyro.conf.Positional]
+    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Folder of the run."""
     json: bool = False
     """Print one JSON object instead of a table."""

@@ -17,7 +17,7 @@ class Options:
     Example: hardmax sample runs/first --count 64
     """
 
-    run: Annotated[str, tyro.conf.Positional]
+    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Folder of the run."""
     count: int = 64
     """Number of pictures."""

@@ -204,12 +204,13 @@ class DiscreteVAE(nn.Module):
             DataError: a file is missing or broken, or the weights do not fit.
         """
         folder = Path(folder)
+        for name in ("config.json", "model.safetensors"):
+            if not (folder / name).is_file():
+                raise DataError(f"{folder} holds no saved model: {name} is missing")
         try:
             config = json.loads((folder / "config.json").read_text())
             weights = load_file(folder / "model.safetensors", device=str(device))
-        except FileNotFoundError as error:
-            raise DataError(f"{folder} holds no saved model: {Path(error.filename).name} is missing") from error
-        except Exception as error:
+        except Exception as error:  # safetensors has an error class of its own
             raise DataError(f"cannot read the model in {folder}: {error}") from error
         if model is None:
             model = cls._from_config(config, folder)

@@ -1,0 +1,84 @@
+"""Which estimator is used when, and the learning rate."""
+
+import math
+
+import pytest
+
+import hardmax as hm
+from hardmax.training.config import TrainConfig
+from hardmax.training.schedule import estimator_at, explain, learning_rate_at, make_space
+
+
+@pytest.mark.parametrize(
+    ("options", "space"),
+    [
+        ({"categories": 7}, hm.Categorical(7)),
+        ({"categories": 7, "variables": 3}, hm.Categorical(7, 3)),
+        ({"space": "binary", "variables": 5}, hm.Binary(5)),
+    ],
+)
+def test_space(options, space):
+    assert make_space(TrainConfig(**options)) == space
+
+
+def test_auto_on_one_categorical_is_direct_then_exact():
+    config, space = TrainConfig(direct_epochs=3), hm.Categorical(10)
+    assert estimator_at(config, space, 2, 0) == hm.Direct(1.0)
+    assert estimator_at(config, space, 3, 0) == hm.Exact()
+    assert "3 epochs" in explain(config, space)
+
+
+def test_auto_on_several_variables_is_local_expectation_with_roulette():
+    config = TrainConfig(space="binary", variables=5)
+    assert estimator_at(config, hm.Binary(5), 0, 0) == hm.LocalExpectation(roulette=True)
+    assert "roulette" in explain(config, hm.Binary(5))
+
+
+@pytest.mark.parametrize(
+    ("name", "estimator"),
+    [
+        ("direct", hm.Direct(1.0)),
+        ("exact", hm.Exact()),
+        ("gumbel-softmax", hm.GumbelSoftmax(1.0)),
+        ("straight-through", hm.StraightThrough()),
+        ("reinforce", hm.Reinforce("mean")),
+        ("local-expectation", hm.LocalExpectation(roulette=False)),
+    ],
+)
+def test_by_name(name, estimator):
+    config = TrainConfig(estimator=name)
+    assert estimator_at(config, hm.Categorical(10), 0, 0) == estimator
+    assert name in explain(config, hm.Categorical(10))
+
+
+def test_the_paper_s_annealing():
+    """epsilon = max(0.1, exp(-1e-5 t)), tau = max(0.5, exp(-1e-5 t)), updated every 1,000 steps."""
+    space = hm.Categorical(10)
+    direct = TrainConfig(estimator="direct", anneal=1e-5)
+    assert estimator_at(direct, space, 0, 999).epsilon == 1.0
+    assert estimator_at(direct, space, 0, 1999).epsilon == pytest.approx(math.exp(-1e-2))
+    assert estimator_at(direct, space, 0, 10**6).epsilon == 0.1
+    soft = TrainConfig(estimator="gumbel-softmax", anneal=1e-5)
+    assert estimator_at(soft, space, 0, 10**6).tau == 0.5
+
+
+def test_a_setting_below_the_floor_stays():
+    config = TrainConfig(estimator="direct", epsilon=0.05, anneal=1.0)
+    assert estimator_at(config, hm.Categorical(10), 0, 10**6).epsilon == 0.05
+
+
+def test_learning_rate():
+    config = TrainConfig(lr=0.1)
+    assert [learning_rate_at(config, step, 100) for step in (0, 50, 75, 100)] == pytest.approx([0.1, 0.1, 0.05, 0])
+    assert learning_rate_at(TrainConfig(lr=0.1, lr_schedule="constant"), 99, 100) == 0.1
+    assert TrainConfig().learning_rate == 1e-3
+    assert TrainConfig(space="binary", variables=15).learning_rate == 3e-3
+
+
+@pytest.mark.parametrize("options", [
+    {"epochs": 0}, {"epsilon": 0.0}, {"lr": -1.0}, {"mixed_precision": True},
+    {"estimator": "reinforce", "baseline": "leave-one-out"},
+])  # fmt: skip
+def test_bad_configurations(options):
+    with pytest.raises(hm.ArgumentError):
+        TrainConfig(**options)
