@@ -90,6 +90,17 @@ class Evaluator:
 
         return self._checked(values, (len(index),), "f.rows()", example)
 
+    def keeps_table(self, samples: int) -> bool:
+        """Whether to keep the graph of a whole table for the sake of its entries at z.
+
+        Not if it does not fit; nor if many categories share their rows between few examples: backward would go
+        through K rows, where f at z takes one for each example and sample.
+        """
+        if not self.has_table:
+            return self.fits(self._space.size)
+        shared = hasattr(self._f, "pairs") or getattr(self._f, "shares_rows", False)
+        return not shared or self._space.size <= 2 * samples * prod(self._batch_shape)
+
     def fits(self, count: int) -> bool:
         """Whether this many candidates may be evaluated in one call."""
         return self.chunk_size is None or count <= self.chunk_size

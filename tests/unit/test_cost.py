@@ -116,3 +116,26 @@ def test_backward_keeps_no_more_than_a_chunk(chunk_size):
     second = torch.autograd.grad(bounded.value.sum(), [scores, f.weight])
     assert f.peak == chunk_size
     torch.testing.assert_close(first, second)
+
+
+@pytest.mark.parametrize(("categories", "rows"), [(6, [6]), (40, [40, 4])])
+def test_many_categories_are_not_differentiated_for_few_examples(categories, rows):
+    """A shared decoder: K rows with their graph, or K without and one for each example; the gradient is the same."""
+    seen = []
+
+    class Decoder(torch.nn.Linear):
+        def forward(self, z):
+            seen.append(len(z))
+            return super().forward(z)
+
+    torch.manual_seed(0)
+    decoder, x = Decoder(categories, 9).double(), torch.rand(4, 9, dtype=torch.float64)
+    scores = torch.randn(4, categories, dtype=torch.float64, requires_grad=True)
+    space = hm.Categorical(categories)
+    noise = space.noise((1, 4), dtype=torch.float64)
+    out = hm.elbo(hm.BernoulliLikelihood(decoder, x), scores, space, hm.Direct(), noise=noise)
+    assert seen == rows
+    found = torch.autograd.grad(out.value.sum(), [scores, *decoder.parameters()])
+    each = hm.BernoulliLikelihood(decoder, x)
+    plain = hm.elbo(lambda z: each(z), scores, space, hm.Direct(), noise=noise)
+    torch.testing.assert_close(found, torch.autograd.grad(plain.value.sum(), [scores, *decoder.parameters()]))

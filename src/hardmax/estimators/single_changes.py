@@ -16,7 +16,8 @@ def single_changes(
     """Evaluate f at z and at every single-variable change of it.
 
     With one categorical variable the changes are all the categories, whatever z is: they are evaluated once
-    for all samples. Otherwise z is evaluated once, and `M` changes of it for each sample.
+    for all samples, and z again only where that is cheaper than to keep the graph of them all. Otherwise z is
+    evaluated once, and `M` changes of it for each sample.
 
     Args:
         f: the objective.
@@ -31,7 +32,7 @@ def single_changes(
         values = f(z)
         with torch.no_grad():
             return values, space.parts(z, _gains(f, space, z, values))
-    if f.has_table or f.fits(space.categories):
+    if f.keeps_table(len(z)):
         table = f.table()
         values = _look_up(table, z)
     else:

@@ -138,20 +138,25 @@ class _Integrand:
         self._scores = scores.detach()
         self._space = space
         self._prior = scores.new_zeros(space.score_shape) if prior is None else prior
+        self._rest_table: Tensor | None = None  # kept once the table has been asked for
         if space.categories is not None and hasattr(likelihood, "pairs"):
             self.table = self._table
+            self.shares_rows = True
 
     def __call__(self, z: Tensor) -> Tensor:
         return self._likelihood(z) + self.rest(z)
 
     def rest(self, z: Tensor) -> Tensor:
         """Return log p(z) - log q(z)."""
+        if self._rest_table is not None:
+            return (z.view(len(z), *self._rest_table.shape) * self._rest_table).sum(-1)
         return self._space.log_prob(self._prior, z) - self._space.log_prob(self._scores, z)
 
     def _table(self) -> Tensor:
         space, scores = self._space, self._scores
         values = Evaluator(self._likelihood, scores, space, chunk_size=self._chunk_size, validate=False).table()
-        return values + (space.log_probs(self._prior) - space.log_probs(scores))
+        self._rest_table = space.log_probs(self._prior) - space.log_probs(scores)
+        return values + self._rest_table
 
 
 def _automatic(name: str, likelihood: Objective, space: AbstractSpace) -> AbstractEstimator:

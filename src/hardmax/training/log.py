@@ -31,11 +31,14 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     rows = []
     for number, line in enumerate(lines, 1):
         try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError as error:
+            row = json.loads(line)
+        except json.JSONDecodeError:
+            row = None
             if number == len(lines) and not line.endswith("\n"):
                 break
-            raise broken_line(path, number, line) from error
+        if not isinstance(row, dict):
+            raise broken_line(path, number, line)
+        rows.append(row)
     return rows
 
 
