@@ -47,7 +47,7 @@ def broken_line(path: Path, number: int, line: str) -> DataError:
     return DataError(f"line {number} of {path} is broken: {line.strip()[:80]!r}; remove the line, or train anew")
 
 
-def cut_back(path: Path, step: int) -> None:
-    """Remove the rows after a step: they belong to work that was lost."""
-    kept = [row for row in read_rows(path) if row["step"] <= step]
+def cut_back(path: Path, epoch: int) -> None:
+    """Remove the rows after an epoch: they belong to work that was lost."""
+    kept = [row for row in read_rows(path) if row["epoch"] <= epoch]
     write_atomically(path, "".join(json.dumps(row) + "\n" for row in kept))

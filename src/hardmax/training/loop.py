@@ -68,7 +68,7 @@ def train(config: TrainConfig, observer: Observer | None = None) -> bool:
     run.mkdir(parents=True, exist_ok=True)
     write_atomically(run / "config.json", _describe(config, images))
     for name in ("metrics.jsonl", "timing.jsonl"):
-        cut_back(run / name, state.progress.step)
+        cut_back(run / name, state.progress.epoch)
     return _epochs(config, state, run, observer)
 
 
@@ -141,6 +141,8 @@ def _epochs(config: TrainConfig, state: _State, run: Path, observer: Observer) -
         append_rows(run / "timing.jsonl", [{"epoch": progress.epoch, "step": progress.step, **seconds}])
         save_checkpoint(run, state.model, state.optimizer, state.generators, progress, best=better)
         observer.rows(rows)
+        if progress.epoch < config.epochs and observer.stop():
+            return False
         if config.patience is not None and progress.epoch - progress.best_epoch >= config.patience:
             observer.say(f"stopped: no better bound on the validation pictures for {config.patience} epochs")
             break
@@ -162,6 +164,8 @@ def _epoch(config: TrainConfig, state: _State, run: Path, observer: Observer) ->
         progress.position += 1
         progress.step += 1
         observer.step(progress.epoch, progress.position, len(batches))
+        if progress.position == len(batches):  # the checkpoint after the epoch has this step's name
+            break
         if config.checkpoint_every and progress.step % config.checkpoint_every == 0:
             save()
         if observer.stop():

@@ -8,6 +8,7 @@ import torch
 
 import hardmax as hm
 from hardmax.data import load
+from hardmax.training import loop
 from hardmax.training.config import TrainConfig
 from hardmax.training.evaluate import evaluate
 from hardmax.training.loop import Observer, train
@@ -119,3 +120,31 @@ def test_restore_without_a_checkpoint(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"config": TrainConfig().to_dict()}))
     with pytest.raises(hm.DataError, match="no checkpoint yet"):
         restore(tmp_path)
+
+
+@pytest.mark.parametrize("moment", ["append_rows", "save_checkpoint"])
+@pytest.mark.parametrize("call", range(1, 7))
+def test_killed_before_any_write(pictures, tmp_path, monkeypatch, moment, call):
+    """Killed just before the n-th write of rows or of a checkpoint; checkpoints fall on the ends of epochs, too."""
+    options = {"data": pictures, "hidden": 8, "epochs": 2, "batch_size": 60, "checkpoint_every": 4}
+    whole, parts = (TrainConfig(out=str(tmp_path / name), **options) for name in ("whole", "parts"))
+    train(whole)
+    original, count = getattr(loop, moment), 0
+
+    def killed(*arguments, **named):
+        nonlocal count
+        count += 1
+        if count == call:
+            raise KeyboardInterrupt
+        return original(*arguments, **named)
+
+    monkeypatch.setattr(loop, moment, killed)
+    try:
+        train(parts)
+    except KeyboardInterrupt:
+        monkeypatch.undo()
+        train(TrainConfig(out=parts.out, resume=True, epochs=2))
+    assert (tmp_path / "parts" / "metrics.jsonl").read_text() == (tmp_path / "whole" / "metrics.jsonl").read_text()
+    a, b = restore(whole.out, "latest"), restore(parts.out, "latest")
+    assert a.checkpoint == b.checkpoint
+    assert all(torch.equal(p, q) for p, q in zip(a.model.parameters(), b.model.parameters(), strict=True))
