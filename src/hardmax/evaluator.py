@@ -1,7 +1,7 @@
 """f, called by its contract: results checked, memory bounded, evaluations counted."""
 
+import math
 from collections.abc import Callable
-from math import prod
 
 import torch
 from torch import Tensor
@@ -79,7 +79,7 @@ class Evaluator:
 
     def rows(self, z: Tensor, index: Tensor) -> Tensor:
         """Evaluate f at chosen examples, `[R, *event]` and flat batch index `[R] -> [R]`."""
-        examples = max(prod(self._batch_shape), 1)
+        examples = max(math.prod(self._batch_shape), 1)
         self.evaluations += len(index) / examples
         step = max(len(index) if self.chunk_size is None else self.chunk_size * examples, 1)
         rows = self._f.rows  # pyright: ignore[reportFunctionMemberAccess]
@@ -99,7 +99,7 @@ class Evaluator:
         if not self.has_table:
             return self.fits(self._space.size)
         shared = hasattr(self._f, "pairs") or getattr(self._f, "shares_rows", False)
-        return not shared or self._space.size <= 2 * samples * prod(self._batch_shape)
+        return not shared or self._space.size <= 2 * samples * math.prod(self._batch_shape)
 
     def fits(self, count: int) -> bool:
         """Whether this many candidates may be evaluated in one call."""
@@ -125,7 +125,7 @@ class Evaluator:
                 f"{list(values.shape)}; f maps z [C, *B, *event] to [C, *B]: sum over the event's dimensions only"
             )
         # Without a NaN in the sum there is none in the terms.
-        if self._validate and values.sum().isnan() and (nan := values.isnan()).any():
+        if self._validate and math.isnan(values.detach().sum().item()) and (nan := values.isnan()).any():
             index = first_index(nan)
             raise ArgumentError(
                 f"{name} returned NaN for example {example(index)} (at index {index} of its result, "

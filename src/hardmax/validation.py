@@ -1,5 +1,7 @@
 """Checks of what a caller passes in, made before any work is done."""
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -30,7 +32,7 @@ def check_scores(scores: Tensor, space: AbstractSpace, *, values: bool) -> tuple
         raise DtypeError(f"scores must be floating point, got {scores.dtype}; pass scores.float()")
     batch_shape = space.batch_shape(scores)
     # A finite sum has finite terms; only another one is worth a closer look.
-    if values and not scores.sum().isfinite() and not (finite := scores.isfinite()).all():
+    if values and not math.isfinite(scores.detach().sum().item()) and not (finite := scores.isfinite()).all():
         index = first_index(~finite)
         raise ArgumentError(
             f"scores must be finite, got {scores[tuple(index)].item()} at index {index} "

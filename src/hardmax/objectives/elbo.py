@@ -1,5 +1,6 @@
 """The evidence lower bound, with the gradient that suits the estimator."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -112,9 +113,9 @@ def elbo(
     reconstruction = out.value.detach()
     divergence = space.kl(scores.detach() if inside or kl == "none" else scores, prior)
     if isinstance(f, _Integrand):
-        reconstruction = reconstruction - f.rest(out.z).detach().mean(0)
         # The gradient is the integrand's; the value takes the KL in closed form, without the noise of log q(z).
-        value = out.value + (reconstruction - divergence - out.value).detach()
+        value = out.value - (f.rest(out.z).mean(0) + divergence).detach()
+        reconstruction = value.detach() + divergence.detach()
     else:
         value = out.value - divergence
     return Elbo(
@@ -135,9 +136,10 @@ class _Integrand:
     ) -> None:
         self._likelihood = likelihood
         self._chunk_size = chunk_size
+        self._uniform = -math.log(space.size)
         self._scores = scores.detach()
         self._space = space
-        self._prior = scores.new_zeros(space.score_shape) if prior is None else prior
+        self._prior = prior
         self._rest_table: Tensor | None = None  # kept once the table has been asked for
         if space.categories is not None and hasattr(likelihood, "pairs"):
             self.table = self._table
@@ -150,12 +152,14 @@ class _Integrand:
         """Return log p(z) - log q(z)."""
         if self._rest_table is not None:
             return (z.view(len(z), *self._rest_table.shape) * self._rest_table).sum(-1)
-        return self._space.log_prob(self._prior, z) - self._space.log_prob(self._scores, z)
+        log_p = self._uniform if self._prior is None else self._space.log_prob(self._prior, z)
+        return log_p - self._space.log_prob(self._scores, z)
 
     def _table(self) -> Tensor:
         space, scores = self._space, self._scores
         values = Evaluator(self._likelihood, scores, space, chunk_size=self._chunk_size, validate=False).table()
-        self._rest_table = space.log_probs(self._prior) - space.log_probs(scores)
+        log_p = self._uniform if self._prior is None else space.log_probs(self._prior)
+        self._rest_table = log_p - space.log_probs(scores)
         return values + self._rest_table
 
 

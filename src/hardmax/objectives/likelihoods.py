@@ -100,7 +100,7 @@ class BernoulliLikelihood(AbstractLikelihood):
         return torch.linalg.vecdot(parameters, x) - softplus(parameters).sum(-1)
 
     def _pairs(self, parameters: Tensor) -> Tensor:
-        return torch.addmm(-softplus(parameters).sum(-1), self.x, parameters.mT)
+        return torch.addmm(softplus(parameters).sum(-1), self.x, parameters.mT, beta=-1)
 
 
 @final

@@ -1,5 +1,6 @@
 """One categorical variable, or n independent ones."""
 
+import math
 from dataclasses import dataclass
 from typing import final
 
@@ -99,8 +100,8 @@ class Categorical(AbstractFactorised):
     ) -> Float[Tensor, "..."]:
         """Return `KL(q || p)`; p is given by its scores, or uniform."""
         self.batch_shape(scores)
-        prior = scores.new_zeros(self.k) if prior is None else prior
-        return self.dot(scores.softmax(-1), scores.log_softmax(-1) - prior.log_softmax(-1))
+        log_p = -math.log(self.k) if prior is None else prior.log_softmax(-1)
+        return self.dot(scores.softmax(-1), scores.log_softmax(-1) - log_p)
 
     def marginals(self, scores: Float[Tensor, "*_ {self.k}"]) -> Float[Tensor, "*_ {self.k}"]:
         """Return the probabilities of the values."""
