@@ -63,3 +63,12 @@ def check_positive(name: str, value: float) -> None:
     """Check a step or a temperature."""
     if not value > 0 or value == float("inf"):
         raise ArgumentError(f"{name} must be a positive number, got {value}")
+
+
+def check_device(name: str) -> None:
+    """Check that there is such a device here."""
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ArgumentError(f"device {name!r} cannot be used here: {reason}; leave --device out for the CPU") from error

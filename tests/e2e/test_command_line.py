@@ -163,6 +163,7 @@ class TestBadInput:
         (["train", "--epsilon", "0", "--out", "OUT"], "epsilon must be positive"),
         (["train", "--categories", "0", "--out", "OUT"], "categories must be at least 1"),
         (["train", "--mixed-precision", "--out", "OUT"], "needs a GPU"),
+        (["train", "--device", "gpu", "--out", "OUT"], "device 'gpu' cannot be used"),
         (["train", "--resume", "--out", "OUT"], "holds no run"),
         (["train", "--space", "binary", "--variables", "40", "--estimator", "exact", "--out", "OUT"], "members"),
         (["evaluate", "OUT"], "holds no run"),

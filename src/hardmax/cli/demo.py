@@ -43,16 +43,9 @@ def run(arguments: list[str]) -> int:
 
     console = Console()
     table = Table(title=f"4,500 pictures, 10 categories, {options.epochs} epochs: -ELBO in nats, lower is better")
-    for column in (
-        "estimator",
-        "after 1 epoch",
-        "after 5",
-        f"after {options.epochs}",
-        "-log p(x)",
-        "active",
-        "seconds",
-    ):
-        table.add_column(column, justify="left" if column == "estimator" else "right")
+    table.add_column("estimator", no_wrap=True)
+    for column in ("epoch 1", "5", str(options.epochs), "-log p(x)", "active", "seconds"):
+        table.add_column(column, justify="right")
     with Progress(console=console, transient=True) as bar:
         for name, config in configs.items():
             shutil.rmtree(config.out, ignore_errors=True)

@@ -1,9 +1,6 @@
 """The training loop: from a configuration to a folder."""
 
-import json
 import math
-import platform
-import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,17 +10,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import hardmax
 from hardmax.data import Images, binarize, load
 from hardmax.errors import ArgumentError
 from hardmax.models import DiscreteVAE
 from hardmax.random import stream
 from hardmax.training.checkpoint import Progress, load_checkpoint, pointed, save_checkpoint, write_atomically
 from hardmax.training.config import TrainConfig, read_config
+from hardmax.training.describe import describe
 from hardmax.training.evaluate import evaluate
 from hardmax.training.log import append_rows, cut_back
 from hardmax.training.restore import Split, evaluated
 from hardmax.training.schedule import estimator_at, explain, learning_rate_at, make_space
+from hardmax.validation import check_device
 
 SPLITS: tuple[Split, ...] = ("validation", "test")
 
@@ -58,6 +56,7 @@ def train(config: TrainConfig, observer: Observer | None = None) -> bool:
         config = replace(read_config(run)[0], epochs=config.epochs, resume=True, out=config.out)
     elif (run / "config.json").exists():
         raise ArgumentError(f"{run} holds a run already; add --resume to go on with it, or choose another --out")
+    check_device(config.device)
     images = load(config.data, data_dir=config.data_dir, seed=config.seed)
     state = _State.start(config, images)
     observer.say(f"data: {images.source}")
@@ -66,7 +65,7 @@ def train(config: TrainConfig, observer: Observer | None = None) -> bool:
         state.progress = load_checkpoint(run, state.model, state.optimizer, state.generators)
         observer.say(f"resumed after epoch {state.progress.epoch}, step {state.progress.step}")
     run.mkdir(parents=True, exist_ok=True)
-    write_atomically(run / "config.json", _describe(config, images))
+    write_atomically(run / "config.json", describe(config, images))
     for name in ("metrics.jsonl", "timing.jsonl"):
         cut_back(run / name, state.progress.epoch)
     return _epochs(config, state, run, observer)
@@ -220,30 +219,3 @@ def _evaluate_rows(state: _State, config: TrainConfig) -> list[dict[str, Any]]:
         }
         for split in SPLITS
     ]
-
-
-def _describe(config: TrainConfig, images: Images) -> str:
-    """Return `config.json`: the resolved configuration, the data, versions and the commit."""
-    said = {
-        "config": {**config.to_dict(), "resume": False},
-        "data": {"name": images.name, "source": images.source, "shape": list(images.shape)},
-        "versions": {
-            "hardmax": hardmax.__version__,
-            "torch": torch.__version__,
-            "python": platform.python_version(),
-        },
-        "commit": _commit(),
-    }
-    return json.dumps(said, indent=2) + "\n"
-
-
-def _commit() -> str | None:
-    """Return the commit of hardmax's own source, where it runs from a checkout."""
-    source = Path(hardmax.__file__).parent
-    try:
-        found = subprocess.run(
-            ["git", "-C", str(source), "rev-parse", "HEAD"], capture_output=True, text=True, check=True, timeout=5
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return found.stdout.strip()

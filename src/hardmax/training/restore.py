@@ -14,6 +14,7 @@ from hardmax.random import stream
 from hardmax.training.checkpoint import pointed
 from hardmax.training.config import TrainConfig, read_config
 from hardmax.training.schedule import make_space
+from hardmax.validation import check_device
 
 _MANY, _FEW = 1024, 500  # values of z; pictures
 Split = Literal["train", "validation", "test"]
@@ -40,6 +41,7 @@ def restore(
     Raises:
         DataError: no run is there, it has no checkpoint yet, or a file is broken.
     """
+    check_device(str(device))
     run = Path(run)
     config, _ = read_config(run)
     name = pointed(run, checkpoint) or pointed(run, "latest")
