@@ -25,7 +25,7 @@ class TrainConfig:
     out: str = "run"
     """Folder that the run is written to."""
     resume: bool = False
-    """Go on with the run in --out; only --epochs may be changed (with it, a linear --lr-schedule is stretched)."""
+    """Go on with the run in --out; only --epochs may be changed (what is timed by their number is stretched)."""
     data_dir: str | None = None
     """Folder that holds the named data sets; default: the environment variable HARDMAX_DATA."""
     space: Literal["categorical", "binary"] = "categorical"
@@ -56,8 +56,8 @@ class TrainConfig:
     """Smallest epsilon that annealing goes down to."""
     tau_floor: float = 0.5
     """Smallest tau that annealing goes down to."""
-    direct_epochs: int = 5
-    """Epochs of posterior direct before the exact gradient, with --estimator auto and one categorical."""
+    direct_epochs: int | None = None
+    """Epochs of posterior direct before the exact gradient, with --estimator auto, one categorical; default: half."""
     samples: int = 1
     """Samples of z for each picture and step."""
     baseline: Literal["none", "mean", "leave-one-out"] = "mean"
@@ -106,6 +106,11 @@ class TrainConfig:
             raise ArgumentError(f"baseline leave-one-out needs --samples 2 or more, got {self.samples}")
         if self.mixed_precision and self.device == "cpu":
             raise ArgumentError("mixed-precision needs a GPU: give --device cuda, or leave it out")
+
+    @property
+    def epochs_of_direct(self) -> int:
+        """Epochs of posterior direct, chosen where they were left open."""
+        return (self.epochs + 1) // 2 if self.direct_epochs is None else self.direct_epochs
 
     @property
     def learning_rate(self) -> float:

@@ -29,7 +29,7 @@ def estimator_at(config: TrainConfig, space: AbstractSpace, epoch: int, step: in
     direct = Direct(max(config.epsilon * shrunk, min(config.epsilon, config.epsilon_floor)), config.two_sided)
     match config.estimator:
         case "auto" if space.categories is not None:
-            return direct if epoch < config.direct_epochs else Exact()
+            return direct if epoch < config.epochs_of_direct else Exact()
         case "auto" | "local-expectation":
             return LocalExpectation(roulette=space.categories is None)
         case "direct":
@@ -57,7 +57,7 @@ def explain(config: TrainConfig, space: AbstractSpace) -> str:
         return f"{config.estimator} (as asked): {estimator_at(config, space, 0, 0)}, kl {config.kl}"
     if space.categories is not None:
         return (
-            f"auto: posterior direct for {config.direct_epochs} epochs, since it brings dead categories to life, "
+            f"auto: posterior direct for {config.epochs_of_direct} epochs, since it brings dead categories to life, "
             f"then the exact gradient, since it has no noise"
         )
     return "auto: local expectation with roulette, the best measured for independent variables"

@@ -26,6 +26,8 @@ def test_auto_on_one_categorical_is_direct_then_exact():
     assert estimator_at(config, space, 2, 0) == hm.Direct(1.0)
     assert estimator_at(config, space, 3, 0) == hm.Exact()
     assert "3 epochs" in explain(config, space)
+    assert TrainConfig(epochs=1).epochs_of_direct == 1
+    assert TrainConfig(epochs=40).epochs_of_direct == 20
 
 
 def test_auto_on_several_variables_is_local_expectation_with_roulette():
