@@ -203,7 +203,7 @@ def test_ctrl_c_saves_and_says_how_to_resume(tmp_path):
     assert f"hardmax train --resume --out {out}" in " ".join(said.split())
     steps = json.loads((out / (out / "latest").read_text().strip() / "training.json").read_text())["step"]
     epochs = steps // 45 + 1
-    assert f"step {steps}" in hardmax("train", "--resume", "--out", out, "--epochs", epochs)
+    assert f"step {steps}" in hardmax("train", "--resume", "--out", out, f"--epochs={epochs}")
 
 
 def test_version():

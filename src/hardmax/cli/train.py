@@ -10,7 +10,7 @@ from hardmax.training.config import TrainConfig, read_config
 def run(arguments: list[str]) -> int:
     """Train, show progress, and say where the result is."""
     config = parse(TrainConfig, "train", arguments)
-    if config.resume and "--epochs" not in arguments:
+    if config.resume and not any(word.split("=")[0] == "--epochs" for word in arguments):
         config = _with_epochs_of_the_run(config)
     from rich.console import Console
     from rich.progress import Progress, TimeElapsedColumn, TimeRemainingColumn

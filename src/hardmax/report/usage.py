@@ -11,8 +11,8 @@ from torch import Tensor
 from hardmax.report.figure import COLOURS, drawing
 from hardmax.report.run import Run
 from hardmax.spaces import AbstractSpace, Binary
+from hardmax.training.evaluate import RARE
 
-DEAD = 1e-3  # as `active` in metrics.jsonl: the best of fewer pictures than one in a thousand
 _MOST_BARS = 100
 
 
@@ -45,7 +45,7 @@ class Usage:
     @property
     def dead(self) -> Tensor:
         """`[*event]` for categories: the best of almost no picture; `[n]` for bits: almost always the same."""
-        return (torch.minimum(self.share, 1 - self.share) if isinstance(self.space, Binary) else self.share) < DEAD
+        return (torch.minimum(self.share, 1 - self.share) if isinstance(self.space, Binary) else self.share) < RARE
 
 
 @torch.no_grad()

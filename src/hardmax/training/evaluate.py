@@ -9,6 +9,7 @@ from hardmax.models import DiscreteVAE
 from hardmax.random import stream
 from hardmax.spaces import Categorical
 
+RARE = 1e-3  # what is the best of fewer pictures than this share is not in use
 _COLUMNS = ("elbo", "log_likelihood", "reconstruction", "kl")
 
 
@@ -49,9 +50,9 @@ def evaluate(
 
 
 def _active(model: DiscreteVAE, usage: Tensor) -> int:
-    used = usage >= 1e-3
+    used = usage >= RARE
     if model.space.categories is not None:
         return int(used.sum())
     if isinstance(model.space, Categorical):
         return int((used.sum(-1) > 1).sum())
-    return int((used & (usage <= 1 - 1e-3)).sum())
+    return int((used & (usage <= 1 - RARE)).sum())
