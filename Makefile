@@ -73,10 +73,10 @@ lock: ## pin the newest versions of all packages in requirements.lock
 	@$(FIND_PYTHON); set -e; dir=$$(mktemp -d); trap 'rm -rf "$$dir" requirements.lock.new' EXIT; \
 	"$$python" -m venv "$$dir"; \
 	"$$dir/bin/python" $(PIP) install torch==$(TORCH); \
-	"$$dir/bin/python" $(PIP) install '.[dev]'; \
+	"$$dir/bin/python" $(PIP) install '.[dev,solvers]'; \
 	"$$dir/bin/python" $(PIP) freeze --exclude hardmax > "$$dir/frozen"; \
 	{ echo "# Every package for developing hardmax, pinned. Made by \`make lock\`: do not edit."; \
-	  echo "# Used by \`make venv\`; the packages asked for stand in pyproject.toml (core and the extra dev)."; \
+	  echo "# Used by \`make venv\`; the packages asked for stand in pyproject.toml (core and the extras dev and solvers)."; \
 	  sed -E 's/^(torch==[^+]*)\+.*/\1/' "$$dir/frozen"; \
 	} > requirements.lock.new; \
 	mv requirements.lock.new requirements.lock
