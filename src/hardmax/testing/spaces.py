@@ -22,7 +22,8 @@ def assert_space(
 
     Always: `argmax` finds the best member. Where offered: `log_prob`, `entropy`, `kl` and `marginals` are those of
     `q(z) = exp(<scores, statistics(z)>) / Z`; `draw` samples it (chi-square); `change` reaches distinct members and
-    `parts` gives each its gain; `relax` comes to the arg max as tau falls.
+    `parts` gives each its gain (without `additive_changes`, that of an additive f); `relax` comes to the arg max as tau
+    falls.
 
     Args:
         space: offers `enumerate`, and is small.
@@ -81,7 +82,7 @@ def assert_space(
 
 
 def _changes(space: AbstractSpace, members: Tensor, generator: torch.Generator, tolerance: float) -> None:
-    """Check every neighbour of every member, with random gains."""
+    """Check every neighbour of every member, with gains that parts must reproduce: any, or those of an additive f."""
     neighbours = space.neighbours(members)  # [M, size, *event]
     known = members.flatten(1)
     for z, others in zip(known, neighbours.transpose(0, 1).flatten(2), strict=True):
@@ -90,9 +91,13 @@ def _changes(space: AbstractSpace, members: Tensor, generator: torch.Generator, 
             raise AssertionError(
                 f"change: the neighbours of {z.tolist()} are not distinct other members: {others.tolist()}"
             )
-    gains = torch.randn(neighbours.shape[:2], generator=generator, dtype=torch.float64)
-    parts = space.parts(members, gains)
     moved = space.statistics(neighbours) - space.statistics(members)
+    if space.additive_changes:
+        gains = torch.randn(neighbours.shape[:2], generator=generator, dtype=torch.float64)
+    else:
+        worth = torch.randn(space.score_shape, generator=generator, dtype=torch.float64)
+        gains = space.dot(worth.expand_as(moved), moved)
+    parts = space.parts(members, gains)
     _equal("parts", space.dot(parts.expand_as(moved), moved), gains, tolerance)
 
 

@@ -1,0 +1,73 @@
+"""The doubly stochastic matrix `exp(scores + u 1' + 1 v')`: Sinkhorn's problem, by Newton steps from exact duals."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from hardmax.solvers.assignment import assignment
+
+NEWTON_STEPS = 20
+_LONGEST = 4.0  # of one step, in units of log-weights: beyond, the quadratic model is worth nothing
+_RIDGE = 1e-8  # where P is nearly a permutation its Laplacian is nearly zero, and nothing is left to balance
+
+
+def column_potentials(scores: Float[Tensor, "*B n n"]) -> Float[Tensor, "*B n"]:
+    """Return v such that the rows' softmax of `scores + v` has columns that sum to one.
+
+    Sinkhorn's alternating normalisation finds v too, but slowly where the scores are large: for n = 10 and scores of
+    size 100, three hundred rounds leave sums of 0.5 where there should be one. Here v starts in the middle of the
+    optimal duals of the assignment problem, where the softmax is the arg max already if that is clear-cut, and
+    `NEWTON_STEPS` Newton steps follow; always as many, so that it can be compiled.
+
+    Args:
+        scores: `[*B, n, n]`, finite, float64.
+
+    Returns:
+        `[*B, n]`, no gradient; column sums within 1e-6 of one, mostly 1e-9 (n <= 100, scores up to 1e5).
+
+    Example:
+        >>> import torch
+        >>> scores = torch.tensor([[3.0, 2.0], [5.0, 0.0]], dtype=torch.float64)
+        >>> columns = (scores + column_potentials(scores)).softmax(-1).sum(-2)
+        >>> torch.allclose(columns, torch.ones(2, dtype=torch.float64))
+        True
+
+    References:
+        Sinkhorn, 1964; Brauer, Clason, Lorenz & Wirth, "A Sinkhorn-Newton method for entropic optimal transport", 2017.
+    """
+    with torch.no_grad():
+        scores = scores.detach()
+        v = _middle_duals(scores)
+        for _ in range(NEWTON_STEPS):
+            p = (scores + v[..., None, :]).softmax(-1)
+            step = torch.linalg.solve(laplacian(p), 1 - p.sum(-2))
+            v = v + step * (_LONGEST / step.abs().amax(-1, keepdim=True).clamp_min(_LONGEST))
+            v = v - v.mean(-1, keepdim=True)  # a constant changes nothing, and would grow
+        return v
+
+
+def laplacian(p: Float[Tensor, "*B n n"]) -> Float[Tensor, "*B n n"]:
+    """Return the derivative of the column sums of p for v, `diag(p' 1) - p' p` for p with unit rows, made regular.
+
+    The diagonal is summed from the off-diagonal: the difference would be rounding alone where p is nearly hard.
+    """
+    off = -(p.mT @ p)
+    off = off - torch.diag_embed(off.diagonal(dim1=-2, dim2=-1))
+    ridge = torch.full_like(off[..., 0], _RIDGE)
+    return off + torch.diag_embed(ridge - off.sum(-1))
+
+
+def _middle_duals(scores: Tensor) -> Tensor:
+    """Return v of optimal duals, `scores_ij <= -u_i - v_j` with equality on the best assignment, off the boundary.
+
+    With the columns put in the order of the assignment, the condition is `v_i <= w_ij + v_j`, where w_ij is what row i
+    loses at the column of row j. The distances d(i, r) to any node r satisfy it (no cycle is negative, or the
+    assignment were not the best), and so does their mean over all r, in which no other inequality is tight
+    unless another assignment is as good.
+    """
+    columns = assignment(scores)
+    sorted_scores = scores.gather(-1, columns[..., None, :].expand(scores.shape))
+    distance = sorted_scores.diagonal(dim1=-2, dim2=-1)[..., None] - sorted_scores
+    for k in range(scores.shape[-1]):  # Floyd-Warshall
+        distance = torch.minimum(distance, distance[..., :, k : k + 1] + distance[..., k : k + 1, :])
+    return torch.zeros_like(scores[..., 0]).scatter(-1, columns, -distance.mean(-1))

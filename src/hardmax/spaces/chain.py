@@ -1,0 +1,181 @@
+"""Sequences of states, each of which depends on the last."""
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from hardmax.errors import ArgumentError
+from hardmax.solvers.viterbi import viterbi
+from hardmax.spaces.categorical import Categorical
+from hardmax.spaces.gibbs import AbstractGibbs, widened
+
+
+@final
+@dataclass(frozen=True)
+class Chain(AbstractGibbs):
+    """A sequence of states; z is `[*B, length, states]`, one-hot, and scores are `[*B, length - 1, states, states]`.
+
+    `q(z) = exp(sum_t scores[t, c_t, c_{t+1}]) / Z`, where c_t is the state at place t: a Markov chain (a linear-chain
+    conditional random field). A score for a state at place t is added to `scores[t - 1, :, state]`; one for the
+    first state to `scores[0, state, :]`.
+
+    The arg max is Viterbi's; Z, marginals and samples (`draw`) come from one backward pass, which turns the scores into
+    the chain's transition probabilities, `p(c_{t+1} | c_t) ~ exp(scores[t, c_t, c_{t+1}] + b_{t+1}(c_{t+1}))`, b being
+    the log-weight of all that may follow. All in O(length states^2), `length` steps after one another.
+
+    Perturb-and-MAP, the best path under `scores + noise`, is another distribution: paths that share a transition share
+    its noise, where samples of q would need a Gumbel variable for every path. For `Chain(4, 3)` and standard normal
+    scores the two are 0.11 apart in total variation; for length 2 they are the same.
+
+    Args:
+        length: number of places, at least 2.
+        states: number of states, at least 1.
+
+    Raises:
+        ArgumentError: length < 2 or states < 1.
+
+    Example:
+        >>> import torch, hardmax as hm
+        >>> space = hm.Chain(3, 2)
+        >>> scores = torch.tensor([[[0.0, 2.0], [1.0, 0.0]], [[0.0, 0.0], [0.0, 1.0]]])
+        >>> space.argmax(scores)
+        tensor([[1., 0.],
+                [0., 1.],
+                [0., 1.]])
+        >>> space.marginals(scores).shape, space.relax(scores, tau=1.0).shape
+        (torch.Size([2, 2, 2]), torch.Size([3, 2]))
+
+    References:
+        Viterbi, 1967; Rabiner, "A tutorial on hidden Markov models", 1989 (forward-backward).
+    """
+
+    length: int
+    states: int
+
+    def __post_init__(self) -> None:
+        if self.length < 2 or self.states < 1:
+            raise ArgumentError(
+                f"Chain needs at least two places and one state, got length={self.length}, states={self.states}; "
+                f"a single place is Categorical({self.states})"
+            )
+
+    @property
+    def score_shape(self) -> tuple[int, ...]:
+        """`[length - 1, states, states]`."""
+        return (self.length - 1, self.states, self.states)
+
+    @property
+    def event_shape(self) -> tuple[int, ...]:
+        """`[length, states]`."""
+        return (self.length, self.states)
+
+    @property
+    def size(self) -> int:
+        """states^length."""
+        return self.states**self.length
+
+    @property
+    def _places(self) -> Categorical:
+        """The same z, as independent variables."""
+        return Categorical(self.states, self.length)
+
+    def argmax(self, scores: Float[Tensor, "*B T {self.states} {self.states}"]) -> Float[Tensor, "*B L {self.states}"]:
+        """Return the best path."""
+        self.batch_shape(scores)
+        return self._one_hot(viterbi(scores), scores.dtype)
+
+    def statistics(
+        self, z: Float[Tensor, "*L length {self.states}"]
+    ) -> Float[Tensor, "*L T {self.states} {self.states}"]:
+        """Return the transitions that z makes."""
+        return z[..., :-1, :, None] * z[..., 1:, None, :]
+
+    # ------------------------------------------------------------------------------- the Gibbs distribution
+    def log_partition(self, scores: Float[Tensor, "*B T {self.states} {self.states}"]) -> Float[Tensor, "*B"]:
+        """Return the log-weight of all paths together."""
+        self.batch_shape(scores)
+        messages, scale = self._messages(widened(scores))
+        return (messages[0].logsumexp(-1) + scale).to(scores.dtype)
+
+    def _messages(self, scores: Tensor) -> tuple[list[Tensor], Tensor]:
+        """Return the log-weight of all ways to go on from each state, `[*B, states]` for places 0 ... length - 1.
+
+        Each is less its largest entry, or they would grow with the length and their differences drown in rounding; what
+        was taken off in all is the second result, `[*B]`.
+        """
+        messages, scale = [torch.zeros_like(scores[..., 0, 0, :])], torch.zeros_like(scores[..., 0, 0, 0])
+        for step in reversed(scores.unbind(-3)):
+            message = (step + messages[-1][..., None, :]).logsumexp(-1)
+            largest = message.detach().amax(-1, keepdim=True)
+            messages.append(message - largest)
+            scale = scale + largest[..., 0]
+        return messages[::-1], scale
+
+    def _normalise(self, scores: Tensor) -> Tensor:
+        """Return the log-probabilities of the first two states, then of each state given the last."""
+        messages, _ = self._messages(scores)
+        onwards = scores + torch.stack(messages[1:], -2)[..., None, :]
+        first = onwards[..., :1, :, :].flatten(-2).log_softmax(-1).unflatten(-1, scores.shape[-2:])
+        return torch.cat([first, onwards[..., 1:, :, :].log_softmax(-1)], -3)
+
+    def _moments(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        normalised = self._normalise(scores)
+        first, *others = normalised.exp().unbind(-3)
+        joint = [first]
+        for transition in others:
+            joint.append(joint[-1].sum(-2)[..., None] * transition)
+        return normalised, torch.stack(joint, -3)
+
+    def draw(
+        self, scores: Float[Tensor, "*B T {self.states} {self.states}"], noise: Float[Tensor, "*SB T K K"]
+    ) -> Float[Tensor, "*SB L {self.states}"]:
+        """Draw the first two states together, then each given the last, by Gumbel-max with the noise of that place."""
+        self.batch_shape(scores)
+        perturbed = self._normalise(widened(scores.detach())) + widened(noise.detach())
+        first, *others = perturbed.unbind(-3)
+        pair = first.flatten(-2).argmax(-1, keepdim=True)
+        path = [pair // self.states, pair % self.states]
+        for step in others:
+            here = path[-1][..., None].expand(*path[-1].shape, self.states)
+            path.append(step.gather(-2, here).argmax(-1))
+        return self._one_hot(torch.cat(path, -1), scores.dtype)
+
+    def relax(
+        self, scores: Float[Tensor, "*B T {self.states} {self.states}"], tau: float
+    ) -> Float[Tensor, "*B L {self.states}"]:
+        """Return the probabilities of the states at each place, for `scores / tau`."""
+        joint = self.marginals(widened(scores) / tau)
+        return torch.cat([joint[..., :1, :, :].sum(-1), joint.sum(-2)], -2).to(scores.dtype)
+
+    def enumerate(
+        self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None
+    ) -> Float[Tensor, "M L {self.states}"]:
+        """Return all states^length paths, counting up, the last place fastest."""
+        self.check_enumerable()
+        return self._places.enumerate(dtype=dtype, device=device)
+
+    # ------------------------------------------------------------------------------- changes of one state
+    @property
+    def changes(self) -> int:
+        """`length (states - 1)`: every place to every other state."""
+        return self._places.changes
+
+    def change(
+        self, z: Float[Tensor, "*L length {self.states}"], index: Tensor
+    ) -> Float[Tensor, "*L length {self.states}"]:
+        """Move place `index // (states - 1)` by `index % (states - 1) + 1` states, cyclically."""
+        return self._places.change(z, index)
+
+    def parts(
+        self, z: Float[Tensor, "*L length {self.states}"], gains: Float[Tensor, "M *L"]
+    ) -> Float[Tensor, "*L T {self.states} {self.states}"]:
+        """Return what each state gains at each place, on every transition into it; the first on those out of it."""
+        values = self._places.parts(z, gains)
+        into = values[..., 1:, None, :].expand(*values.shape[:-2], *self.score_shape)
+        return torch.cat([into[..., :1, :, :] + values[..., :1, :, None], into[..., 1:, :, :]], -3)
+
+    def _one_hot(self, path: Tensor, dtype: torch.dtype) -> Tensor:
+        return (path[..., None] == torch.arange(self.states, device=path.device)).to(dtype)

@@ -1,0 +1,223 @@
+"""Spanning trees of a complete graph."""
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from hardmax.errors import ArgumentError
+from hardmax.solvers.spanning_tree import maximum_spanning_tree
+from hardmax.spaces.gibbs import AbstractGibbs, log_add, log_uniform, widened
+
+
+@final
+@dataclass(frozen=True)
+class SpanningTree(AbstractGibbs):
+    """An undirected tree that joins n nodes; z is `[*B, n (n - 1) / 2]`, one bit for every edge of the complete graph.
+
+    `q(z) = exp(sum_e scores_e z_e) / Z`, with scores `[*B, n (n - 1) / 2]` for the edges (0, 1), (0, 2), ..., (1, 2),
+    ... The arg max is Prim's tree. By the matrix-tree theorem Z is a minor of the Laplacian of the weights
+    `w = exp(scores)`, and the marginals are `w_e * (effective resistance of e)`. Both are found by taking the nodes out
+    one after another, which makes the weights between the others `w_ij + w_ik w_jk / d_k`, where `d_k = sum_j w_jk`;
+    and `Z = prod_k d_k`. That is elimination in the Laplacian without a subtraction, so it is done with logarithms and
+    is right for scores of any size, where a determinant in float64 is worth nothing once they differ by 100. Putting
+    the nodes back gives samples (`draw`). All in O(n^3), n steps after one another.
+
+    Perturb-and-MAP, the best tree under `scores + noise`, is another distribution. With zero scores q is uniform; the
+    best tree of random weights is not: for n = 4 it is a star with probability 4/15, and with 1/4 under q. For
+    `SpanningTree(5)` and standard normal scores the two are 0.08 apart in total variation.
+
+    There are no changes of a single variable: which edges may replace another depends on the tree. `Direct(full=True)`
+    serves where all trees can be enumerated.
+
+    Args:
+        n: number of nodes, at least 2.
+
+    Raises:
+        ArgumentError: n < 2.
+
+    Example:
+        >>> import torch, hardmax as hm
+        >>> space = hm.SpanningTree(3)  # edges (0, 1), (0, 2), (1, 2)
+        >>> space.argmax(torch.tensor([1.0, 3.0, 2.0]))
+        tensor([0., 1., 1.])
+        >>> space.marginals(torch.zeros(3))
+        tensor([0.6667, 0.6667, 0.6667])
+        >>> hm.SpanningTree(6).size  # Cayley: n^(n - 2)
+        1296
+
+    References:
+        Kirchhoff, 1847; Grassmann, Taksar & Heyman, "Regenerative analysis and steady state distributions for Markov
+        chains", 1985 (no subtractions). Perturb-and-MAP: Paulus et al., "Gradient estimation with stochastic softmax
+        tricks", 2020.
+    """
+
+    n: int
+
+    def __post_init__(self) -> None:
+        if self.n < 2:
+            raise ArgumentError(f"SpanningTree needs at least two nodes, got n={self.n}")
+
+    @property
+    def score_shape(self) -> tuple[int, ...]:
+        """`[n (n - 1) / 2]`."""
+        return (self.n * (self.n - 1) // 2,)
+
+    @property
+    def event_shape(self) -> tuple[int, ...]:
+        """`[n (n - 1) / 2]`."""
+        return self.score_shape
+
+    @property
+    def size(self) -> int:
+        """`n^(n - 2)`."""
+        return self.n ** (self.n - 2)
+
+    @property
+    def edges(self) -> tuple[tuple[int, int], ...]:
+        """The edges (i, j), i < j, in the order of the scores."""
+        return tuple((i, j) for i in range(self.n) for j in range(i + 1, self.n))
+
+    def argmax(self, scores: Float[Tensor, "*B E"]) -> Float[Tensor, "*B E"]:
+        """Return the tree with the largest total score."""
+        self.batch_shape(scores)
+        neighbour = maximum_spanning_tree(self._matrix(scores.detach()))
+        return self._tree(neighbour, scores.dtype)
+
+    def statistics(self, z: Float[Tensor, "*L E"]) -> Float[Tensor, "*L E"]:
+        """Return z."""
+        return z
+
+    # ------------------------------------------------------------------------------- the Gibbs distribution
+    def log_partition(self, scores: Float[Tensor, "*B E"]) -> Float[Tensor, "*B"]:
+        """Return the logarithm of the sum over trees of the product of their weights."""
+        self.batch_shape(scores)
+        return self._log_z(self._eliminate(widened(scores))).to(scores.dtype)
+
+    def _eliminate(self, scores: Tensor) -> list[Tensor]:
+        """Return the log-weights of the graph, then of those that remain as the last node is taken out again and again.
+
+        Each is symmetric, `[*B, m, m]` for m = n ... 2, with a diagonal that means nothing.
+        """
+        graphs = [self._matrix(scores)]
+        for k in range(self.n - 1, 1, -1):
+            graph, row = graphs[-1][..., :k, :k], graphs[-1][..., k, :k]
+            graphs.append(log_add(graph, _through(row)))
+        return graphs
+
+    def _log_z(self, graphs: list[Tensor]) -> Tensor:
+        return torch.stack([graph[..., -1, :-1].logsumexp(-1) for graph in graphs]).sum(0)
+
+    def _normalise(self, scores: Tensor) -> Tensor:
+        return scores - self._log_z(self._eliminate(scores))[..., None] / (self.n - 1)
+
+    def _moments(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        """The marginals are the derivative of log Z, written out from the last graph back to the first."""
+        graphs = self._eliminate(scores)
+        edges = torch.ones_like(graphs[-1]) - torch.eye(2, dtype=scores.dtype, device=scores.device)
+        for smaller, graph in zip(graphs[:0:-1], graphs[-2::-1], strict=True):
+            row = graph[..., -1, :-1]
+            through = edges * (_through(row) - smaller).exp()  # where an edge of the smaller graph passes the node
+            direct = edges * (graph[..., :-1, :-1] - smaller).exp()
+            passes = through.sum(-1)
+            own = row.softmax(-1) * (1 - passes.sum(-1, keepdim=True) / 2) + passes
+            edges = torch.cat([torch.cat([direct, own[..., None]], -1), _bordered(own)[..., None, :]], -2)
+        first, second = self._ends(scores.device)
+        return scores - self._log_z(graphs)[..., None] / (self.n - 1), edges[..., first, second]
+
+    def draw(self, scores: Float[Tensor, "*B E"], noise: Float[Tensor, "*SB E"]) -> Float[Tensor, "*SB E"]:
+        """Put the nodes back one after another; one number of the noise decides on each edge.
+
+        The tree of the smaller graph is rooted at node 0, every other node i pointing to a parent j. When node k comes
+        back, each such edge turns out to have passed through k, with probability `w_ik w_jk / (d_k w'_ij)`: then
+        i points to k. And k points to a node of the part that is still joined to the root, in proportion to its
+        weights.
+        """
+        # Why this is right: let r nodes point to k, which cuts the smaller tree into r + 1 parts; W(C) are the weights
+        # between k and part C. How the parts were joined before is forgotten, so sum over it: Cayley's formula with
+        # weights gives prod_i w_ik W(C_root) d_k^(r - 1) / d_k^r. Times the d_k of Z, that is the weight of the new
+        # edges of k, summed over its parent.
+        self.batch_shape(scores)
+        graphs = self._eliminate(widened(scores.detach()))[::-1]  # of 2 ... n nodes
+        level = log_uniform(noise.detach())
+        place = self._place(scores.device)
+        parent = torch.zeros_like(level[..., :1], dtype=torch.int64)
+        for k, graph in enumerate(graphs, 1):
+            row, levels = graph[..., -1, :-1], level[..., place[:k, k]]
+            nodes = torch.arange(k, device=scores.device)
+            joined = torch.ones_like(parent, dtype=torch.bool)
+            if k > 1:
+                chance = (_through(row) - graphs[k - 2]).expand(*levels.shape, k).gather(-1, parent[..., None])
+                cut = (levels < chance[..., 0]) & (nodes > 0)
+                root = torch.where(cut, nodes, parent)
+                for _ in range((k - 1).bit_length()):  # each pass doubles how far we have followed the parents
+                    root = root.gather(-1, root)
+                joined = root == 0
+                parent = torch.where(cut, k, parent)
+            parent = torch.cat([parent, _pick(row, joined, levels[..., :1].exp())], -1)
+        return self._tree(parent, scores.dtype)
+
+    def relax(self, scores: Float[Tensor, "*L E"], tau: float) -> Float[Tensor, "*L E"]:
+        """Return the marginals of `scores / tau`: in the spanning tree polytope, n - 1 in all."""
+        return self.marginals(widened(scores) / tau).to(scores.dtype)
+
+    def enumerate(
+        self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None
+    ) -> Float[Tensor, "M E"]:
+        """Return all n^(n - 2) trees, in the order of their Pruefer sequences, counting up."""
+        self.check_enumerable()
+        nodes = torch.arange(self.n, device=device)
+        power = self.n ** torch.arange(self.n - 3, -1, -1, device=device)
+        sequence = torch.arange(self.size, device=device)[:, None] // power % self.n  # [M, n - 2]
+        degree = 1 + (sequence[..., None] == nodes).sum(-2)
+        ends = []
+        for joint in sequence[..., None].unbind(-2):
+            leaf = (degree == 1).to(torch.int8).argmax(-1, keepdim=True)  # the first of them
+            ends.append((leaf, joint))
+            degree = degree - (nodes == leaf).long() - (nodes == joint).long()
+        last = (degree == 1).long()
+        ends.append((last.argmax(-1, keepdim=True), self.n - 1 - last.flip(-1).argmax(-1, keepdim=True)))
+        place = self._place(nodes.device)
+        used = torch.cat([place[first, second] for first, second in ends], -1)
+        return torch.zeros(self.size, *self.score_shape, dtype=dtype, device=device).scatter(-1, used, 1.0)
+
+    # ------------------------------------------------------------------------------- edges and nodes
+    def _ends(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        first, second = torch.triu_indices(self.n, self.n, 1, device=device).unbind()
+        return first, second
+
+    def _place(self, device: torch.device) -> Tensor:
+        """Return where the score of edge (i, j) stands, `[n, n]`; anywhere on the diagonal."""
+        nodes = torch.arange(self.n, device=device)
+        low, high = torch.minimum(nodes, nodes[:, None]), torch.maximum(nodes, nodes[:, None])
+        place = low * (2 * self.n - low - 1) // 2 + high - low - 1
+        return torch.where(low < high, place, 0)
+
+    def _matrix(self, scores: Tensor) -> Tensor:
+        return scores[..., self._place(scores.device)]
+
+    def _tree(self, parent: Tensor, dtype: torch.dtype) -> Tensor:
+        """Return the bits of the edges `(i, parent_i)`, i >= 1."""
+        nodes = torch.arange(1, self.n, device=parent.device)
+        used = self._place(parent.device)[nodes, parent[..., 1:]]
+        zeros = torch.zeros((*parent.shape[:-1], *self.score_shape), dtype=dtype, device=parent.device)
+        return zeros.scatter(-1, used, 1.0)
+
+
+def _through(row: Tensor) -> Tensor:
+    """Return the log-weights that a node with these gives to the pairs of its neighbours, as it is taken out."""
+    return row[..., :, None] + row[..., None, :] - row.logsumexp(-1)[..., None, None]
+
+
+def _bordered(own: Tensor) -> Tensor:
+    return torch.cat([own, torch.zeros_like(own[..., :1])], -1)
+
+
+def _pick(row: Tensor, allowed: Tensor, uniform: Tensor) -> Tensor:
+    """Return a node in proportion to its weight, by inverting the distribution function: `[*L, 1]`."""
+    below = torch.where(allowed, row, -math.inf).softmax(-1).cumsum(-1)
+    reached = below / below[..., -1:] > uniform
+    return reached.to(torch.int8).argmax(-1, keepdim=True)

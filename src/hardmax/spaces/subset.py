@@ -1,0 +1,203 @@
+"""Choices of k out of n."""
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import pad
+
+from hardmax.errors import ArgumentError
+from hardmax.spaces.gibbs import NEVER, AbstractGibbs, log_add, log_uniform, widened
+
+
+@final
+@dataclass(frozen=True)
+class Subset(AbstractGibbs):
+    """k of n items; z is `[*B, n]`, k ones and n - k zeros, and scores `[*B, n]` are what each item is worth.
+
+    `q(z) = exp(sum_i scores_i z_i) / Z` over all z with k ones: independent bits, given that k of them are ones. Z is
+    the elementary symmetric polynomial of degree k in `exp(scores)`, found item by item in O(n k). So are the
+    marginals, and samples (`draw`): each item in turn with the probability that the rest leave it.
+
+    Perturb-and-MAP, the k best of `scores + noise`, is another distribution: Plackett-Luce, which takes one item after
+    the other without replacement, in proportion to `exp(scores)`. Good items get in more often: of items with
+    `exp(scores) = 3, 1, 1`, two of which are chosen, the first is with probability 0.9, and with 6/7 under q. For k = 1
+    the two are the same.
+
+    A change swaps one item for another. What swaps gain need not be a sum over items, so `parts` is the best additive
+    fit (least squares over all swaps), exact where f is additive, where k = 1 and where k = n - 1.
+
+    Args:
+        n: number of items, at least 1.
+        k: how many are chosen, 0 to n.
+
+    Raises:
+        ArgumentError: n < 1, or k outside 0 ... n.
+
+    Example:
+        >>> import torch, hardmax as hm
+        >>> space = hm.Subset(4, 2)
+        >>> space.argmax(torch.tensor([0.5, -1.0, 2.0, 0.0]))
+        tensor([1., 0., 1., 0.])
+        >>> hm.Subset(3, 2).marginals(torch.tensor([3.0, 1.0, 1.0]).log())
+        tensor([0.8571, 0.5714, 0.5714])
+        >>> space.neighbours(torch.tensor([1.0, 0.0, 1.0, 0.0]))
+        tensor([[0., 1., 1., 0.],
+                [0., 0., 1., 1.],
+                [1., 1., 0., 0.],
+                [1., 0., 0., 1.]])
+
+    References:
+        Chen, Dempster & Liu, "Weighted finite population sampling to maximize entropy", 1994. Perturb-and-MAP: Kool,
+        van Hoof & Welling, "Stochastic beams and where to find them", 2019.
+    """
+
+    n: int
+    k: int
+
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise ArgumentError(f"Subset needs at least one item, got n={self.n}")
+        if not 0 <= self.k <= self.n:
+            raise ArgumentError(f"Subset chooses between none and all of n={self.n} items, got k={self.k}")
+
+    @property
+    def score_shape(self) -> tuple[int, ...]:
+        """`[n]`."""
+        return (self.n,)
+
+    @property
+    def event_shape(self) -> tuple[int, ...]:
+        """`[n]`."""
+        return (self.n,)
+
+    @property
+    def size(self) -> int:
+        """`n! / (k! (n - k)!)`."""
+        return math.comb(self.n, self.k)
+
+    @property
+    def additive_changes(self) -> bool:
+        """False: swaps of the same item may gain more or less together."""
+        return False
+
+    def argmax(self, scores: Float[Tensor, "*B {self.n}"]) -> Float[Tensor, "*B {self.n}"]:
+        """Return the k items with the largest scores."""
+        self.batch_shape(scores)
+        best = scores.detach().topk(self.k).indices
+        return torch.zeros_like(scores.detach()).scatter(-1, best, 1.0)
+
+    def statistics(self, z: Float[Tensor, "*L {self.n}"]) -> Float[Tensor, "*L {self.n}"]:
+        """Return z."""
+        return z
+
+    # ------------------------------------------------------------------------------- the Gibbs distribution
+    def log_partition(self, scores: Float[Tensor, "*B {self.n}"]) -> Float[Tensor, "*B"]:
+        """Return the logarithm of the elementary symmetric polynomial of degree k in `exp(scores)`."""
+        self.batch_shape(scores)
+        return self._choices(widened(scores))[-1][..., self.k].to(scores.dtype)
+
+    def _choices(self, scores: Tensor) -> list[Tensor]:
+        """Return the log-weight of all choices of 0 ... k of the first i items: `[*B, k + 1]` for i = 0 ... n."""
+        start = pad(torch.zeros_like(scores[..., :1]), (0, self.k), value=NEVER)
+        choices = [start]
+        for score in scores.split(1, -1):
+            taken = pad(choices[-1][..., :-1] + score, (1, 0), value=NEVER)
+            choices.append(log_add(choices[-1], taken))
+        return choices
+
+    def _choices_of_the_rest(self, scores: Tensor) -> list[Tensor]:
+        """Return the log-weight of all choices of 0 ... k of the items from i on: `[*B, k + 1]` for i = 0 ... n."""
+        return self._choices(scores.flip(-1))[::-1]
+
+    def _normalise(self, scores: Tensor) -> Tensor:
+        return scores - self._choices(scores)[-1][..., -1:] / max(self.k, 1)
+
+    def _moments(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        if self.k == 0:
+            return scores, torch.zeros_like(scores)
+        before, after = self._choices(scores), self._choices_of_the_rest(scores)
+        log_z = before[-1][..., -1:]
+        # Item i and j others before it, which leaves k - 1 - j after it.
+        pairs = torch.stack(before[:-1], -2)[..., : self.k] + torch.stack(after[1:], -2)[..., : self.k].flip(-1)
+        # The weights sum to k Z. A softmax divides by their own sum, so that there are k in all however Z is rounded.
+        return scores - log_z / self.k, self.k * (scores + pairs.logsumexp(-1)).softmax(-1)
+
+    def draw(
+        self, scores: Float[Tensor, "*B {self.n}"], noise: Float[Tensor, "*SB {self.n}"]
+    ) -> Float[Tensor, "*SB {self.n}"]:
+        """Take each item in turn with its probability, given what was taken; one number of the noise decides each."""
+        self.batch_shape(scores)
+        wide = widened(scores.detach())
+        rest = self._choices_of_the_rest(wide)
+        missing = torch.full_like(noise[..., :1], self.k, dtype=torch.int64)
+        taken = []
+        for item, level in enumerate(log_uniform(noise.detach()).split(1, -1)):
+            with_it = wide[..., item : item + 1] + _look_up(rest[item + 1], missing - 1)
+            accepted = level < with_it - _look_up(rest[item], missing)
+            # Whatever rounding says: all that are left if no fewer will do, none if none is missing.
+            accepted = (accepted | (missing == self.n - item)) & (missing > 0)
+            missing = missing - accepted.long()
+            taken.append(accepted)
+        return torch.cat(taken, -1).to(scores.dtype)
+
+    def relax(self, scores: Float[Tensor, "*L {self.n}"], tau: float) -> Float[Tensor, "*L {self.n}"]:
+        """Return the marginals of `scores / tau`: between zero and one, and k in all."""
+        self.batch_shape(scores)
+        return self.marginals(widened(scores) / tau).to(scores.dtype)
+
+    def enumerate(
+        self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None
+    ) -> Float[Tensor, "M {self.n}"]:
+        """Return all choices, those with the first items first."""
+        self.check_enumerable()
+        # The number of a choice says, item by item, whether it is among those that have the item.
+        number = torch.arange(self.size, device=device)
+        missing = torch.full_like(number, self.k)
+        taken = []
+        for left in range(self.n - 1, -1, -1):
+            counts = [0, *(min(math.comb(left, j), self.size) for j in range(self.k))]
+            having = torch.tensor(counts, device=device)[missing]
+            accepted = number < having
+            number, missing = torch.where(accepted, number, number - having), missing - accepted.long()
+            taken.append(accepted)
+        return torch.stack(taken, -1).to(dtype or torch.get_default_dtype())
+
+    # ------------------------------------------------------------------------------- swaps
+    @property
+    def changes(self) -> int:
+        """`k (n - k)` swaps."""
+        return self.k * (self.n - self.k)
+
+    def change(self, z: Float[Tensor, "*L {self.n}"], index: Tensor) -> Float[Tensor, "*L {self.n}"]:
+        """Take out chosen item number `index // (n - k)`, and put in the other item number `index % (n - k)`."""
+        others = max(self.n - self.k, 1)
+        chosen, rank = _ranks(z)
+        moves = torch.where(chosen, rank == (index // others)[..., None], rank == (index % others)[..., None])
+        return torch.where(moves, 1 - z, z)
+
+    def parts(self, z: Float[Tensor, "*L {self.n}"], gains: Float[Tensor, "M *L"]) -> Float[Tensor, "*L {self.n}"]:
+        """Return v with `v_b - v_a` as near as can be to what swapping a for b gains: the two-way fit of means."""
+        if self.changes == 0:
+            return torch.zeros_like(z)
+        table = gains.movedim(0, -1).unflatten(-1, (self.k, self.n - self.k))
+        losses = -table.mean(-1)
+        wins = table.mean(-2) - table.mean((-2, -1))[..., None]
+        chosen, rank = _ranks(z)
+        of_chosen = losses.gather(-1, rank.clamp_max(self.k - 1))
+        of_others = wins.gather(-1, rank.clamp_max(self.n - self.k - 1))
+        return torch.where(chosen, of_chosen, of_others)
+
+
+def _ranks(z: Tensor) -> tuple[Tensor, Tensor]:
+    """Return which items are chosen, and the number of each among its likes."""
+    chosen = z > 0.5
+    return chosen, torch.where(chosen, chosen.cumsum(-1), (~chosen).cumsum(-1)) - 1
+
+
+def _look_up(choices: Tensor, count: Tensor) -> Tensor:
+    """Return the entries of `[*B, k + 1]` that counts `[*S, *B, 1]` name; below zero, the first."""
+    return choices.expand(*count.shape[:-1], choices.shape[-1]).gather(-1, count.clamp_min(0))
