@@ -26,3 +26,7 @@ class NotExactError(HardmaxError):
 
 class DataError(HardmaxError, ValueError):
     """A data file is missing, broken or not what was expected."""
+
+
+class MissingExtraError(HardmaxError, ImportError):
+    """A library is needed that comes with an optional extra of hardmax."""

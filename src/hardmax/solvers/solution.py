@@ -1,0 +1,64 @@
+"""What a solver returns: the best z it found, what that is worth, and what no z can exceed."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
+
+ROUNDING = 1e-11  # of the sum of all |scores|: a bound this near to the value is the value
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The best z found for each example, with a certificate.
+
+    Attributes:
+        z: `[*B, n]`. Zeros and ones, in the dtype of the scores.
+        value: `[*B]`. The score of z, summed in float64.
+        bound: `[*B]`. No z is worth more; it equals the value where z is proved best.
+        solver: the algorithm that ran.
+
+    Example:
+        >>> import torch
+        >>> from hardmax.solvers import solve_pairwise
+        >>> edges = torch.tensor([[0, 1]])
+        >>> best = solve_pairwise(torch.tensor([1.0, -2.0]), torch.tensor([3.0]), edges, supermodular=True)
+        >>> best.z.tolist(), best.value.item(), best.gap.item(), best.exact
+        ([1.0, 1.0], 2.0, 0.0, True)
+    """
+
+    z: Float[Tensor, "*B n"]
+    value: Float64[Tensor, "*B"]
+    bound: Float64[Tensor, "*B"]
+    solver: str
+
+    @property
+    def gap(self) -> Float64[Tensor, "*B"]:
+        """`[*B]`. The bound less the value: how much better another z could be at most."""
+        return self.bound - self.value
+
+    @property
+    def exact(self) -> bool:
+        """Whether every z of the batch is proved best, to rounding."""
+        return bool((self.bound <= self.value).all())
+
+
+def certified(
+    z: Float64[Tensor, "B n"],
+    value: Float64[Tensor, "B"],
+    bound: Float64[Tensor, "B"],
+    scale: Float64[Tensor, "B"],
+    solver: str,
+) -> Solution:
+    """Return a solution whose bound is the value itself where they differ by rounding alone.
+
+    Args:
+        z: `[B, n]`.
+        value: `[B]`, of z.
+        bound: `[B]`, as computed.
+        scale: `[B]`, the sum of all |scores|: what rounding is measured by.
+        solver: the algorithm.
+    """
+    # not "less or equal": a NaN among the scores leaves nothing to prove, and must not look like a gap
+    return Solution(z, value, torch.where(bound > value + ROUNDING * scale, bound, value), solver)
