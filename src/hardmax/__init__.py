@@ -22,6 +22,8 @@ _HOME = {
     "Binary": "spaces",
     "Bounds": "objectives",
     "Categorical": "spaces",
+    "Chain": "spaces",
+    "ConditionalGradient": "estimators",
     "DataError": "errors",
     "Direct": "estimators",
     "DiscreteVAE": "models",
@@ -31,14 +33,20 @@ _HOME = {
     "Evaluator": "evaluator",
     "Exact": "estimators",
     "GaussianLikelihood": "objectives",
+    "GibbsCovariance": "estimators",
     "GumbelSoftmax": "estimators",
     "HardmaxError": "errors",
     "LocalExpectation": "estimators",
+    "MissingExtraError": "errors",
     "NotExactError": "errors",
+    "PairwiseBinary": "spaces",
+    "Permutation": "spaces",
     "Reinforce": "estimators",
     "Roulette": "estimators",
     "ShapeError": "errors",
+    "SpanningTree": "spaces",
     "StraightThrough": "estimators",
+    "Subset": "spaces",
     "elbo": "objectives",
     "exact_bounds": "objectives",
     "expectation": "expectations",
@@ -48,7 +56,9 @@ _HOME = {
     "gaussian_kl_full": "objectives",
     "gaussian_sample": "objectives",
     "gaussian_sample_full": "objectives",
+    "greedy_bound": "objectives",
     "importance_weighted_bound": "objectives",
+    "perturb_and_map_bound": "objectives",
     "sample": "expectations",
     "to_distribution": "distributions",
 }
@@ -60,12 +70,15 @@ if TYPE_CHECKING:
     from hardmax.errors import DataError as DataError
     from hardmax.errors import DtypeError as DtypeError
     from hardmax.errors import HardmaxError as HardmaxError
+    from hardmax.errors import MissingExtraError as MissingExtraError
     from hardmax.errors import NotExactError as NotExactError
     from hardmax.errors import ShapeError as ShapeError
     from hardmax.estimators import AbstractEstimator as AbstractEstimator
     from hardmax.estimators import AbstractSampler as AbstractSampler
+    from hardmax.estimators import ConditionalGradient as ConditionalGradient
     from hardmax.estimators import Direct as Direct
     from hardmax.estimators import Exact as Exact
+    from hardmax.estimators import GibbsCovariance as GibbsCovariance
     from hardmax.estimators import GumbelSoftmax as GumbelSoftmax
     from hardmax.estimators import LocalExpectation as LocalExpectation
     from hardmax.estimators import Reinforce as Reinforce
@@ -87,11 +100,18 @@ if TYPE_CHECKING:
     from hardmax.objectives import gaussian_kl_full as gaussian_kl_full
     from hardmax.objectives import gaussian_sample as gaussian_sample
     from hardmax.objectives import gaussian_sample_full as gaussian_sample_full
+    from hardmax.objectives import greedy_bound as greedy_bound
     from hardmax.objectives import importance_weighted_bound as importance_weighted_bound
+    from hardmax.objectives import perturb_and_map_bound as perturb_and_map_bound
     from hardmax.spaces import AbstractFactorised as AbstractFactorised
     from hardmax.spaces import AbstractSpace as AbstractSpace
     from hardmax.spaces import Binary as Binary
     from hardmax.spaces import Categorical as Categorical
+    from hardmax.spaces import Chain as Chain
+    from hardmax.spaces import PairwiseBinary as PairwiseBinary
+    from hardmax.spaces import Permutation as Permutation
+    from hardmax.spaces import SpanningTree as SpanningTree
+    from hardmax.spaces import Subset as Subset
     from hardmax.types import Estimate as Estimate
 
 __all__ = sorted([*_HOME, "__version__"])  # pyright: ignore[reportUnsupportedDunderAll]

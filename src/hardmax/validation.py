@@ -38,6 +38,8 @@ def check_scores(scores: Tensor, space: AbstractSpace, *, values: bool) -> tuple
             f"scores must be finite, got {scores[tuple(index)].item()} at index {index} "
             f"({int((~finite).sum())} of {scores.numel()} are not finite); look for a diverged encoder"
         )
+    if values:
+        space.check_values(scores)
     return batch_shape
 
 

@@ -1,5 +1,6 @@
 """What every space offers, and what it may offer."""
 
+import math
 from abc import ABC, abstractmethod
 
 import torch
@@ -39,11 +40,21 @@ class AbstractSpace(ABC):
         """How many z there are."""
 
     @property
+    def log_size(self) -> float:
+        """Logarithm of `size`, also where that is too large for a float."""
+        return math.log(self.size)
+
+    @property
     def categories(self) -> int | None:
         """K where z is one categorical variable: one-hot, its scores the logits; else None.
 
         Then `f.table()` `[*B, K]` makes sense, and one table of values serves every sample.
         """
+        return None
+
+    @property
+    def chosen_solver(self) -> str | None:
+        """What solves the arg max, where there are several ways to; else None."""
         return None
 
     @abstractmethod
@@ -98,6 +109,10 @@ class AbstractSpace(ABC):
         """Return `E_q[statistics(z)]`, the gradient of log Z: `[*B, *score] -> [*B, *score]`."""
         raise self._not_exact("marginals")
 
+    def log_prob_bound(self, scores: Float[Tensor, "..."], z: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """Return an upper bound of the log-probability that perturb-and-MAP gives z; shapes as for `log_prob`."""
+        raise self._not_exact("bound of perturb-and-MAP")
+
     def relax(self, scores: Float[Tensor, "..."], tau: float) -> Float[Tensor, "..."]:
         """Return the arg max softened by a temperature: `[*L, *score] -> [*L, *event]`, differentiable."""
         raise self._not_exact("relaxation")
@@ -124,6 +139,22 @@ class AbstractSpace(ABC):
         """
         raise self._not_exact("single changes of z")
 
+    def fields(self, scores: Float[Tensor, "..."], z: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """Return the log-odds of every bit of z given the others: `[*B, *score], [..., *B, *event] -> [..., *B, N]`."""
+        raise self._not_exact("conditional distribution of single bits")
+
+    def differential(self, z: Float[Tensor, "..."], step: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """Return the derivative of `statistics` at z along a step: `[*L, *event]` twice `-> [*L, *score]`."""
+        raise self._not_exact("derivative of its statistics")
+
+    @property
+    def additive_changes(self) -> bool:
+        """Whether `parts` gives every neighbour its gain exactly, whatever the gains are.
+
+        Otherwise it is the best additive fit, exact where f is a sum over parts.
+        """
+        return True
+
     # ------------------------------------------------------------------------------- from the above
     def log_probs(self, scores: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return log q of every member, in the order of `enumerate`: `[*B, *score] -> [*B, M]`.
@@ -148,6 +179,12 @@ class AbstractSpace(ABC):
         noise = self.noise(shape, generator=generator, dtype=scores.dtype, device=scores.device)
         return self.draw(scores.detach(), noise)
 
+    def draw_with_log_prob(
+        self, scores: Float[Tensor, "..."], noise: Float[Tensor, "..."]
+    ) -> tuple[Float[Tensor, "..."], Float[Tensor, "..."] | None]:
+        """Return `draw(scores, noise)`, and log q of it where that costs nothing more, else None."""
+        return self.draw(scores, noise), None
+
     def neighbours(self, z: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return every z one change away: `[*L, *event] -> [M, *L, *event]`."""
         lead = z.shape[: z.dim() - len(self.event_shape)]
@@ -167,6 +204,9 @@ class AbstractSpace(ABC):
                 f"[*B, {', '.join(map(str, self.score_shape))}]; reshape the encoder's output or change the space"
             )
         return tuple(scores.shape[:lead])
+
+    def check_values(self, scores: Tensor) -> None:  # noqa: B027  # most spaces can use any finite scores
+        """Raise `ArgumentError` for finite scores that this space cannot use; called where values may be looked at."""
 
     def check_enumerable(self) -> None:
         """Raise `NotExactError` where there are too many z to go through them all."""

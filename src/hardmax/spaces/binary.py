@@ -139,6 +139,18 @@ class Binary(AbstractFactorised):
         """Return `f(z_i = 1) - f(z_i = 0)` for every bit, from what its flip gains."""
         return (1 - 2 * z) * gains.movedim(0, -1)
 
+    def fields(
+        self, scores: Float[Tensor, "*B {self.n}"], z: Float[Tensor, "*LB {self.n}"]
+    ) -> Float[Tensor, "*LB {self.n}"]:
+        """Return the scores: no bit depends on another."""
+        return scores.expand(z.shape)
+
+    def differential(
+        self, z: Float[Tensor, "*L {self.n}"], step: Float[Tensor, "*L {self.n}"]
+    ) -> Float[Tensor, "*L {self.n}"]:
+        """Return the step: z are their own statistics."""
+        return step
+
 
 def _cross(scores: Tensor, other: Tensor) -> Tensor:
     """Return `E_q[log p]` per bit."""

@@ -47,3 +47,7 @@ class AbstractFactorised(AbstractSpace):
     def draw(self, scores: Float[Tensor, "..."], noise: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Turn noise into samples of q, by Gumbel-max: `[*B, *score], [S, *B, *score] -> [S, *B, *event]`."""
         return self.argmax(self.perturb(scores, noise)).to(scores.dtype)
+
+    def log_prob_bound(self, scores: Float[Tensor, "..."], z: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """Return log q(z): perturb-and-MAP samples q itself."""
+        return self.log_prob(scores, z)
