@@ -9,18 +9,23 @@ from torch.utils.checkpoint import checkpoint
 
 from hardmax.errors import ArgumentError, DtypeError, ShapeError
 from hardmax.spaces.abstract import AbstractSpace
-from hardmax.types import Objective
+from hardmax.types import Flips, Objective
 from hardmax.validation import first_index, transformed, values_readable
 
 
 class Evaluator:
     """The only way an estimator reaches f, so that `evaluations` is true by construction.
 
+    To the user's f a part that is linear in the statistics may be added, `<linear, statistics(z)>`: of a bound,
+    `log p(z) - log q(z)`. It costs no evaluation, and estimators that solve for an arg max take it exactly.
+
     Attributes:
+        linear: `[*B, *score]`, weights of the linear part, or None.
         evaluations: evaluations of f so far, mean per example.
         chunk_size: the largest C of one call of f, or None.
         has_table: whether values of all categories come from `f.table()` or `f.pairs()`.
         has_rows: whether chosen examples can be evaluated alone, by `f.rows()`.
+        has_flips: whether the flips of single bits are cheaper than as many evaluations, by `f.flips()`.
     """
 
     def __init__(
@@ -29,6 +34,7 @@ class Evaluator:
         scores: Tensor,
         space: AbstractSpace,
         *,
+        linear: Tensor | None = None,
         chunk_size: int | None = None,
         validate: bool = True,
     ) -> None:
@@ -37,13 +43,25 @@ class Evaluator:
         self._space = space
         self._batch_shape = space.batch_shape(scores)
         self._validate = validate and values_readable()
+        self.linear = linear
         self.chunk_size = chunk_size
         self.evaluations = 0.0
         self.has_table = space.categories is not None and (hasattr(f, "table") or hasattr(f, "pairs"))
         self.has_rows = hasattr(f, "rows")
+        self.has_flips = hasattr(f, "flips") and space.offers("fields")
 
     def __call__(self, z: Tensor) -> Tensor:
-        """Evaluate f, `[C, *B, *event] -> [C, *B]`, at most `chunk_size` candidates at a time.
+        """Evaluate f with its linear part, `[C, *B, *event] -> [C, *B]`."""
+        return self.plain(z) if self.linear is None else self.plain(z) + self.linear_part(z)
+
+    def linear_part(self, z: Tensor) -> Tensor:
+        """Return `<linear, statistics(z)>`, zero if there is none: `[C, *B, *event] -> [C, *B]`."""
+        if self.linear is None:
+            return z.new_zeros(z.shape[: z.dim() - len(self._space.event_shape)])
+        return self._space.dot(self.linear, self._space.statistics(z))
+
+    def plain(self, z: Tensor) -> Tensor:
+        """Evaluate f without the linear part, `[C, *B, *event] -> [C, *B]`, at most `chunk_size` candidates at a time.
 
         What a chunk needs for its backward pass is not kept but computed again there, or chunks would bound
         nothing.
@@ -62,8 +80,37 @@ class Evaluator:
             [checkpoint(call, chunk, use_reentrant=False) if recompute else call(chunk) for chunk in chunks], dim
         )
 
+    def distinct(self, z: Tensor) -> Tensor:
+        """Evaluate as a call does, `[S, *B, *event] -> [S, *B]`, but samples of an example that are the same only once.
+
+        By `f.rows()`, and where zeros and ones fit the digits of an integer; a q that is sure repeats itself.
+        """
+        samples, examples, width = len(z), math.prod(self._batch_shape), math.prod(self._space.event_shape)
+        if not self.has_rows or width + examples.bit_length() > 62 or not values_readable():
+            return self(z)
+        example = torch.arange(examples, device=z.device).repeat(samples)
+        place = 2 ** torch.arange(width, device=z.device)
+        code = (z.detach().reshape(samples * examples, width).long() * place).sum(-1) * examples + example
+        _, where = code.unique(return_inverse=True)
+        first = torch.empty(int(where.max()) + 1 if len(where) else 0, dtype=torch.int64, device=z.device)
+        first[where] = torch.arange(len(where), device=z.device)
+        values = self.rows(z.reshape(samples * examples, *self._space.event_shape)[first], example[first])
+        values = values[where].view(samples, *self._batch_shape)
+        return values if self.linear is None else values + self.linear_part(z)
+
     def table(self) -> Tensor:
-        """Evaluate f at every member of the space, `[*B, M]`: by `f.pairs()` or `f.table()` where they are there."""
+        """Evaluate f with its linear part at every member of the space, `[*B, M]`."""
+        values = self._plain_table()
+        if self.linear is None:
+            return values
+        flat = self.linear.flatten(len(self._batch_shape))
+        if self._space.categories is None:
+            members = self._space.enumerate(dtype=flat.dtype, device=flat.device)
+            flat = flat @ self._space.statistics(members).flatten(1).mT
+        return values + flat
+
+    def _plain_table(self) -> Tensor:
+        """Evaluate by `f.pairs()` or `f.table()` where they are there."""
         pairs = hasattr(self._f, "pairs")
         if self.has_table and not pairs:
             self.evaluations += self._space.size
@@ -75,10 +122,10 @@ class Evaluator:
             return self._in_chunks(self._pairs, members, -1)
         event_shape = self._space.event_shape
         spread = members.view(-1, *(1 for _ in self._batch_shape), *event_shape)
-        return self(spread.expand(-1, *self._batch_shape, *event_shape)).movedim(0, -1)
+        return self.plain(spread.expand(-1, *self._batch_shape, *event_shape)).movedim(0, -1)
 
     def rows(self, z: Tensor, index: Tensor) -> Tensor:
-        """Evaluate f at chosen examples, `[R, *event]` and flat batch index `[R] -> [R]`."""
+        """Evaluate f without its linear part at chosen examples, `[R, *event]` and flat batch index `[R] -> [R]`."""
         examples = max(math.prod(self._batch_shape), 1)
         self.evaluations += len(index) / examples
         step = max(len(index) if self.chunk_size is None else self.chunk_size * examples, 1)
@@ -90,6 +137,10 @@ class Evaluator:
 
         return self._checked(values, (len(index),), "f.rows()", example)
 
+    def flips(self, z: Tensor) -> "CountedFlips":
+        """Return the flips of the bits of z `[S, *B, N]`, without the linear part."""
+        return CountedFlips(self._f.flips(z), self)  # pyright: ignore[reportFunctionMemberAccess]
+
     def keeps_table(self, samples: int) -> bool:
         """Whether to keep the graph of a whole table for the sake of its entries at z.
 
@@ -98,8 +149,7 @@ class Evaluator:
         """
         if not self.has_table:
             return self.fits(self._space.size)
-        shared = hasattr(self._f, "pairs") or getattr(self._f, "shares_rows", False)
-        return not shared or self._space.size <= 2 * samples * math.prod(self._batch_shape)
+        return not hasattr(self._f, "pairs") or self._space.size <= 2 * samples * math.prod(self._batch_shape)
 
     def fits(self, count: int) -> bool:
         """Whether this many candidates may be evaluated in one call."""
@@ -132,3 +182,23 @@ class Evaluator:
                 f"{int(nan.sum())} NaN in all); look at that example, or at a diverged decoder"
             )
         return values
+
+
+class CountedFlips:
+    """What `f.flips(z)` returned, with its evaluations counted.
+
+    Attributes:
+        bounds: `[S, *B, N]`, no flip gains more than this.
+    """
+
+    def __init__(self, flips: Flips, evaluator: Evaluator) -> None:
+        self._flips = flips
+        self._evaluator = evaluator
+        self.bounds = flips.bounds
+
+    def gains(self, wanted: Tensor) -> Tensor:
+        """Return f(z with bit i flipped) - f(z) where wanted `[S, *B, N]`, a flat tensor in that order."""
+        examples = max(math.prod(wanted.shape[1:-1]), 1)
+        gains = self._flips.gains(wanted)
+        self._evaluator.evaluations += len(gains) / examples
+        return gains

@@ -1,5 +1,6 @@
 """hm.expectation and hm.sample: where a space, an estimator and an objective meet."""
 
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -11,6 +12,7 @@ from hardmax.estimators import (
     AbstractSampler,
     Direct,
     Exact,
+    GibbsCovariance,
     LocalExpectation,
 )
 from hardmax.evaluator import Evaluator
@@ -25,7 +27,7 @@ def expectation(
     space: AbstractSpace,
     estimator: AbstractEstimator | Literal["auto"] = "auto",
     *,
-    samples: int = 1,
+    samples: int | None = None,
     generator: torch.Generator | None = None,
     noise: Tensor | None = None,
     chunk_size: int | None = None,
@@ -41,12 +43,13 @@ def expectation(
             within one call. Optional methods make it faster and change nothing else: `f.table() -> [*B, K]`, the
             value of every category of a single categorical; `f.pairs(z [M, *event]) -> [*B, M]`, the values of the
             same z for every example; `f.rows(z [R, *event], index [R]) -> [R]`, values for chosen examples (flat
-            batch index).
+            batch index); `f.flips(z [S, *B, n])`, for bits, what single flips gain and bounds of it (`hardmax.types`).
         scores: `[*B, *score]`, floating point, finite.
         space: what z may be.
         estimator: how the gradient is estimated. "auto": `Exact` for one categorical, `LocalExpectation`
-            (with roulette where f has rows) for independent variables, else `Direct`.
-        samples: S, how many z are drawn for each example.
+            (with roulette where f has rows) for independent variables, `GibbsCovariance` for structured spaces with
+            exact samples, else `Direct`.
+        samples: S, how many z are drawn for each example; by default 1, for `GibbsCovariance` 16.
         generator: where the noise comes from; None is torch's global generator.
         noise: `[S, *B, *score]`, instead of drawing it (`space.noise`): the same noise gives the same estimate.
         chunk_size: the most candidates C that f gets in one call; bounds the memory. Beyond it, what backward
@@ -73,14 +76,43 @@ def expectation(
     References:
         Mohamed et al., "Monte Carlo gradient estimation in machine learning", 2020.
     """
-    batch_shape = check_scores(scores, space, values=validate and values_readable())
     if isinstance(estimator, str):
         estimator = _automatic(estimator, f, space)
+    return estimate(
+        f,
+        scores,
+        space,
+        estimator,
+        linear=None,
+        samples=samples,
+        generator=generator,
+        noise=noise,
+        chunk_size=chunk_size,
+        validate=validate,
+    )
+
+
+def estimate(
+    f: Objective,
+    scores: Tensor,
+    space: AbstractSpace,
+    estimator: AbstractEstimator,
+    *,
+    linear: Tensor | None,
+    samples: int | None,
+    generator: torch.Generator | None,
+    noise: Tensor | None,
+    chunk_size: int | None,
+    validate: bool,
+) -> Estimate:
+    """Estimate `E_q[f(z) + <linear, statistics(z)>]`: what `expectation` does, for objectives with a linear part."""
+    batch_shape = check_scores(scores, space, values=validate and values_readable())
     if chunk_size is not None and chunk_size < 1:
         raise ArgumentError(f"chunk_size must be at least 1, got {chunk_size}")
     noise = _noise(scores, space, estimator, batch_shape, samples, generator, noise)
-    evaluator = Evaluator(f, scores, space, chunk_size=chunk_size, validate=validate)
-    return estimator.estimate(evaluator, scores, space, noise)
+    evaluator = Evaluator(f, scores, space, linear=linear, chunk_size=chunk_size, validate=validate)
+    out = estimator.estimate(evaluator, scores, space, noise)
+    return out if space.chosen_solver is None else replace(out, solver=space.chosen_solver)
 
 
 def sample(
@@ -133,7 +165,7 @@ def _automatic(name: str, f: Objective, space: AbstractSpace) -> AbstractEstimat
         return Exact()
     if isinstance(space, AbstractFactorised):
         return LocalExpectation(roulette=hasattr(f, "rows"))
-    return Direct()
+    return GibbsCovariance() if space.offers("draw") else Direct()
 
 
 def _noise(
@@ -141,11 +173,13 @@ def _noise(
     space: AbstractSpace,
     estimator: AbstractEstimator,
     batch_shape: tuple[int, ...],
-    samples: int,
+    samples: int | None,
     generator: torch.Generator | None,
     noise: Tensor | None,
 ) -> Tensor:
     """Return the caller's noise, checked, or draw it; the estimator is asked first."""
+    if samples is None:
+        samples = estimator.default_samples if noise is None else len(noise)
     if noise is not None:
         check_noise(noise, scores, samples)
         estimator.check(space, len(noise))

@@ -17,13 +17,29 @@ Samples lead: `[S, *B, N, K]`.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor
 
 # f(z [C, *B, *event]) -> [C, *B], deterministic within one call. Optional methods make it faster: table() -> [*B, K],
-# pairs(z [M, *event]) -> [*B, M] and rows(z [R, *event], index [R]) -> [R]. See `hardmax.expectation`.
+# pairs(z [M, *event]) -> [*B, M], rows(z [R, *event], index [R]) -> [R] and flips(z [S, *B, N]) -> Flips. See
+# `hardmax.expectation`.
 Objective = Callable[[Tensor], Tensor]
+
+
+@runtime_checkable
+class Flips(Protocol):
+    """What f gains by flipping single bits of z `[S, *B, N]`: bounds that are cheap, and the gains themselves."""
+
+    @property
+    def bounds(self) -> Tensor:
+        """`[S, *B, N]`. No flip gains more than this; `inf` where nothing is known."""
+        ...
+
+    def gains(self, wanted: Tensor) -> Tensor:
+        """Return `f(z with bit i flipped) - f(z)` where wanted `[S, *B, N]` is True, flat, in that order."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -37,6 +53,8 @@ class Estimate:
         evaluations: evaluations of f, mean per example over all S samples, z* included.
         solves: arg maxes solved, counted the same way.
         auxiliary: `[]`. Loss for an estimator's own parameters, or None if it has none.
+        log_prob: `[S, *B]`. log q of the draws, detached, where the estimator knows it anyway; else None.
+        solver: what solved the arg maxes, where the space has several ways to; says so where it is not exact.
 
     Example:
         >>> import torch, hardmax as hm
@@ -51,3 +69,5 @@ class Estimate:
     evaluations: float
     solves: float
     auxiliary: Float[Tensor, ""] | None = None
+    log_prob: Float[Tensor, "S *B"] | None = None
+    solver: str | None = None

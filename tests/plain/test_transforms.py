@@ -6,6 +6,15 @@ from cases import ESTIMATORS, Rows, Table, Toy, gradients
 
 import hardmax as hm
 
+STRUCTURED = [
+    (hm.PairwiseBinary(3), hm.Direct(0.5)),
+    (hm.PairwiseBinary(3), hm.Direct(0.5, full=True)),
+    (hm.PairwiseBinary(3), hm.GibbsCovariance()),
+    (hm.PairwiseBinary(3), hm.ConditionalGradient(roulette=True)),
+    (hm.PairwiseBinary(3), hm.ConditionalGradient("gibbs")),
+    (hm.PairwiseBinary(3), hm.GumbelSoftmax(0.5)),
+    (hm.Binary(3), hm.ConditionalGradient()),
+]
 SPACES = [hm.Categorical(4), hm.Categorical(3, 2), hm.Binary(3)]
 BATCH = 5
 
@@ -34,6 +43,12 @@ def test_compiled(space, estimator, chunk_size):
     torch.testing.assert_close(found, out.value)
     compiled_gradients = torch.autograd.grad(found.sum(), [leaf, f.weight])
     torch.testing.assert_close(compiled_gradients, (for_scores, for_weight))
+
+
+@pytest.mark.parametrize(("space", "estimator"), STRUCTURED, ids=str)
+def test_structured_compiles_and_vmaps(space, estimator):
+    test_compiled(space, estimator, None)
+    test_vmap_of_grad(space, estimator, None)
 
 
 @pytest.mark.parametrize("estimator", [hm.Exact(), hm.Direct(0.5), hm.LocalExpectation()], ids=str)

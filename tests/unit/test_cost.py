@@ -139,3 +139,21 @@ def test_many_categories_are_not_differentiated_for_few_examples(categories, row
     each = hm.BernoulliLikelihood(decoder, x)
     plain = hm.elbo(lambda z: each(z), scores, space, hm.Direct(), noise=noise)
     torch.testing.assert_close(found, torch.autograd.grad(plain.value.sum(), [scores, *decoder.parameters()]))
+
+
+@pytest.mark.parametrize("space", [hm.PairwiseBinary(4), hm.Subset(5, 2), hm.Chain(3, 3), hm.Permutation(3)], ids=str)
+def test_gibbs_covariance_evaluates_the_same_z_of_an_example_once(space):
+    generator = torch.Generator().manual_seed(0)
+    scores = 3 * torch.randn(B, *space.score_shape, generator=generator, dtype=torch.float64)
+    noise = space.noise((20, B), generator=generator, dtype=torch.float64)
+    found = []
+    for f in (Counted(Rows(space, (B,))), Counted(Toy(space, (B,)))):
+        held = scores.clone().requires_grad_()
+        out = hm.expectation(f, held, space, hm.GibbsCovariance(), noise=noise)
+        slopes = torch.autograd.grad(out.value.sum(), [held, f.f.weight])
+        found.append((out.value, slopes))
+        assert out.evaluations == f.evaluations / B
+    torch.testing.assert_close(found[0], found[1])
+    distinct = sum(len(out.z[:, example].unique(dim=0)) for example in range(B))
+    assert distinct < 20 * B
+    assert hm.expectation(Rows(space, (B,)), scores, space, hm.GibbsCovariance(), noise=noise).evaluations == distinct / B

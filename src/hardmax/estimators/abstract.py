@@ -21,6 +21,12 @@ class AbstractEstimator(ABC):
 
     needs: ClassVar[tuple[str, ...]] = ()
     """Methods of the space, beyond what every space has, without which this estimator cannot work."""
+    default_samples: ClassVar[int] = 1
+    """S where the caller leaves it open."""
+    takes_integrand: ClassVar[bool] = False
+    """Whether a bound gives it log p(z) - log q(z) as part of f, instead of the KL's own gradient beside it."""
+    perturbs: ClassVar[bool] = False
+    """Whether its z are arg maxes of perturbed scores: for structured spaces no samples of q."""
 
     def check(self, space: AbstractSpace, samples: int) -> None:
         """Raise before any work if this estimator cannot serve this space with this many samples."""

@@ -44,6 +44,7 @@ class GumbelSoftmax(AbstractSampler):
     hard: bool = False
 
     needs = ("relax",)
+    perturbs = True
 
     def __post_init__(self) -> None:
         check_positive("tau", self.tau)

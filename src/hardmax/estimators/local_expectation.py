@@ -33,7 +33,7 @@ class Roulette:
 
     Example:
         >>> import torch, hardmax as hm
-        >>> hm.Roulette().probability(hm.Binary(3), torch.tensor([0.0, 4.0, 20.0]))
+        >>> hm.Roulette().probability(hm.Binary(3).uncertainty(torch.tensor([0.0, 4.0, 20.0])))
         tensor([1.0000, 0.3533, 0.0500])
     """
 
@@ -45,9 +45,9 @@ class Roulette:
         if not 0 < self.floor <= 1:
             raise ArgumentError(f"floor must be in (0, 1], got {self.floor}")
 
-    def probability(self, space: AbstractFactorised, scores: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Return p of every variable: `[*B, *score]` to the layout of per-variable quantities."""
-        return (self.rate * space.uncertainty(scores)).clamp(self.floor, 1.0)
+    def probability(self, uncertainty: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """Return p of every variable from its uncertainty; any shape."""
+        return (self.rate * uncertainty).clamp(self.floor, 1.0)
 
 
 @final
@@ -115,7 +115,7 @@ class LocalExpectation(AbstractEstimator):
     ) -> tuple[Tensor, Tensor]:
         """Return as `single_changes`, the parts of the variables that lose set to zero, the others' raised."""
         roulette = self.roulette if isinstance(self.roulette, Roulette) else Roulette()
-        probability = roulette.probability(space, scores)
+        probability = roulette.probability(space.uncertainty(scores))
         kept = space.leftover(scores, noise, z) < probability
         if f.has_rows and values_readable():
             values, parts = chosen_changes(f, space, z, kept)

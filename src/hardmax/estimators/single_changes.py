@@ -1,4 +1,4 @@
-"""What f is worth at z and one change away from it: all that Direct and LocalExpectation ask of f."""
+"""What f is worth at z and one change away from it: all that most estimators ask of f."""
 
 from math import prod
 
@@ -8,6 +8,7 @@ from torch import Tensor
 
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractFactorised, AbstractSpace
+from hardmax.validation import values_readable
 
 
 def single_changes(
@@ -29,9 +30,10 @@ def single_changes(
         part of the scores to z(epsilon), up to a constant per variable, detached.
     """
     if space.categories is None:
-        values = f(z)
+        plain = f.plain(z)
         with torch.no_grad():
-            return values, space.parts(z, _gains(f, space, z, values))
+            parts = space.parts(z, _gains(f, space, z, plain))
+        return plain + f.linear_part(z), parts if f.linear is None else parts + f.linear
     if f.keeps_table(len(z)):
         table = f.table()
         values = _look_up(table, z)
@@ -45,7 +47,7 @@ def single_changes(
 def chosen_changes(
     f: Evaluator, space: AbstractFactorised, z: Float[Tensor, "S ..."], kept: Bool[Tensor, "S ..."]
 ) -> tuple[Float[Tensor, "S *B"], Float[Tensor, "..."]]:
-    """Evaluate f at z and at the changes of the variables that are kept, by `f.rows()`.
+    """Evaluate f at z and at the changes of the variables that are kept, by `f.rows()`; there is no linear part.
 
     Args:
         f: the objective; has `rows`.
@@ -56,30 +58,67 @@ def chosen_changes(
     Returns:
         As `single_changes`; the parts of variables that are not kept are arbitrary.
     """
-    values = f(z)
+    values = f.plain(z)
     with torch.no_grad():
-        samples, examples = len(z), prod(values.shape[1:])
-        flat = z.reshape(samples, examples, *space.event_shape)
-        sample, example, variable = kept.reshape(samples, examples, space.variables).nonzero(as_tuple=True)
-        each = torch.arange(space.changes // space.variables, device=z.device)
-        change = variable[:, None] * len(each) + each
-        sample, example = sample[:, None].expand_as(change), example[:, None].expand_as(change)
-        changed = space.change(flat[sample, example], change)
-        rows = f.rows(changed.flatten(0, 1), example.flatten()).view(change.shape)
-        gains = rows.new_zeros(space.changes, samples, examples)
-        gains[change, sample, example] = rows - values.view(samples, examples)[sample, example]
-        return values, space.parts(z, gains.view(space.changes, *values.shape))
+        gains = _chosen_gains(f, space, z, values, kept.reshape(*values.shape, space.variables))
+        return values, space.parts(z, gains)
+
+
+def flip_differences(
+    f: Evaluator, space: AbstractSpace, z: Float[Tensor, "S *B N"], kept: Bool[Tensor, "S *B N"] | None
+) -> tuple[Float[Tensor, "S *B"], Float[Tensor, "S *B N"]]:
+    """Evaluate f at z, and for bits `f(z_i = 1) - f(z_i = 0)`, both with the linear part.
+
+    Args:
+        f: the objective.
+        space: one of bits.
+        z: `[S, *B, N]`.
+        kept: where the differences are wanted, others are arbitrary; None is everywhere.
+
+    Returns:
+        `[S, *B]` with the gradient of all that f closes over, and `[S, *B, N]`, detached.
+    """
+    plain = f.plain(z)
+    with torch.no_grad():
+        if f.has_flips and values_readable():
+            wanted = torch.ones_like(z, dtype=torch.bool) if kept is None else kept
+            gains = torch.zeros_like(z)
+            gains[wanted] = f.flips(z).gains(wanted)
+            gains = gains.movedim(-1, 0)
+        elif f.has_rows and kept is not None:
+            gains = _chosen_gains(f, space, z, plain, kept)
+        else:
+            gains = _gains(f, space, z, plain)
+        differences = (1 - 2 * z) * gains.movedim(0, -1)
+        if f.linear is not None:
+            differences = differences + space.fields(f.linear, z)
+    return plain + f.linear_part(z), differences
+
+
+def _chosen_gains(f: Evaluator, space: AbstractSpace, z: Tensor, values: Tensor, kept: Tensor) -> Tensor:
+    """Return f(change of z) - f(z) for the changes of the variables kept `[S, *B, N]`: `[M, S, *B]`, zero elsewhere."""
+    samples, examples, variables = len(z), prod(values.shape[1:]), kept.shape[-1]
+    flat = z.reshape(samples, examples, *space.event_shape)
+    sample, example, variable = kept.reshape(samples, examples, variables).nonzero(as_tuple=True)
+    each = torch.arange(space.changes // variables, device=z.device)
+    change = variable[:, None] * len(each) + each
+    sample, example = sample[:, None].expand_as(change), example[:, None].expand_as(change)
+    changed = space.change(flat[sample, example], change)
+    rows = f.rows(changed.flatten(0, 1), example.flatten()).view(change.shape)
+    gains = rows.new_zeros(space.changes, samples, examples)
+    gains[change, sample, example] = rows - values.view(samples, examples)[sample, example]
+    return gains.view(space.changes, *values.shape)
 
 
 def _gains(f: Evaluator, space: AbstractSpace, z: Tensor, values: Tensor) -> Tensor:
-    """Return f(change of z) - f(z) for every change, `[M, S, *B]`."""
+    """Return f(change of z) - f(z) for every change, without the linear part: `[M, S, *B]`."""
     samples = z.shape[0]
     total = space.changes * samples
     pairs = torch.arange(total, device=z.device)
     found = []
     for pair in pairs.split(f.chunk_size or max(total, 1)):
         change = (pair // samples).view(-1, *(1 for _ in values.shape[1:]))
-        found.append(f(space.change(z[pair % samples], change)))
+        found.append(f.plain(space.change(z[pair % samples], change)))
     return torch.cat(found).view(space.changes, *values.shape) - values
 
 

@@ -9,7 +9,9 @@ from hardmax.objectives.gaussian import (
     gaussian_sample,
     gaussian_sample_full,
 )
+from hardmax.objectives.greedy import greedy_bound
 from hardmax.objectives.likelihoods import AbstractLikelihood, BernoulliLikelihood, GaussianLikelihood
+from hardmax.objectives.perturb_and_map import perturb_and_map_bound
 
 __all__ = [
     "AbstractLikelihood",
@@ -24,5 +26,7 @@ __all__ = [
     "gaussian_kl_full",
     "gaussian_sample",
     "gaussian_sample_full",
+    "greedy_bound",
     "importance_weighted_bound",
+    "perturb_and_map_bound",
 ]

@@ -1,6 +1,5 @@
 """The evidence lower bound, with the gradient that suits the estimator."""
 
-import math
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -9,10 +8,16 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hardmax.errors import ArgumentError
-from hardmax.estimators import AbstractEstimator, Direct, Exact, LocalExpectation
-from hardmax.evaluator import Evaluator
-from hardmax.expectations import expectation
-from hardmax.objectives.prior import check_prior
+from hardmax.estimators import (
+    AbstractEstimator,
+    ConditionalGradient,
+    Direct,
+    Exact,
+    GibbsCovariance,
+    LocalExpectation,
+)
+from hardmax.expectations import estimate
+from hardmax.objectives.prior import check_prior, log_prior
 from hardmax.spaces import AbstractFactorised, AbstractSpace
 from hardmax.types import Estimate, Objective
 
@@ -40,7 +45,7 @@ def elbo(
     *,
     prior: Tensor | None = None,
     kl: Kl = "auto",
-    samples: int = 1,
+    samples: int | None = None,
     generator: torch.Generator | None = None,
     noise: Tensor | None = None,
     chunk_size: int | None = None,
@@ -51,23 +56,31 @@ def elbo(
     How the KL takes part in the gradient for scores:
 
     - `"beside"`: its own, analytic gradient is added to the estimator's for the first term: the paper's form.
-    - `"auto"`: as "beside", but for `Direct` the whole integrand is its objective,
-      `F(z) = log p(x | z) + log p(z) - log q(z)`, log q held fixed ("posterior direct"). Then z(1) is a sample of the
-      true posterior, the mean gradient is `p(z | x) - q(z)` at epsilon = 1, and for one categorical the only fixed
-      point is `q = p(z | x)`, for any epsilon up to 1. In the paper's form the direct gradient is at most 1/epsilon
-      while the KL's is not scaled down, and training stalls.
+    - `"auto"`: as "beside", but for `Direct`, `GibbsCovariance` and `ConditionalGradient` the whole integrand is the
+      objective, `F(z) = log p(x | z) + log p(z) - log q(z)`, log q held fixed. With `Direct` ("posterior direct") z(1)
+      is then a sample of the true posterior, the mean gradient is `p(z | x) - q(z)` at epsilon = 1, and for one
+      categorical the only fixed point is `q = p(z | x)`, for any epsilon up to 1. In the paper's form the direct
+      gradient is at most 1/epsilon while the KL's is not scaled down, and training stalls.
     - `"none"`: the KL is in the value but not in the gradient for scores: what the paper's released code trains.
+
+    log p(z) - log q(z) is linear in the statistics but for a constant, so no normaliser is needed for its gradient.
+
+    Of a structured space, `Direct` and other estimators that perturb draw from perturb-and-MAP, whose KL has no
+    formula. With `PairwiseBinary` the value is then still a lower bound, from the pseudo-likelihood of the draws
+    (`log_prob_bound`), at any n; with "beside", and with other structured spaces, the KL of q stands in for it, and
+    `exact_bounds` or `importance_weighted_bound` should be used to judge a model.
 
     Args:
         likelihood: `log p(x | z)`, an objective as for `expectation`; `BernoulliLikelihood`, `GaussianLikelihood`.
         scores: `[*B, *score]`, the encoder's output.
-        space: what z may be; offers `kl` and `log_prob`.
+        space: what z may be; offers `kl`, or `log_prob_bound` for an estimator that perturbs.
         estimator: "auto", by what was measured: for one categorical `Exact` where the likelihood gives all
             categories at once, else `Direct` (posterior direct); for independent variables `LocalExpectation`, with
-            roulette where the likelihood has rows.
+            roulette where the likelihood has rows; for structured spaces `GibbsCovariance` where they have exact
+            samples, for more interacting bits `ConditionalGradient`.
         prior: scores of the prior `[*score]`, possibly learned; None is uniform.
         kl: see above.
-        samples: S, how many z are drawn for each example.
+        samples: S, how many z are drawn for each example; by default 1, for `GibbsCovariance` 16.
         generator: where the noise comes from; None is torch's global generator.
         noise: `[S, *B, *score]`, instead of drawing it.
         chunk_size: the most candidates that the likelihood gets in one call.
@@ -96,71 +109,54 @@ def elbo(
         raise ArgumentError(f"kl must be 'auto', 'beside' or 'none', got {kl!r}")
     if isinstance(estimator, str):
         estimator = _automatic(estimator, likelihood, space)
-    inside = kl == "auto" and isinstance(estimator, Direct)
     check_prior(prior, space)
-    f = _Integrand(likelihood, scores, space, prior, chunk_size) if inside else likelihood
-    out = expectation(
-        f,
+    held = scores.detach()
+    inside = kl == "auto" and estimator.takes_integrand
+    linear = (-held if prior is None else prior.detach() - held) if inside else None
+    out = estimate(
+        likelihood,
         scores,
         space,
         estimator,
+        linear=linear,
         samples=samples,
         generator=generator,
         noise=noise,
         chunk_size=chunk_size,
         validate=validate,
     )
-    reconstruction = out.value.detach()
-    divergence = space.kl(scores.detach() if inside or kl == "none" else scores, prior)
-    if isinstance(f, _Integrand):
-        # The gradient is the integrand's; the value takes the KL in closed form, without the noise of log q(z).
-        value = out.value - (f.rest(out.z).mean(0) + divergence).detach()
-        reconstruction = value.detach() + divergence.detach()
-    else:
-        value = out.value - divergence
+    value = out.value
+    if linear is not None:
+        # Its gradient stays, its value goes: the KL is known better than from the draws.
+        value = value - space.dot(linear, space.statistics(out.z)).mean(0)
+    reconstruction = value.detach()
+    beside = not inside and kl != "none"
+    divergence = space.kl(scores, prior) if beside else _divergence(held, space, prior, estimator, out)
     return Elbo(
-        value, out.z, out.evaluations, out.solves, out.auxiliary, reconstruction=reconstruction, kl=divergence.detach()
+        value - divergence,
+        out.z,
+        out.evaluations,
+        out.solves,
+        out.auxiliary,
+        out.log_prob,
+        out.solver,
+        reconstruction=reconstruction,
+        kl=divergence.detach(),
     )
 
 
-class _Integrand:
-    """F(z) = log p(x | z) + log p(z) - log q(z), log q held fixed: its own gradient has mean zero."""
+def _divergence(
+    scores: Tensor, space: AbstractSpace, prior: Tensor | None, estimator: AbstractEstimator, out: Estimate
+) -> Tensor:
+    """Return `KL(q || p)`, for structured spaces from the draws where that costs less.
 
-    def __init__(
-        self,
-        likelihood: Objective,
-        scores: Tensor,
-        space: AbstractSpace,
-        prior: Tensor | None,
-        chunk_size: int | None,
-    ) -> None:
-        self._likelihood = likelihood
-        self._chunk_size = chunk_size
-        self._uniform = -math.log(space.size)
-        self._scores = scores.detach()
-        self._space = space
-        self._prior = prior
-        self._rest_table: Tensor | None = None  # kept once the table has been asked for
-        if space.categories is not None and hasattr(likelihood, "pairs"):
-            self.table = self._table
-            self.shares_rows = True
-
-    def __call__(self, z: Tensor) -> Tensor:
-        return self._likelihood(z) + self.rest(z)
-
-    def rest(self, z: Tensor) -> Tensor:
-        """Return log p(z) - log q(z)."""
-        if self._rest_table is not None:
-            return (z.view(len(z), *self._rest_table.shape) * self._rest_table).sum(-1)
-        log_p = self._uniform if self._prior is None else self._space.log_prob(self._prior, z)
-        return log_p - self._space.log_prob(self._scores, z)
-
-    def _table(self) -> Tensor:
-        space, scores = self._space, self._scores
-        values = Evaluator(self._likelihood, scores, space, chunk_size=self._chunk_size, validate=False).table()
-        log_p = self._uniform if self._prior is None else space.log_probs(self._prior)
-        self._rest_table = log_p - space.log_probs(scores)
-        return values + self._rest_table
+    Where they are perturb-and-MAP, an upper bound of their KL. Where they are of q, `log q(z) - log p(z)` at the draws,
+    whose noise makes up for that of `log p(x | z)` near the posterior.
+    """
+    log_prob = out.log_prob
+    if estimator.perturbs and space.offers("log_prob_bound") and not isinstance(space, AbstractFactorised):
+        log_prob = space.log_prob_bound(scores, out.z)
+    return space.kl(scores, prior) if log_prob is None else (log_prob - log_prior(prior, space, out.z)).mean(0)
 
 
 def _automatic(name: str, likelihood: Objective, space: AbstractSpace) -> AbstractEstimator:
@@ -171,4 +167,6 @@ def _automatic(name: str, likelihood: Objective, space: AbstractSpace) -> Abstra
         return Exact() if at_once else Direct()
     if isinstance(space, AbstractFactorised):
         return LocalExpectation(roulette=hasattr(likelihood, "rows"))
-    return Direct()
+    if space.offers("draw"):
+        return GibbsCovariance()
+    return ConditionalGradient(roulette=hasattr(likelihood, "rows")) if space.offers("fields") else Direct()

@@ -2,6 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import final
 
 import torch
@@ -10,6 +11,9 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from hardmax.errors import ArgumentError, DtypeError, ShapeError
+from hardmax.nn import MLPDecoder
+from hardmax.objectives.flips import BernoulliFlips
+from hardmax.types import Flips
 
 
 class AbstractLikelihood(ABC):
@@ -95,6 +99,12 @@ class BernoulliLikelihood(AbstractLikelihood):
         >>> hm.expectation(likelihood, torch.zeros(8, 10), hm.Categorical(10)).value.shape
         torch.Size([8])
     """
+
+    def __init__(self, decoder: nn.Module, x: Tensor, *, batch_dims: int = 1) -> None:
+        super().__init__(decoder, x, batch_dims=batch_dims)
+        layers = decoder.two_layers() if isinstance(decoder, MLPDecoder) else None
+        if layers is not None:  # an estimator asks with hasattr
+            self.flips: Callable[[Tensor], Flips] = lambda z: BernoulliFlips(*layers, self.x, z)
 
     def _log_prob(self, parameters: Tensor, x: Tensor) -> Tensor:
         return torch.linalg.vecdot(parameters, x) - softplus(parameters).sum(-1)

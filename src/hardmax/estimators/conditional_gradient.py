@@ -1,0 +1,106 @@
+"""The conditional gradient of bits that interact."""
+
+from dataclasses import dataclass
+from typing import Literal, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from hardmax.errors import ArgumentError
+from hardmax.estimators.abstract import AbstractEstimator, carry
+from hardmax.estimators.local_expectation import Roulette
+from hardmax.estimators.single_changes import flip_differences
+from hardmax.evaluator import Evaluator
+from hardmax.spaces import AbstractSpace
+from hardmax.types import Estimate
+from hardmax.validation import values_readable
+
+Draws = Literal["perturb-and-map", "gibbs"]
+
+
+@final
+@dataclass(frozen=True)
+class ConditionalGradient(AbstractEstimator):
+    """Every bit is summed out under its conditional distribution, the others held at a sample.
+
+    With `field_i`, the log-odds of bit i given the others, and `D_i = f(z_i = 1) - f(z_i = 0)`,
+
+        r_i = sigmoid'(field_i) D_i,      gradient = (r_i)_i for the bits, (r_i z_j + r_j z_i)_ij for the edges,
+
+    the sum over bits of the covariance of f and the statistics given all other bits. Of a bound f is the whole
+    integrand, D_i contains `-field_i`, and the gradient is zero where all conditionals of q are those of the posterior.
+
+    Bias: none for independent bits, where this is `LocalExpectation`; with couplings the covariance of the conditional
+    means is left out, and nothing makes that vanish. What it is worth was measured (figure 3): within 2 nats of the
+    unbiased `GibbsCovariance` at n = 15, and unlike that it needs nothing but arg maxes, at any n. Variance: low. Cost:
+    1 + n evaluations of f per sample; with roulette and `f.rows` or `f.flips` two to five times fewer.
+
+    Args:
+        draws: where z comes from: "perturb-and-map", one arg max, at any n; "gibbs", exact samples of q, n <= 20.
+        roulette: False, True for the default `Roulette()`, or a `Roulette`.
+
+    Raises:
+        ArgumentError: unknown draws.
+        NotExactError: a space that is not made of bits, or one without exact samples where they are asked for.
+
+    Example:
+        >>> import torch, hardmax as hm
+        >>> scores = torch.zeros(4, 21, requires_grad=True)
+        >>> out = hm.expectation(lambda z: z.prod(-1), scores, hm.PairwiseBinary(6), hm.ConditionalGradient())
+        >>> out.value.sum().backward()
+        >>> scores.grad.shape, out.evaluations
+        (torch.Size([4, 21]), 7.0)
+
+    References:
+        Ours; local expectation is Titsias & Lazaro-Gredilla, 2015.
+    """
+
+    draws: Draws = "perturb-and-map"
+    roulette: bool | Roulette = False
+
+    takes_integrand = True
+
+    def __post_init__(self) -> None:
+        if self.draws not in ("perturb-and-map", "gibbs"):
+            raise ArgumentError(f"draws must be 'perturb-and-map' or 'gibbs', got {self.draws!r}")
+
+    @property
+    def needs(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Bits, and their exact samples if asked for."""
+        return ("fields", "differential", "change", "parts", *(("draw",) if self.draws == "gibbs" else ()))
+
+    @property
+    def perturbs(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Unless the draws are exact."""
+        return self.draws == "perturb-and-map"
+
+    def estimate(
+        self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
+    ) -> Estimate:
+        """Draw z and sum each bit out around it."""
+        held = scores.detach()
+        z = space.argmax(space.perturb(held, noise)) if self.perturbs else space.draw(held, noise)
+        z = z.to(scores.dtype)
+        fields = space.fields(held, z)
+        variance = fields.sigmoid() * (-fields).sigmoid()
+        if self.roulette:
+            roulette = self.roulette if isinstance(self.roulette, Roulette) else Roulette()
+            probability = roulette.probability(variance)
+            kept = _fine_digits(noise[..., : z.shape[-1]]) < probability
+            weights = torch.where(kept, variance / probability, 0.0)
+        else:
+            kept, weights = None, variance
+        values, differences = flip_differences(f, space, z, kept if values_readable() else None)
+        step = weights * differences
+        gradient = space.differential(z, step).mean(0)
+        value = carry(values.mean(0), space.dot(gradient, scores))
+        return Estimate(value, z, f.evaluations, solves=float(len(noise)))
+
+
+def _fine_digits(noise: Tensor) -> Tensor:
+    """Return uniform numbers from the digits of the noise that decide nothing: what follows its thousandths.
+
+    z depends on where the noise lies, and hardly on where it lies within a thousandth.
+    """
+    return (noise * 1024.0) % 1.0
