@@ -5,7 +5,7 @@ from importlib import import_module
 
 import torch
 
-NAMES = ["overhead", "training_step"]
+NAMES = ["overhead", "training_step", "structured_step", "solvers"]
 
 if __name__ == "__main__":
     torch.set_num_threads(1)

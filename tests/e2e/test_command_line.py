@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-COMMANDS = ["demo", "train", "evaluate", "sample", "report", "data", "doctor"]
+COMMANDS = ["demo", "train", "evaluate", "sample", "report", "reproduce", "data", "doctor"]
 
 
 def hardmax(*arguments, check=0, **kwargs):
@@ -127,6 +127,31 @@ def test_every_option_trains(options, tmp_path):
     hardmax("train", "--data", pictures, "--epochs", 2, "--out", tmp_path / "run", *options)
     said = json.loads(hardmax("evaluate", tmp_path / "run", "--json"))
     assert np.isfinite(said["elbo"])
+
+
+def test_pairwise_bits_train_and_are_evaluated(tmp_path):
+    folder = tmp_path / "run"
+    options = ["--space", "pairwise", "--variables", 6, "--supermodular", "--hidden", 20, "--batch-size", 500]
+    hardmax("train", "--epochs", 1, "--out", folder, *options)
+    flags = ["--refine", "--perturb-and-map", "--images", 50, "--samples", 20]
+    found = json.loads(hardmax("evaluate", folder, "--json", *flags))
+    assert found["nll"] <= -found["elbo"]
+    assert found["nll"] <= found["refined"]
+    assert found["nll"] <= found["perturb_and_map"]
+    assert "refined by greedy changes" in hardmax("evaluate", folder, *flags)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--space", "pairwise", "--variables", 5, "--solver", "simplex"], "branch-and-bound"),
+        (["--space", "binary", "--supermodular"], "--space pairwise"),
+        (["--space", "pairwise", "--variables", 30, "--estimator", "gibbs-covariance"], "needs draw"),
+    ],
+    ids=str,
+)
+def test_structures_that_cannot_be(options, message, tmp_path):
+    assert message in one_line(hardmax("train", "--out", tmp_path / "run", *options, check=2))
 
 
 def test_early_stopping(tmp_path):

@@ -26,6 +26,10 @@ class Options:
     """The best by validation, or the latest."""
     samples: int = 1000
     """Samples of z for each picture, where z cannot be enumerated."""
+    refine: bool = False
+    """Also improve the encoder's best code of each picture by greedy changes: what a search adds to the encoder."""
+    perturb_and_map: bool = False
+    """Also give the bound of the encoder as perturb-and-MAP (pairwise bits)."""
     images: int | None = None
     """Most pictures to evaluate; default: all."""
     data_dir: str | None = None
@@ -41,7 +45,7 @@ def run(arguments: list[str]) -> int:
     from rich.progress import Progress
     from rich.table import Table
 
-    from hardmax.training.evaluate import evaluate
+    from hardmax.training.evaluate import evaluate, perturbed, refined
     from hardmax.training.restore import held_out, restore
 
     restored = restore(options.run, options.checkpoint, device=options.device)
@@ -56,7 +60,12 @@ def run(arguments: list[str]) -> int:
             seed=restored.config.seed,
             on_batch=lambda count: bar.advance(task, count),
         )
-    exact = restored.model.enumerable
+    model, pictures = restored.model, pictures.to(options.device)
+    if options.refine:
+        found["refined"] = refined(model, pictures)
+    if options.perturb_and_map:
+        found["perturb_and_map"] = perturbed(model, pictures, samples=options.samples, seed=restored.config.seed)
+    exact = model.enumerable
     if options.json:
         told = {"run": options.run, "checkpoint": restored.checkpoint, "split": options.split, "images": len(pictures)}
         print(json.dumps({**told, "exact": exact, **found}))
@@ -66,10 +75,15 @@ def run(arguments: list[str]) -> int:
     )
     table.add_column("")
     table.add_column("nats per picture", justify="right")
-    table.add_row("-ELBO" if exact else f"-ELBO ({options.samples} samples)", f"{-found['elbo']:.3f}")
+    name = "-ELBO" if model.space.offers("draw") else "-ELBO of perturb-and-MAP"
+    table.add_row(name if exact else f"{name} ({options.samples} samples)", f"{-found['elbo']:.3f}")
     table.add_row("-log p(x)" if exact else f"-log p(x), at most ({options.samples} samples)", f"{found['nll']:.3f}")
     table.add_row("KL(q || prior)", f"{found['kl']:.3f}")
     table.add_row("-E log p(x | z)", f"{-found['reconstruction']:.3f}")
+    if options.perturb_and_map:
+        table.add_row(f"-ELBO of perturb-and-MAP ({options.samples} samples)", f"{found['perturb_and_map']:.3f}")
+    if options.refine:
+        table.add_row("-log p(x, z), z refined by greedy changes", f"{found['refined']:.3f}")
     table.add_row("active", str(found["active"]))
     Console().print(table)
     return 0

@@ -1,6 +1,7 @@
 """The discrete variational auto-encoder."""
 
 import json
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, final
 
@@ -19,16 +20,35 @@ from hardmax.objectives import (
     GaussianLikelihood,
     elbo,
     exact_bounds,
+    greedy_bound,
     importance_weighted_bound,
+    perturb_and_map_bound,
 )
 from hardmax.objectives.elbo import Kl
-from hardmax.spaces import AbstractSpace, Binary, Categorical
+from hardmax.spaces import (
+    AbstractSpace,
+    Binary,
+    Categorical,
+    Chain,
+    PairwiseBinary,
+    Permutation,
+    SpanningTree,
+    Subset,
+)
 
 Architecture = Literal["mlp", "conv"]
 LikelihoodName = Literal["bernoulli", "gaussian"]
 
 _NETWORKS = {"mlp": (MLPEncoder, MLPDecoder), "conv": (ConvEncoder, ConvDecoder)}
-_SPACES: dict[str, type[Categorical] | type[Binary]] = {"categorical": Categorical, "binary": Binary}
+_SPACES = {
+    "categorical": Categorical,
+    "binary": Binary,
+    "pairwise": PairwiseBinary,
+    "subset": Subset,
+    "chain": Chain,
+    "permutation": Permutation,
+    "spanning-tree": SpanningTree,
+}
 _EXACT_UP_TO = 2**16  # codes; beyond, bounds are sampled
 
 
@@ -70,6 +90,12 @@ class DiscreteVAE(nn.Module):
             raise ArgumentError(f"prior must be 'uniform' or 'learned', got {prior!r}")
         if likelihood not in ("bernoulli", "gaussian"):
             raise ArgumentError(f"likelihood must be 'bernoulli' or 'gaussian', got {likelihood!r}")
+        if prior == "learned" and not (space.offers("log_prob") and space.offers("draw")):
+            raise ArgumentError(
+                f"a learned prior needs exact probabilities, which {space} does not offer; use 'uniform'"
+            )
+        if prior == "learned" and isinstance(space, PairwiseBinary) and space.supermodular:
+            raise ArgumentError(f"a learned prior may not keep the promise of {space}; use 'uniform'")
         self.encoder, self.decoder, self.space = encoder, decoder, space
         self.estimator: AbstractEstimator | Literal["auto"] = estimator
         self.prior = nn.Parameter(torch.zeros(space.score_shape)) if prior == "learned" else None
@@ -102,7 +128,7 @@ class DiscreteVAE(nn.Module):
         model = cls(encoder(shape, space, hidden), decoder(shape, space, hidden), space, estimator, prior, likelihood)
         model._config = {
             "model": "discrete-vae",
-            "space": {"name": names[0], **vars(space)},
+            "space": {"name": names[0], **_fields(space)},
             "shape": list(shape),
             "architecture": architecture,
             "hidden": hidden,
@@ -117,7 +143,7 @@ class DiscreteVAE(nn.Module):
         *,
         estimator: AbstractEstimator | Literal["auto"] | None = None,
         kl: Kl = "auto",
-        samples: int = 1,
+        samples: int | None = None,
         generator: torch.Generator | None = None,
         chunk_size: int | None = None,
         validate: bool = True,
@@ -149,10 +175,26 @@ class DiscreteVAE(nn.Module):
 
     @torch.no_grad()
     def bounds(self, x: Tensor, *, samples: int = 100, generator: torch.Generator | None = None) -> Bounds:
-        """Return the bound and log p(x) of x `[B, *shape]`: exact where z can be enumerated, else from samples."""
+        """Return the bound and log p(x) of x `[B, *shape]`: exact where z can be enumerated, else from samples.
+
+        They are those of the Gibbs distribution of the scores where it can be sampled; for more interacting bits those
+        of perturb-and-MAP.
+        """
+        likelihood, scores = self.likelihood(x), self.encoder(x)
         if self.enumerable:
-            return exact_bounds(self.likelihood(x), self.encoder(x), self.space, prior=self.prior)
+            return exact_bounds(likelihood, scores, self.space, prior=self.prior)
+        if not self.space.offers("draw"):
+            return self.perturb_and_map_bounds(x, samples=samples, generator=generator)
         return importance_weighted_bound(
+            likelihood, scores, self.space, samples=samples, prior=self.prior, generator=generator, chunk_size=10
+        )
+
+    @torch.no_grad()
+    def perturb_and_map_bounds(
+        self, x: Tensor, *, samples: int = 100, generator: torch.Generator | None = None
+    ) -> Bounds:
+        """Return the bounds of x with the encoder as perturb-and-MAP, at any size; from samples."""
+        return perturb_and_map_bound(
             self.likelihood(x),
             self.encoder(x),
             self.space,
@@ -161,6 +203,11 @@ class DiscreteVAE(nn.Module):
             generator=generator,
             chunk_size=10,
         )
+
+    @torch.no_grad()
+    def refined(self, x: Tensor) -> Tensor:
+        """Return the bound `[B]` of the encoder's best z after greedy changes: beside `bounds`, never instead."""
+        return greedy_bound(self.likelihood(x), self.encoder(x), self.space, prior=self.prior, chunk_size=64)[0]
 
     @torch.no_grad()
     def decode(self, z: Tensor) -> Tensor:
@@ -173,7 +220,10 @@ class DiscreteVAE(nn.Module):
         """Draw z from the prior; return their mean pictures `[count, *shape]` and z `[count, *event]`."""
         parameter = next(self.parameters())
         scores = parameter.new_zeros(self.space.score_shape) if self.prior is None else self.prior
-        z = self.space.sample(scores, count, generator=generator)
+        if self.space.offers("draw"):
+            z = self.space.sample(scores, count, generator=generator)
+        else:  # the prior is uniform, and with scores of zero perturb-and-MAP is so too
+            z = self.space.argmax(self.space.perturb(scores, self.space.noise((count,), generator=generator)))
         return self.decode(z), z
 
     def save_pretrained(self, folder: str | Path) -> None:
@@ -239,3 +289,9 @@ class DiscreteVAE(nn.Module):
             raise DataError(
                 f"{folder / 'config.json'} is not the configuration of a discrete VAE: {error!r}"
             ) from error
+
+
+def _fields(space: AbstractSpace) -> dict[str, Any]:
+    """Return what a space was made with; `vars` would also give what it has computed since."""
+    assert is_dataclass(space)
+    return {field.name: getattr(space, field.name) for field in fields(space)}

@@ -6,6 +6,7 @@ from typing import final
 from torch import Tensor, nn
 
 from hardmax.nn.inputs import decoder_input, decoder_width
+from hardmax.nn.outputs import encoder_output
 from hardmax.spaces import AbstractSpace
 
 _SMALLEST = 8
@@ -53,7 +54,7 @@ class ConvEncoder(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return scores: `[B, *shape] -> [B, *score]`."""
-        return self.layers(x).view(len(x), *self.space.score_shape)
+        return encoder_output(self.layers(x), self.space)
 
 
 @final

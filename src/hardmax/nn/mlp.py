@@ -6,6 +6,7 @@ from typing import final
 from torch import Tensor, nn
 
 from hardmax.nn.inputs import decoder_input, decoder_width
+from hardmax.nn.outputs import encoder_output
 from hardmax.spaces import AbstractSpace
 
 
@@ -33,7 +34,7 @@ class MLPEncoder(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return scores: `[B, *pixels] -> [B, *score]`."""
-        return self.layers(x.flatten(1)).view(len(x), *self.space.score_shape)
+        return encoder_output(self.layers(x.flatten(1)), self.space)
 
 
 @final
@@ -59,3 +60,11 @@ class MLPDecoder(nn.Module):
     def forward(self, z: Tensor) -> Tensor:
         """Return the parameters of the pixels: `[R, *event] -> [R, *shape]`."""
         return self.layers(decoder_input(z, self.space)).view(len(z), *self.shape)
+
+    def two_layers(self) -> tuple[nn.Linear, nn.Linear] | None:
+        """Return both linear layers where bits go in as `[1 - z, z]`, for whoever flips them one by one; else None."""
+        first, _, last = self.layers
+        assert isinstance(first, nn.Linear)
+        assert isinstance(last, nn.Linear)
+        bits = first.in_features == 2 * prod(self.space.event_shape)
+        return (first, last) if bits else None

@@ -9,8 +9,17 @@ from typing import Any, Literal
 from hardmax.errors import ArgumentError, DataError
 
 EstimatorName = Literal[
-    "auto", "direct", "exact", "gumbel-softmax", "straight-through", "reinforce", "local-expectation"
+    "auto",
+    "direct",
+    "exact",
+    "gumbel-softmax",
+    "straight-through",
+    "reinforce",
+    "local-expectation",
+    "gibbs-covariance",
+    "conditional",
 ]
+SpaceName = Literal["categorical", "binary", "pairwise", "subset", "chain", "permutation", "spanning-tree"]
 
 
 @dataclass(frozen=True)
@@ -28,15 +37,27 @@ class TrainConfig:
     """Go on with the run in --out; only --epochs may be changed (what is timed by their number is stretched)."""
     data_dir: str | None = None
     """Folder that holds the named data sets; default: the environment variable HARDMAX_DATA."""
-    space: Literal["categorical", "binary"] = "categorical"
-    """What z may be: categorical variables, or bits."""
+    space: SpaceName = "categorical"
+    """What z may be: categorical variables; bits, independent or interacting in pairs; a subset, a chain of states, a
+    permutation, a spanning tree."""
     categories: int = 10
-    """Values of each categorical variable."""
+    """Values of each categorical variable, or states of a chain."""
     variables: int = 1
-    """Number of categorical variables, or of bits."""
+    """Number of categorical variables, of bits, of items to choose from or to order, of states or of nodes."""
+    chosen: int = 1
+    """Items in a subset."""
+    supermodular: bool = False
+    """Keep the couplings of pairwise bits at zero or above, so that the arg max is a min-cut."""
+    graph: Literal["complete", "chain"] = "complete"
+    """Which pairs of bits interact: all, or each with the next."""
+    solver: str = "auto"
+    """What solves the arg max of pairwise bits: auto, enumeration, min-cut, branch-and-bound, max-flow, heuristic."""
     estimator: EstimatorName = "auto"
     """How the encoder's gradient is estimated. auto: for one categorical posterior direct, then the exact gradient;
-    for several variables local expectation with roulette."""
+    for several variables local expectation with roulette; for structured z the Gibbs covariance with 16 samples, for
+    more than 20 pairwise bits the conditional gradient with roulette."""
+    draws: Literal["perturb-and-map", "gibbs"] = "perturb-and-map"
+    """Where the z of the conditional gradient come from."""
     kl: Literal["auto", "beside", "none"] = "auto"
     """How the KL takes part in the encoder's gradient: auto (inside the objective of direct, else beside), beside
     (the paper's form), none (what the paper's released code trains with direct)."""
@@ -58,8 +79,8 @@ class TrainConfig:
     """Smallest tau that annealing goes down to."""
     direct_epochs: int | None = None
     """Epochs of posterior direct before the exact gradient, with --estimator auto, one categorical; default: half."""
-    samples: int = 1
-    """Samples of z for each picture and step."""
+    samples: int | None = None
+    """Samples of z for each picture and step; default: 1, for the Gibbs covariance 16."""
     baseline: Literal["none", "mean", "leave-one-out"] = "mean"
     """Baseline of reinforce."""
     epochs: int = 20
@@ -97,13 +118,16 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         for name in ("categories", "variables", "samples", "epochs", "batch_size", "hidden", "anneal_every"):
-            if getattr(self, name) < 1:
+            if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ArgumentError(f"{name.replace('_', '-')} must be at least 1, got {getattr(self, name)}")
         for name in ("epsilon", "tau", "lr", "epsilon_floor", "tau_floor"):
             if getattr(self, name) is not None and not getattr(self, name) > 0:
                 raise ArgumentError(f"{name.replace('_', '-')} must be positive, got {getattr(self, name)}")
-        if self.estimator == "reinforce" and self.baseline == "leave-one-out" and self.samples < 2:
-            raise ArgumentError(f"baseline leave-one-out needs --samples 2 or more, got {self.samples}")
+        if self.estimator == "reinforce" and self.baseline == "leave-one-out" and (self.samples or 1) < 2:
+            raise ArgumentError(f"baseline leave-one-out needs --samples 2 or more, got {self.samples or 1}")
+        for name in ("supermodular", "graph", "solver"):
+            if self.space != "pairwise" and getattr(self, name) != getattr(type(self), name):
+                raise ArgumentError(f"{name} is for --space pairwise, not for --space {self.space}; leave it out")
         if self.mixed_precision and self.device == "cpu":
             raise ArgumentError("mixed-precision needs a GPU: give --device cuda, or leave it out")
 

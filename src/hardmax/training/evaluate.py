@@ -49,6 +49,23 @@ def evaluate(
     }
 
 
+@torch.no_grad()
+def refined(model: DiscreteVAE, pictures: Tensor, *, batch_size: int = 500) -> float:
+    """Return the mean of `-log p(x, z)`, z the encoder's best code after greedy changes."""
+    return -float(torch.cat([model.refined(batch) for batch in pictures.split(batch_size)]).double().mean())
+
+
+@torch.no_grad()
+def perturbed(model: DiscreteVAE, pictures: Tensor, *, samples: int, seed: int = 0, batch_size: int = 500) -> float:
+    """Return the mean -bound of the encoder as perturb-and-MAP, from the pseudo-likelihood."""
+    generator = stream(seed, "perturbed", device=pictures.device)
+    found = [
+        model.perturb_and_map_bounds(batch, samples=samples, generator=generator).elbo
+        for batch in pictures.split(batch_size)
+    ]
+    return -float(torch.cat(found).double().mean())
+
+
 def _active(model: DiscreteVAE, usage: Tensor) -> int:
     used = usage >= RARE
     if model.space.categories is not None:

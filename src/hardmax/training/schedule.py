@@ -4,22 +4,48 @@ import math
 
 from hardmax.estimators import (
     AbstractEstimator,
+    ConditionalGradient,
     Direct,
     Exact,
+    GibbsCovariance,
     GumbelSoftmax,
     LocalExpectation,
     Reinforce,
     StraightThrough,
 )
-from hardmax.spaces import AbstractSpace, Binary, Categorical
+from hardmax.spaces import (
+    AbstractFactorised,
+    AbstractSpace,
+    Binary,
+    Categorical,
+    Chain,
+    PairwiseBinary,
+    Permutation,
+    SpanningTree,
+    Subset,
+)
 from hardmax.training.config import TrainConfig
 
 
 def make_space(config: TrainConfig) -> AbstractSpace:
     """Return the space that a configuration asks for."""
-    if config.space == "binary":
-        return Binary(config.variables)
-    return Categorical(config.categories, None if config.variables == 1 else config.variables)
+    n = config.variables
+    match config.space:
+        case "categorical":
+            return Categorical(config.categories, None if n == 1 else n)
+        case "binary":
+            return Binary(n)
+        case "pairwise":
+            edges = [(i, i + 1) for i in range(n - 1)] if config.graph == "chain" else None
+            return PairwiseBinary(n, edges, config.supermodular, config.solver)  # pyright: ignore[reportArgumentType]
+        case "subset":
+            return Subset(n, config.chosen)
+        case "chain":
+            return Chain(n, config.categories)
+        case "permutation":
+            return Permutation(n)
+        case "spanning-tree":
+            return SpanningTree(n)
 
 
 def estimator_at(config: TrainConfig, space: AbstractSpace, epoch: int, step: int) -> AbstractEstimator:
@@ -30,8 +56,14 @@ def estimator_at(config: TrainConfig, space: AbstractSpace, epoch: int, step: in
     match config.estimator:
         case "auto" if space.categories is not None:
             return direct if epoch < config.epochs_of_direct else Exact()
+        case "auto" if not isinstance(space, AbstractFactorised):
+            return GibbsCovariance() if space.offers("draw") else ConditionalGradient(roulette=True)
         case "auto" | "local-expectation":
             return LocalExpectation(roulette=space.categories is None)
+        case "gibbs-covariance":
+            return GibbsCovariance()
+        case "conditional":
+            return ConditionalGradient(config.draws, roulette=True)
         case "direct":
             return direct
         case "exact":
@@ -60,4 +92,8 @@ def explain(config: TrainConfig, space: AbstractSpace) -> str:
             f"auto: posterior direct for {config.epochs_of_direct} epochs, since it brings dead categories to life, "
             f"then the exact gradient, since it has no noise"
         )
+    if not isinstance(space, AbstractFactorised):
+        if space.offers("draw"):
+            return "auto: the Gibbs covariance, which has no bias, from exact samples"
+        return "auto: the conditional gradient with roulette, since there are too many z for exact samples"
     return "auto: local expectation with roulette, the best measured for independent variables"

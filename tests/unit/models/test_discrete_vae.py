@@ -7,7 +7,16 @@ import torch
 
 import hardmax as hm
 
-SPACES = [hm.Categorical(6), hm.Categorical(3, 2), hm.Binary(5)]
+SPACES = [hm.Categorical(6), hm.Categorical(3, 2), hm.Binary(5), hm.PairwiseBinary(4)]
+STRUCTURED = [
+    hm.PairwiseBinary(5, [(0, 1), (2, 4)]),
+    hm.PairwiseBinary(5, supermodular=True, solver="enumeration"),
+    hm.PairwiseBinary(30, [(i, i + 1) for i in range(29)]),
+    hm.Subset(6, 2),
+    hm.Chain(3, 4),
+    hm.Permutation(4),
+    hm.SpanningTree(4),
+]
 
 
 @pytest.mark.parametrize("space", SPACES, ids=str)
@@ -47,6 +56,33 @@ def test_save_and_load(space, tmp_path):
     assert loaded.space == space
     for (name, a), (_, b) in zip(model.state_dict().items(), loaded.state_dict().items(), strict=True):
         assert torch.equal(a, b), name
+
+
+@pytest.mark.parametrize("space", STRUCTURED, ids=str)
+@pytest.mark.parametrize("estimator", ["auto", hm.Direct(), hm.GumbelSoftmax()], ids=str)
+def test_structured_spaces(space, estimator, tmp_path):
+    model = hm.DiscreteVAE.build(space, (1, 6, 6), hidden=12)
+    x = torch.rand(4, 1, 6, 6).round()
+    if estimator == hm.Direct() and not space.offers("change"):
+        estimator = hm.Direct(full=True)
+    if estimator == hm.GumbelSoftmax() and not space.offers("relax"):
+        estimator = hm.ConditionalGradient()
+    out = model(x, estimator=estimator)
+    (-out.value.mean()).backward()
+    assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in model.parameters())
+    bounds = model.bounds(x, samples=20)
+    assert (bounds.elbo <= bounds.log_likelihood + 1e-3).all()
+    assert model.sample(3)[1].shape == (3, *space.event_shape)
+    if space.offers("change"):
+        assert model.refined(x).shape == (4,)
+    model.save_pretrained(tmp_path)
+    assert hm.DiscreteVAE.from_pretrained(tmp_path).space == space
+
+
+def test_a_prior_that_cannot_be_learned():
+    for space in (hm.PairwiseBinary(30), hm.PairwiseBinary(4, supermodular=True)):
+        with pytest.raises(hm.ArgumentError, match="'uniform'"):
+            hm.DiscreteVAE.build(space, (1, 6, 6), prior="learned")
 
 
 def test_networks_of_one_s_own(tmp_path):

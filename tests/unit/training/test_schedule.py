@@ -15,6 +15,16 @@ from hardmax.training.schedule import estimator_at, explain, learning_rate_at, m
         ({"categories": 7}, hm.Categorical(7)),
         ({"categories": 7, "variables": 3}, hm.Categorical(7, 3)),
         ({"space": "binary", "variables": 5}, hm.Binary(5)),
+        ({"space": "pairwise", "variables": 5}, hm.PairwiseBinary(5)),
+        ({"space": "pairwise", "variables": 4, "supermodular": True}, hm.PairwiseBinary(4, supermodular=True)),
+        (
+            {"space": "pairwise", "variables": 3, "graph": "chain", "solver": "heuristic"},
+            hm.PairwiseBinary(3, [(0, 1), (1, 2)], solver="heuristic"),
+        ),
+        ({"space": "subset", "variables": 5, "chosen": 2}, hm.Subset(5, 2)),
+        ({"space": "chain", "variables": 5, "categories": 3}, hm.Chain(5, 3)),
+        ({"space": "permutation", "variables": 5}, hm.Permutation(5)),
+        ({"space": "spanning-tree", "variables": 5}, hm.SpanningTree(5)),
     ],
 )
 def test_space(options, space):
@@ -36,9 +46,25 @@ def test_auto_on_several_variables_is_local_expectation_with_roulette():
     assert "roulette" in explain(config, hm.Binary(5))
 
 
+def test_auto_on_structured_spaces():
+    small, large = TrainConfig(space="pairwise", variables=15), TrainConfig(space="pairwise", variables=30)
+    assert estimator_at(small, make_space(small), 0, 0) == hm.GibbsCovariance()
+    assert estimator_at(large, make_space(large), 0, 0) == hm.ConditionalGradient(roulette=True)
+    assert "no bias" in explain(small, make_space(small))
+    assert "too many" in explain(large, make_space(large))
+
+
+def test_options_of_pairwise_bits_belong_to_them():
+    for option in ({"supermodular": True}, {"graph": "chain"}, {"solver": "min-cut"}):
+        with pytest.raises(hm.ArgumentError, match="--space pairwise"):
+            TrainConfig(space="binary", variables=5, **option)
+
+
 @pytest.mark.parametrize(
     ("name", "estimator"),
     [
+        ("gibbs-covariance", hm.GibbsCovariance()),
+        ("conditional", hm.ConditionalGradient(roulette=True)),
         ("direct", hm.Direct(1.0)),
         ("exact", hm.Exact()),
         ("gumbel-softmax", hm.GumbelSoftmax(1.0)),

@@ -1,0 +1,54 @@
+"""Training with every structured space, from a configuration to a folder and back."""
+
+import pytest
+
+import hardmax as hm
+from hardmax.training.config import TrainConfig
+from hardmax.training.evaluate import evaluate, perturbed, refined
+from hardmax.training.log import read_rows
+from hardmax.training.loop import train
+from hardmax.training.restore import held_out, restore
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"space": "pairwise", "variables": 6},
+        {"space": "pairwise", "variables": 6, "supermodular": True, "estimator": "direct", "kl": "none"},
+        {"space": "pairwise", "variables": 30, "graph": "chain"},
+        {"space": "subset", "variables": 6, "chosen": 2},
+        {"space": "chain", "variables": 3, "categories": 4},
+        {"space": "permutation", "variables": 4, "estimator": "direct"},
+        {"space": "spanning-tree", "variables": 4, "estimator": "reinforce", "samples": 4},
+    ],
+    ids=str,
+)
+def test_train_and_evaluate(options, tmp_path):
+    config = TrainConfig(
+        epochs=1, batch_size=500, hidden=20, evaluate_images=50, out=str(tmp_path / "run"), lr=0.01, **options
+    )
+    assert train(config)
+    rows = read_rows(tmp_path / "run" / "metrics.jsonl")
+    assert all(row["nll"] <= -row["elbo"] + 1e-3 for row in rows if row["split"] != "train")
+    restored = restore(tmp_path / "run")
+    pictures = held_out(config, restored.images(), "test")[:50]
+    found = evaluate(restored.model, pictures, samples=20)
+    assert found["nll"] <= -found["elbo"] + 1e-3
+    if options["space"] == "pairwise":
+        assert found["nll"] - 2 <= refined(restored.model, pictures)  # an upper bound of the exact one; sampled at n = 30
+        assert found["nll"] - 2 <= perturbed(restored.model, pictures, samples=20)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"space": "subset", "variables": 3, "chosen": 5}, hm.ArgumentError, "5"),
+        ({"space": "spanning-tree"}, hm.ArgumentError, "1"),
+        ({"space": "pairwise", "variables": 4, "estimator": "local-expectation"}, hm.NotExactError, "independent"),
+        ({"space": "spanning-tree", "variables": 4, "estimator": "direct"}, hm.NotExactError, "needs change"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be(options, error, message, tmp_path):
+    with pytest.raises(error, match=message):
+        train(TrainConfig(out=str(tmp_path / "run"), **options))
