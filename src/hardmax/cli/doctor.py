@@ -14,7 +14,7 @@ _EXTRAS = {
     "track": ("TensorBoard logs", ["tensorboard"]),
     "cluster": ("runs on a Dask or Ray cluster", ["dask", "ray"]),
 }
-_CORE = ["torch", "numpy", "safetensors", "jaxtyping", "tyro", "rich", "matplotlib", "jinja2", "pillow"]
+_CORE = ["torch", "numpy", "scipy", "safetensors", "jaxtyping", "tyro", "rich", "matplotlib", "jinja2", "pillow"]
 
 
 def run(arguments: list[str]) -> int:

@@ -11,6 +11,7 @@ import torch
 from hardmax.report.codes import percent
 from hardmax.report.curves import Line, draw, highest, legend
 from hardmax.report.figure import COLOURS, drawing
+from hardmax.report.heat import heat_map
 from hardmax.report.numbers import number
 from hardmax.report.run import read_run
 from hardmax.report.usage import draw as draw_usage
@@ -67,6 +68,15 @@ def test_figures_are_the_same_whatever_is_set_up():
 def test_legend_of_many():
     keys = legend([str(i) for i in range(40)])
     assert len({(key.colour, key.dash) for key in keys[:30]}) == 30
+
+
+def test_a_heat_map_has_zero_in_the_middle_and_no_pixels():
+    matrix = torch.tensor([[math.nan, -2.0], [1.0, 0.0]])
+    svg = str(heat_map("a", "alt", matrix, rows="bit", columns="bit", scale="coupling", signed=True))
+    assert "<image" not in svg
+    assert "base64" not in svg
+    assert COLOURS[0] in svg
+    assert "mean" not in str(heat_map("a", "alt", torch.zeros(2, 3), rows="r", columns="c", scale="s"))
 
 
 @pytest.mark.parametrize("kind", ["categorical", "direct", "gaussian", "bits", "variables"])

@@ -15,7 +15,8 @@ from hardmax.report.run import read_run
 from hardmax.training.log import read_rows
 
 SECTIONS = ["numbers", "curves", "codes", "reconstructions", "samples", "usage", "configuration"]
-KINDS = ["categorical", "direct", "variables", "bits", "gaussian", "rgb", "rgb-categorical"]
+STRUCTURED = ["pairwise", "supermodular", "many", "subset", "chain", "permutation", "tree"]
+KINDS = ["categorical", "direct", "variables", "bits", "gaussian", "rgb", "rgb-categorical", *STRUCTURED]
 VOID = {"meta", "img", "br"}
 
 
@@ -57,7 +58,9 @@ class Page(HTMLParser):
         return " ".join(self.text[begin : next(end for end in ends if end > begin)])
 
 
-@pytest.mark.parametrize("kinds", [[kind] for kind in KINDS] + [["categorical", "bits"], ["rgb", "rgb-categorical"]])
+@pytest.mark.parametrize(
+    "kinds", [[kind] for kind in KINDS] + [["categorical", "bits"], ["rgb", "rgb-categorical"], STRUCTURED]
+)
 def test_page_is_whole_and_self_contained(page, kinds):
     text = page(*kinds)
     found = Page(text)

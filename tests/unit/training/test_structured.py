@@ -35,7 +35,8 @@ def test_train_and_evaluate(options, tmp_path):
     found = evaluate(restored.model, pictures, samples=20)
     assert found["nll"] <= -found["elbo"] + 1e-3
     if options["space"] == "pairwise":
-        assert found["nll"] - 2 <= refined(restored.model, pictures)  # an upper bound of the exact one; sampled at n = 30
+        # Upper bounds of -log p(x), which itself is sampled at n = 30.
+        assert found["nll"] - 2 <= refined(restored.model, pictures)
         assert found["nll"] - 2 <= perturbed(restored.model, pictures, samples=20)
 
 
