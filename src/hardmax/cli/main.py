@@ -13,6 +13,7 @@ COMMANDS = {
     "evaluate": ("evaluate", "say how good a trained model is"),
     "sample": ("sample", "draw pictures from a trained model"),
     "report": ("report", "write one HTML page about one or several runs"),
+    "reproduce": ("reproduce", "make a table or figure of the paper again"),
     "data": ("data", "list, fetch and check data sets"),
     "doctor": ("doctor", "say what is installed, what is missing and how to get it"),
 }

@@ -1,14 +1,16 @@
 """What the codes mean, in pictures: every category, or what each variable changes."""
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor
 
 from hardmax.models import DiscreteVAE
+from hardmax.report.kinds import free, of_bits
 from hardmax.report.pictures import difference
 from hardmax.report.run import Run
 from hardmax.report.tiles import Tile, Tiles, spread, tile
 from hardmax.report.usage import Usage
-from hardmax.spaces import Binary
 
 _MOST_CATEGORIES, _MOST_BITS, _MOST_VARIABLES, _MOST_VALUES = 100, 64, 12, 16
 _MOST_FLIPPED = 3  # codes
@@ -28,7 +30,7 @@ def meanings(run: Run, usage: Usage) -> Tiles:
     """Return a picture of every category; of several variables, of what each one changes."""
     if run.model.space.categories is not None:
         return _categories(run.model, usage)
-    return _bits(run.model, usage) if isinstance(run.model.space, Binary) else _variables(run.model, usage)
+    return _bits(run.model, usage) if of_bits(run.model.space) else _variables(run.model, usage)
 
 
 def _categories(model: DiscreteVAE, usage: Usage) -> Tiles:
@@ -50,34 +52,35 @@ def _categories(model: DiscreteVAE, usage: Usage) -> Tiles:
 
 
 def _bits(model: DiscreteVAE, usage: Usage) -> Tiles:
-    count = len(usage.share)
+    count, what = len(usage.share), usage.words.variable
     shown = min(count, _MOST_BITS)
     codes = _some(usage.codes, 2 * shown)
-    off, on = (torch.stack([_mean(model, codes, bit, value) for bit in range(shown)]) for value in (0.0, 1.0))
+    off, on = (_means(model, codes, range(shown), torch.tensor(value)) for value in (0.0, 1.0))
     change = difference(off, on)
     rgb = (shown, *change.shape[1:])
     columns = torch.stack([off.expand(rgb), on.expand(rgb), change], 1)
     tiles = [
         tile(
             column,
-            f"bit {bit}: the mean picture with it at 0, at 1, and the difference",
-            str(bit),
+            f"{what} {usage.names[bit]}: the mean picture with it at 0, at 1, and the difference",
+            usage.names[bit],
             percent(usage.share[bit].item()),
             dead=bool(usage.dead[bit]),
         )
         for bit, column in enumerate(columns)
     ]
     note = (
-        f"Each column is one bit: the mean picture over the codes of {len(codes):,} test pictures with this bit set to "
-        "0, then to 1, then the difference (orange is brighter with 1, blue is darker). Beneath: for how many of the "
-        "test pictures it is 1."
+        f"Each column is one {what}: {_over(usage, codes, f'this {what}', '0, then 1')}, then the difference "
+        "(orange is brighter with 1, blue is darker). Beneath: for how many of the test pictures it is 1."
     )
     if shown < count:
-        note += f" Shown are the first {shown} of {count} bits."
+        note += f" Shown are the first {shown} of {count} {what}s."
     if usage.dead.any():
         note += f" Unused, that is the same in all but one picture in a thousand: {int(usage.dead.sum())}, marked."
-    heading = "Around the most used codes: as they are, then with one bit flipped"
-    return Tiles(note, [("", tiles), (heading, _flips(model, usage, shown))])
+    rows: list[tuple[str, list[Tile]]] = [("", tiles)]
+    if usage.space.offers("fields"):
+        rows.append(("Around the most used codes: as they are, then with one bit flipped", _flips(model, usage, shown)))
+    return Tiles(note, rows)
 
 
 def _flips(model: DiscreteVAE, usage: Usage, shown: int) -> list[Tile]:
@@ -93,6 +96,7 @@ def _flips(model: DiscreteVAE, usage: Usage, shown: int) -> list[Tile]:
 
 def _variables(model: DiscreteVAE, usage: Usage) -> Tiles:
     count, values = usage.share.shape
+    what, value_of = usage.words.variable, usage.words.value
     shown = min(count, _MOST_VARIABLES)
     codes = _some(usage.codes, shown * min(values, _MOST_VALUES))
     one_hot = torch.eye(values, dtype=codes.dtype)
@@ -102,32 +106,50 @@ def _variables(model: DiscreteVAE, usage: Usage) -> Tiles:
         most_used = share.argsort(descending=True, stable=True)[:_MOST_VALUES]
         tiles = [
             tile(
-                _mean(model, codes, variable, one_hot[value])[None],
-                f"the mean picture with variable {variable} at value {value}",
+                _means(model, codes, [variable], one_hot[value]),
+                f"the mean picture with {what} {variable} at {value_of} {value}",
                 str(value),
                 percent(share[value].item()),
                 dead=bool(dead[value]),
             )
             for value in sorted(most_used.tolist())
         ]
-        rows.append((f"Variable {variable}: perplexity {usage.perplexity[variable]:.2f} of {values}", tiles))
+        rows.append((f"{what.capitalize()} {variable}: perplexity {usage.perplexity[variable]:.2f} of {values}", tiles))
     note = (
-        f"The mean picture over the codes of {len(codes):,} test pictures, with one variable set to each of its "
-        "values. Beneath: the value, and for how many of the test pictures it is the best; marked where for fewer than "
-        "one in a thousand."
+        f"{_over(usage, codes, f'one {what}', f'each of its {value_of}s').capitalize()}. Beneath: the {value_of}, and "
+        "for how many of the test pictures it is the best; marked where for fewer than one in a thousand."
     )
     if shown < count:
-        note += f" Shown are the first {shown} of {count} variables."
+        note += f" Shown are the first {shown} of {count} {what}s."
     if values > _MOST_VALUES:
-        note += f" Shown are the {_MOST_VALUES} most used of {values} values."
+        note += f" Shown are the {_MOST_VALUES} most used of {values} {value_of}s."
     return Tiles(note, rows)
 
 
-def _mean(model: DiscreteVAE, codes: Tensor, variable: int, value: Tensor | float) -> Tensor:
-    """Return the mean picture `[channels, H, W]` of codes in which one variable is set to a value."""
-    changed = codes.clone()
-    changed[:, variable] = value
-    return model.decode(changed).mean(0)
+def _over(usage: Usage, codes: Tensor, what: str, values: str) -> str:
+    """Say what a mean picture is a mean over."""
+    if free(usage.space):
+        return f"the mean picture over the codes of {len(codes):,} test pictures, with {what} set to {values}"
+    return f"the mean picture of those codes, of {len(codes):,} test pictures, that have {what} at {values}"
+
+
+def _means(model: DiscreteVAE, codes: Tensor, variables: Iterable[int], value: Tensor) -> Tensor:
+    """Return the mean pictures `[V, channels, H, W]` with each of some variables at a value.
+
+    Where variables are free, of all codes with that one set; else of the codes that have it so, since a code in which
+    one were set would be none. Without any such code it is the mean of all.
+    """
+    means = []
+    pictures = None if free(model.space) else model.decode(codes)
+    for variable in variables:
+        if pictures is None:
+            changed = codes.clone()
+            changed[:, variable] = value
+            means.append(model.decode(changed).mean(0))
+        else:
+            have = (codes[:, variable] == value).view(len(codes), -1).all(1)
+            means.append(pictures[have if have.any() else slice(None)].mean(0))
+    return torch.stack(means)
 
 
 def _some(codes: Tensor, effects: int) -> Tensor:

@@ -145,4 +145,4 @@ def _most_kl(run: Run) -> str:
     """Say what the KL could be at most, where the prior is uniform."""
     if run.model.prior is not None:
         return ""
-    return f"At most {math.log(run.model.space.size):.2f}, the logarithm of the number of codes."
+    return f"At most {run.model.space.log_size:.2f}, the logarithm of the number of codes."

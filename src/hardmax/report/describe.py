@@ -1,19 +1,9 @@
 """A run in sentences: what was trained on what, how it was measured, how its codes are used."""
 
+from hardmax.report.kinds import WORDS, free, latent, of_bits
 from hardmax.report.run import Run
 from hardmax.report.usage import Usage
-from hardmax.spaces import Binary
 from hardmax.training.schedule import explain
-
-
-def latent(run: Run) -> str:
-    """Say what z is."""
-    config = run.config
-    if config.space == "binary":
-        return f"{config.variables} bits" if config.variables > 1 else "one bit"
-    if config.variables == 1:
-        return f"one categorical variable of {config.categories} values"
-    return f"{config.variables} categorical variables of {config.categories} values"
 
 
 def subject(run: Run) -> str:
@@ -21,7 +11,7 @@ def subject(run: Run) -> str:
     channels, height, width = run.images.shape
     colour = "" if channels == 1 else ", RGB"
     return (
-        f"Discrete variational auto-encoder with {latent(run)}, trained on {run.images.name} "
+        f"Discrete variational auto-encoder with {latent(run.config)}, trained on {run.images.name} "
         f"({len(run.images.train):,} pictures of {height} × {width}{colour})."
     )
 
@@ -40,42 +30,60 @@ def progress(run: Run) -> str:
 
 def measurement(run: Run) -> str:
     """Say what the numbers are means over, and whether they are exact."""
-    how = (
-        "−log p(x) is exact: all codes were gone through."
-        if run.model.enumerable
-        else "−log p(x) is an upper bound, from importance-weighted samples; the gap is then a lower bound."
-    )
+    if run.model.enumerable:
+        how = "−log p(x) is exact: all codes were gone through."
+    elif run.model.space.offers("draw"):
+        how = "−log p(x) is an upper bound, from importance-weighted samples; the gap is then a lower bound."
+    else:
+        how = (
+            "These are numbers of perturb-and-MAP: a code is the arg max of perturbed scores, since so many "
+            "interacting bits cannot be summed over. Its probability has no formula, but the pseudo-likelihood is "
+            "above it; with that, KL is an upper bound of the encoder's, and −ELBO and the row −log p(x) are upper "
+            "bounds of −log p(x)."
+        )
     return f"Means over {len(run.pictures):,} test pictures, in nats for each. {how}"
 
 
 def active_of(run: Run) -> tuple[str, int]:
     """Return what `active` counts, and how many of them there are."""
-    config = run.config
-    if config.space == "binary":
-        return "bits", config.variables
-    return ("categories", config.categories) if config.variables == 1 else ("variables", config.variables)
+    space = run.model.space
+    if space.categories is not None:
+        return "categories", space.categories
+    return f"{WORDS[run.config.space].variable}s", space.event_shape[0]
 
 
-def chart(run: Run) -> str:
+def chart(run: Run, measured: Usage) -> str:
     """Say how to read the chart of usage."""
-    if run.model.space.categories is not None:
-        prior = "the uniform prior" if run.model.prior is None else "the learned prior"
-        most = " Shown are the 100 most used." if run.model.space.size > 100 else ""
+    space, words = run.model.space, measured.words
+    prior = "the uniform prior" if run.model.prior is None else "the learned prior"
+    if space.categories is not None:
+        most = " Shown are the 100 most used." if space.size > 100 else ""
         return f"Bars: q(z | x), averaged. Dots: for how many pictures it is the best category. Line: {prior}.{most}"
-    if isinstance(run.model.space, Binary):
-        return "Bars: the probability q(bit = 1 | x), averaged. A bit at 0 or 1 tells nothing."
-    return "Bars: the perplexity of each variable's average q, from 1 (always the same value) to all values alike."
+    q = "q" if measured.exact else "best code"
+    if of_bits(space):
+        bars = (
+            f"the probability q({words.variable} = 1 | x), averaged. Line: {prior}"
+            if measured.exact
+            else f"for how many pictures the {words.variable} is 1 in the best code"
+        )
+        return f"Bars: {bars}. One that is always 0 or always 1 tells nothing."
+    if free(space):
+        return (
+            f"Bars: the perplexity of each {words.variable}'s average {q}, from 1 (always the same {words.value}) to "
+            f"all {words.value}s alike."
+        )
+    alike = " Under the uniform prior all are alike." if run.model.prior is None else ""
+    return f"How often each {words.variable} has each {words.value}: the average {q}.{alike}"
 
 
 def usage(run: Run, measured: Usage) -> str:
     """Say how evenly the codes are used."""
-    perplexity, most = measured.perplexity, 2 if isinstance(run.model.space, Binary) else run.config.categories
+    perplexity = measured.perplexity
+    what = "the average q" if measured.exact else "the best codes' average"
     if run.model.space.categories is not None:
-        return f"Perplexity of the average q: {perplexity.item():.2f} ({most} if all were used alike)."
-    what = "bit" if most == 2 and run.config.space == "binary" else "variable"
-    mean = perplexity.log().mean().exp().item()
+        return f"Perplexity of {what}: {perplexity.item():.2f} ({measured.most:.4g} if all were used alike)."
     return (
-        f"Perplexity of the average q: {mean:.2f}, geometric mean over {what}s ({most} if all values were used alike). "
-        f"The best codes of {len(measured.codes):,} test pictures are {measured.distinct:,} different ones, of "
-        f"perplexity {measured.distinct_perplexity:,.1f}."
+        f"Perplexity of {what}: {perplexity.log().mean().exp():.2f}, geometric mean over {measured.words.variable}s "
+        f"({measured.most:.4g} if all codes were used alike). The best codes of {len(measured.codes):,} test pictures "
+        f"are {measured.distinct:,} different ones, of perplexity {measured.distinct_perplexity:,.1f}."
     )

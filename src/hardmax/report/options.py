@@ -14,7 +14,12 @@ _PLACES = ("out", "resume", "data_dir")
 _PLAIN = ("data", "space", "estimator")
 # What an option belongs to; elsewhere it changes nothing.
 _OWNERS = {
-    "categories": ("categorical",),
+    "categories": ("categorical", "chain"),
+    "chosen": ("subset",),
+    "supermodular": ("pairwise",),
+    "graph": ("pairwise",),
+    "solver": ("pairwise",),
+    "draws": ("conditional",),
     "epsilon": ("auto", "direct"),
     "two_sided": ("auto", "direct"),
     "epsilon_floor": ("auto", "direct"),

@@ -12,6 +12,7 @@ from hardmax.errors import ArgumentError, DataError
 from hardmax.random import stream
 from hardmax.report import describe, numbers
 from hardmax.report.codes import meanings
+from hardmax.report.couplings import Couplings, couplings
 from hardmax.report.curves import curves_of_run, curves_of_runs, legend
 from hardmax.report.options import command, differing, is_default, labels, option, shown
 from hardmax.report.run import SPLITS, Run
@@ -31,6 +32,8 @@ class _Part:
     samples: Tiles
     usage_chart: Markup
     usage: str
+    usage_note: str
+    couplings: Couplings | None
     command: str
 
 
@@ -101,6 +104,8 @@ def _part(run: Run, label: str, index: int) -> _Part:
         samples=samples(run, stream(run.config.seed, "report", "samples")),
         usage_chart=draw(usage, run.model.prior, f"usage-{index}"),
         usage=describe.usage(run, usage),
+        usage_note=describe.chart(run, usage),
+        couplings=couplings(usage, f"couplings-{index}"),
         command=command(run.config),
     )
 

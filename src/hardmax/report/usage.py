@@ -9,8 +9,10 @@ from matplotlib.axes import Axes
 from torch import Tensor
 
 from hardmax.report.figure import COLOURS, drawing
+from hardmax.report.heat import heat_map
+from hardmax.report.kinds import WORDS, Words, free, mean_of, names_of, of_bits
 from hardmax.report.run import Run
-from hardmax.spaces import AbstractSpace, Binary
+from hardmax.spaces import AbstractSpace
 from hardmax.training.evaluate import RARE
 
 _MOST_BARS = 100
@@ -22,7 +24,12 @@ class Usage:
 
     Attributes:
         space: what a code may be.
-        average: `[*event]`. The marginals of q(z | x), averaged over pictures.
+        words: what its variables are called.
+        names: one for each variable.
+        scores: `[N, *score]`. What the encoder makes of each picture.
+        edges: `[E, 2]`. Which bits interact; None where there are no couplings.
+        exact: whether q can tell its mean; where it cannot, `average` is `share`.
+        average: `[*event]`. The mean of z under q(z | x), averaged over pictures.
         share: `[*event]`. The part of the pictures that has this value in its best code.
         codes: `[N, *event]`. The best code of each picture.
         distinct: how many different ones these are.
@@ -30,6 +37,11 @@ class Usage:
     """
 
     space: AbstractSpace
+    words: Words
+    names: list[str]
+    scores: Float[Tensor, "N *score"]
+    edges: Tensor | None
+    exact: bool
     average: Float[Tensor, "*event"]
     share: Float[Tensor, "*event"]
     codes: Float[Tensor, "N *event"]
@@ -39,13 +51,28 @@ class Usage:
     @property
     def perplexity(self) -> Float[Tensor, "*n"]:
         """Of the average q: `[]` for one categorical, else `[n]`, of each variable."""
-        bits = isinstance(self.space, Binary)
-        return _perplexity(torch.stack([self.average, 1 - self.average], -1) if bits else self.average)
+        return self._perplexity(self.average)
+
+    @property
+    def most(self) -> float:
+        """The perplexity if all codes were used alike, geometric mean over variables."""
+        means = self.expected(None)
+        # A space that cannot tell its mean may still be one of free bits.
+        means = torch.full_like(self.average, 0.5) if means is None else means
+        return float(self._perplexity(means).log().mean().exp())
 
     @property
     def dead(self) -> Tensor:
-        """`[*event]` for categories: the best of almost no picture; `[n]` for bits: almost always the same."""
-        return (torch.minimum(self.share, 1 - self.share) if isinstance(self.space, Binary) else self.share) < RARE
+        """`[*event]` for one-hot z: the best of almost no picture; `[n]` for bits: almost always the same."""
+        return (torch.minimum(self.share, 1 - self.share) if of_bits(self.space) else self.share) < RARE
+
+    def expected(self, prior: Tensor | None) -> Tensor | None:
+        """Return the mean of z under the prior `[*event]`, None is uniform; None where it is not known."""
+        scores = torch.zeros(self.space.score_shape) if prior is None else prior.detach().cpu()
+        return mean_of(self.space, scores.double())
+
+    def _perplexity(self, means: Tensor) -> Tensor:
+        return _perplexity(torch.stack([means, 1 - means], -1) if of_bits(self.space) else means)
 
 
 @torch.no_grad()
@@ -56,9 +83,15 @@ def measure(run: Run, batch_size: int = 500) -> Usage:
     codes = space.argmax(scores)
     # int8: sorting whole codes as bytes is quicker, and they hold zeros and ones alone
     _, counts = codes.flatten(1).to(torch.int8).unique(dim=0, return_counts=True)
+    means = mean_of(space, scores)
     return Usage(
         space=space,
-        average=space.marginals(scores).double().mean(0),
+        words=WORDS[run.config.space],
+        names=names_of(space, run.config),
+        scores=scores,
+        edges=torch.tensor(getattr(space, "edges", ())) if run.config.space == "pairwise" else None,
+        exact=means is not None,
+        average=(codes if means is None else means).double().mean(0),
         share=codes.double().mean(0),
         codes=codes,
         distinct=len(counts),
@@ -67,21 +100,26 @@ def measure(run: Run, batch_size: int = 500) -> Usage:
 
 
 def draw(usage: Usage, prior: Tensor | None, name: str) -> Markup:
-    """Draw how much each category, bit or variable is used.
+    """Draw how much each category or variable is used.
 
     Args:
         usage: what was measured.
-        prior: scores `[*event]` of a learned prior; None is uniform.
+        prior: scores `[*score]` of a learned prior; None is uniform.
         name: of the figure, unlike any other on the page.
     """
-    if usage.space.categories is not None:
-        scores = torch.zeros_like(usage.average) if prior is None else prior.detach().double().cpu()
-        expected = usage.space.marginals(scores).flatten()
-        return _categories(usage.average.flatten(), usage.share.flatten(), expected, name)
-    if isinstance(usage.space, Binary):
-        return _bars(usage.average, name, "bit", "average q(bit = 1)", (0, 1), 0.5)
-    values = usage.average.shape[-1]
-    return _bars(usage.perplexity, name, "variable", "perplexity of the average q", (1, values), None)
+    expected, words = usage.expected(prior), usage.words
+    if usage.space.categories is not None and expected is not None:
+        return _categories(usage.average.flatten(), usage.share.flatten(), expected.flatten(), name)
+    if of_bits(usage.space):
+        label = f"average q({words.variable} = 1)" if usage.exact else f"best code has {words.variable} = 1"
+        return _bars(usage.average, name, words.variable, label, (0, 1), usage.names, expected)
+    count, values = usage.average.shape
+    if free(usage.space):
+        label = f"perplexity of the average {'q' if usage.exact else 'best code'}"
+        return _bars(usage.perplexity, name, words.variable, label, (1, values), usage.names)
+    alt = f"How often each of {count} {words.variable}s has each {words.value}"
+    scale = "average q" if usage.exact else "share of the best codes"
+    return heat_map(name, alt, usage.average, rows=words.variable, columns=words.value, scale=scale)
 
 
 def _categories(average: Tensor, share: Tensor, expected: Tensor, name: str) -> Markup:
@@ -105,24 +143,33 @@ def _categories(average: Tensor, share: Tensor, expected: Tensor, name: str) -> 
 
 
 def _bars(
-    values: Tensor, name: str, what: str, label: str, limits: tuple[float, float], middle: float | None
+    values: Tensor,
+    name: str,
+    what: str,
+    label: str,
+    limits: tuple[float, float],
+    names: list[str],
+    expected: Tensor | None = None,
 ) -> Markup:
+    """Draw a bar for each variable, and what the prior expects as a step line."""
     count = len(values)
     alt = f"{label} of {count} {what}s: between {values.min():.2f} and {values.max():.2f}"
     with drawing(name, alt, height=240) as drawn:
         axes = drawn.axes
         axes.bar(range(count), (values - limits[0]).tolist(), bottom=limits[0], color=COLOURS[0], width=0.8)
-        if middle is not None:
-            axes.axhline(middle, color=COLOURS[-1], linewidth=1.2)
+        if expected is not None:
+            steps = expected[[0, *range(count)]].tolist()
+            axes.step([i - 0.5 for i in range(count + 1)], steps, color=COLOURS[-1], linewidth=1.2)
         axes.set(xlabel=what, ylabel=label, xlim=(-0.6, count - 0.4), ylim=limits)
-        _ticks(axes, count)
+        _ticks(axes, count, names)
     return drawn.svg
 
 
-def _ticks(axes: Axes, count: int) -> None:
-    """Number the bars, as many of them as there is room for."""
+def _ticks(axes: Axes, count: int, names: list[str] | None = None) -> None:
+    """Name the bars, as many of them as there is room for."""
     step = next(step for step in (1, 2, 5, 10, 20, 50, 100, 10**9) if count <= 20 * step)
-    axes.set_xticks(range(0, count, step))
+    shown = range(0, count, step)
+    axes.set_xticks(shown, [names[i] if names else str(i) for i in shown])
     axes.tick_params(axis="x", length=0)
 
 
