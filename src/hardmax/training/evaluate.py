@@ -7,7 +7,6 @@ from torch import Tensor
 
 from hardmax.models import DiscreteVAE
 from hardmax.random import stream
-from hardmax.spaces import Categorical
 
 RARE = 1e-3  # what is the best of fewer pictures than this share is not in use
 _COLUMNS = ("elbo", "log_likelihood", "reconstruction", "kl")
@@ -70,6 +69,6 @@ def _active(model: DiscreteVAE, usage: Tensor) -> int:
     used = usage >= RARE
     if model.space.categories is not None:
         return int(used.sum())
-    if isinstance(model.space, Categorical):
+    if usage.dim() == 2:  # a row for each variable, item or place
         return int((used.sum(-1) > 1).sum())
     return int((used & (usage <= 1 - RARE)).sum())

@@ -64,6 +64,8 @@ def train(config: TrainConfig, observer: Observer | None = None) -> bool:
     if config.resume and pointed(run, "latest"):
         state.progress = load_checkpoint(run, state.model, state.optimizer, state.generators)
         observer.say(f"resumed after epoch {state.progress.epoch}, step {state.progress.step}")
+    # Solvers are compiled when first used: not within the seconds of the first epoch.
+    state.model.space.argmax(torch.zeros(state.model.space.score_shape))
     run.mkdir(parents=True, exist_ok=True)
     write_atomically(run / "config.json", describe(config, images))
     for name in ("metrics.jsonl", "timing.jsonl"):

@@ -33,7 +33,7 @@ def test_first_epochs_may_leave_the_axis(values, cut):
     axes = Figure().subplots()
     axes.plot(range(len(values)), values)
     _cut(axes, [summary(EXPERIMENT.cells[0], values)])
-    assert (axes.get_ylim()[1] < max(values)) is cut
+    assert bool(axes.get_ylim()[1] < max(values)) is cut
     assert ("cut off" in axes.get_title(loc="right")) is cut
 
 
@@ -44,10 +44,10 @@ def test_the_same_figure_every_time(tmp_path):
     }
     for name in ("a.svg", "b.svg"):
         with matplotlib.rc_context({"font.size": 4 if name == "a.svg" else 20}):
-            draw(EXPERIMENT, found, tmp_path / name, "svg", quick=False)
+            draw(EXPERIMENT, found, {"svg": tmp_path / name}, quick=False)
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 
 def test_nothing_yet(tmp_path):
-    draw(EXPERIMENT, {}, tmp_path / "a.png", "png", quick=True)
+    draw(EXPERIMENT, {}, {"png": tmp_path / "a.png"}, quick=True)
     assert (tmp_path / "a.png").exists()

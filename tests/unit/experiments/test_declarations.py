@@ -37,7 +37,7 @@ def test_unknown_names():
         find_experiment("Figure-3")
     with pytest.raises(ArgumentError, match="there are: figure3"):
         find_experiment("nothing")
-    with pytest.raises(ArgumentError, match="did you mean general-direct.* its cells are: unstructured-direct, "):
+    with pytest.raises(ArgumentError, match=r"did you mean general-direct.* its cells are: unstructured-direct, "):
         choose_cells(find_experiment("figure3"), ["generaldirect"])
 
 

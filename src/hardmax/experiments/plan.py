@@ -1,0 +1,49 @@
+"""From a declaration to the runs that it needs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hardmax.experiments.declaration import Cell, Experiment
+from hardmax.training.config import TrainConfig
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A run to be made, or made already.
+
+    Attributes:
+        cell: what it is for.
+        config: what it is told; `config.out` is its folder.
+    """
+
+    cell: Cell
+    config: TrainConfig
+
+    @property
+    def seed(self) -> int:
+        """Seed of the run."""
+        return self.config.seed
+
+    @property
+    def name(self) -> str:
+        """The folder's name."""
+        return Path(self.config.out).name
+
+
+def plan(
+    experiment: Experiment, cells: Sequence[Cell], out: Path, *, quick: bool = False, data_dir: str | None = None
+) -> list[Planned]:
+    """Return the runs of cells, seed by seed: once every cell has run with the first, there is a whole table."""
+    return [
+        Planned(
+            cell,
+            replace(
+                experiment.config(cell, seed, quick=quick),
+                out=str(out / f"{cell.name}-seed{seed}"),
+                data_dir=data_dir,
+            ),
+        )
+        for seed in (experiment.quick.seeds if quick else experiment.seeds)
+        for cell in cells
+    ]

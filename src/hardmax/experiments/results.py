@@ -1,0 +1,112 @@
+"""`results.jsonl`: one row for every finished run, appended as an experiment goes."""
+
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from hardmax.errors import DataError
+from hardmax.experiments.declaration import Experiment
+from hardmax.experiments.plan import Planned
+from hardmax.report.options import command
+from hardmax.training.checkpoint import write_atomically
+from hardmax.training.config import TrainConfig, read_config
+from hardmax.training.log import read_rows
+
+Row = dict[str, Any]
+
+# Where a run is says nothing about what it is.
+_PLACES = ("out", "resume", "data_dir")
+_FIELDS = {"experiment", "cell", "seed", "config", "hash", "command", "seconds", "test", "validation"}
+
+
+def identity(config: TrainConfig) -> dict[str, Any]:
+    """Return what makes a run what it is."""
+    return {name: value for name, value in config.to_dict().items() if name not in _PLACES}
+
+
+def fingerprint(said: dict[str, Any]) -> str:
+    """Return a hash of an identity."""
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def same_run(said: dict[str, Any], config: TrainConfig) -> bool:
+    """Whether an identity that was written down is a configuration's; options that came later were at defaults."""
+    return {**identity(TrainConfig()), **said} == identity(config)
+
+
+def row_of(experiment: Experiment, planned: Planned, *, quick: bool) -> Row:
+    """Return the row of a finished run, from its folder.
+
+    Raises:
+        DataError: the folder holds no finished run.
+    """
+    run = Path(planned.config.out)
+    _, said = read_config(run)
+    measured = read_rows(run / "metrics.jsonl")
+    seconds = [row["train"] for row in read_rows(run / "timing.jsonl")]
+    config = identity(planned.config)
+    rows = {split: [_epoch(row) for row in measured if row["split"] == split] for split in ("validation", "test")}
+    if not seconds or not rows["test"]:
+        raise DataError(f"{run} holds no finished run: metrics.jsonl or timing.jsonl is empty; remove the folder")
+    return {
+        "experiment": experiment.name,
+        "quick": quick,
+        "cell": planned.cell.name,
+        "seed": planned.seed,
+        "hash": fingerprint(config),
+        "config": config,
+        "command": command(replace(planned.config, out=f"runs/{planned.name}", data_dir=None)),
+        "commit": said.get("commit"),
+        "versions": said.get("versions"),
+        "seconds_per_epoch": median(seconds),
+        "seconds": seconds,
+        **rows,
+    }
+
+
+def _epoch(row: dict[str, Any]) -> dict[str, Any]:
+    return {"epoch": row["epoch"], "negative_elbo": -row["elbo"], **{key: row[key] for key in ("nll", "kl", "active")}}
+
+
+def read_results(path: Path) -> tuple[list[Row], int]:
+    """Return the rows, and how many lines are broken: no JSON, or not the configuration that their hash is of.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot read {path}: {error}; move it away, and its runs are made again") from error
+    rows = [row for row in map(_parsed, lines) if row is not None]
+    return rows, len(lines) - len(rows)
+
+
+def mend_results(path: Path) -> int:
+    """Remove broken lines, such as the half of one that a kill leaves, and return how many there were."""
+    rows, broken = read_results(path)
+    if broken:
+        write_atomically(path, "".join(json.dumps(row) + "\n" for row in rows))
+    return broken
+
+
+def find_row(rows: list[Row], planned: Planned) -> Row | None:
+    """Return the newest row of a run with this very configuration, or None."""
+    for row in reversed(rows):
+        same = (row["cell"], row["seed"]) == (planned.cell.name, planned.seed)
+        if same and same_run(row["config"], planned.config):
+            return row
+    return None
+
+
+def _parsed(line: str) -> Row | None:
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError:
+        return None
+    if not isinstance(row, dict) or not row.keys() >= _FIELDS or not isinstance(row["config"], dict):
+        return None
+    return row if fingerprint(row["config"]) == row["hash"] else None

@@ -1,0 +1,86 @@
+"""What the runs of one cell came to: means over seeds."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from statistics import mean, stdev
+
+from hardmax.experiments.declaration import Cell, Experiment
+from hardmax.experiments.plan import Planned
+from hardmax.experiments.results import Row, find_row
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean and its standard error over seeds, which one seed does not give."""
+
+    value: float
+    error: float | None
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Mean":
+        """Return the mean of one or more values."""
+        error = stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
+        return cls(mean(values), error)
+
+    def __str__(self) -> str:
+        if not math.isfinite(self.value):
+            return "not finite"
+        return f"{self.value:.2f}" if self.error is None else f"{self.value:.2f} ± {self.error:.2f}"
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A cell that has run with at least one seed.
+
+    Attributes:
+        cell: which.
+        seeds: how many it has run with, and how many it is to run with.
+        metric: after each epoch, from the first.
+        seconds: of training alone, up to the end of each epoch, mean over seeds.
+        nll: after the last epoch.
+        seconds_per_epoch: median of a run, mean over seeds.
+        command: of its first seed.
+    """
+
+    cell: Cell
+    seeds: tuple[int, int]
+    metric: list[Mean]
+    seconds: list[float]
+    nll: Mean
+    seconds_per_epoch: float
+    command: str
+
+
+def summarise(experiment: Experiment, runs: Sequence[Planned], rows: list[Row]) -> dict[str, Summary]:
+    """Return a summary of every cell that has a row, by its name."""
+    found = {}
+    for cell in experiment.cells:
+        own = [planned for planned in runs if planned.cell == cell]
+        finished = [row for row in (find_row(rows, planned) for planned in own) if row is not None]
+        if finished:
+            found[cell.name] = Summary(
+                cell=cell,
+                seeds=(len(finished), len(own)),
+                metric=[Mean.of(values) for values in _by_epoch(finished, experiment.metric)],
+                seconds=[mean(values) for values in zip(*map(elapsed, finished), strict=False)],
+                nll=Mean.of([row["test"][-1]["nll"] for row in finished]),
+                seconds_per_epoch=mean(row["seconds_per_epoch"] for row in finished),
+                command=finished[0]["command"],
+            )
+    return found
+
+
+def elapsed(row: Row) -> list[float]:
+    """Return the seconds of training up to the end of each epoch.
+
+    In its first epoch a run may compile a solver, once on a machine: it is counted as no slower than the slowest other.
+    """
+    first, *others = row["seconds"]
+    return list(accumulate([min([first, max(others)]) if others else first, *others]))
+
+
+def _by_epoch(rows: Sequence[Row], metric: str) -> list[tuple[float, ...]]:
+    """Return the values of all seeds after each epoch, as far as all have come."""
+    return list(zip(*([epoch[metric] for epoch in row["test"]] for row in rows), strict=False))

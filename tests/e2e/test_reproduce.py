@@ -1,0 +1,57 @@
+"""`hardmax reproduce`, in a subprocess, as a user meets it."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+def hardmax(*arguments, check=0, **kwargs):
+    """Run a command; return what it printed on stdout, or on stderr where it should fail."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+    environment.pop("HARDMAX_DATA", None)
+    command = [sys.executable, "-m", "hardmax.cli.main", "reproduce", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, **kwargs)
+    assert done.returncode == check, done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
+    return done.stderr if check else done.stdout
+
+
+def test_some_cells_then_the_same_again(tmp_path):
+    cells = ["unstructured-gumbel-softmax", "unstructured-direct"]
+    said = hardmax("figure3", "--quick", "--only", *cells, cwd=tmp_path)
+    out = tmp_path / "hardmax-figure3-quick"
+    assert f"the results are in {out.name}" in said
+    rows = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
+    assert [row["cell"] for row in rows] == ["unstructured-direct", "unstructured-gumbel-softmax"]
+    assert {path.name for path in out.iterdir()} >= {"results.md", "figure3.svg", "figure3.png"}
+    assert "2 of 2 runs are there already" in hardmax("figure3", "--quick", "--only", *cells, cwd=tmp_path)
+
+
+@pytest.mark.slow
+def test_the_quick_figure(tmp_path):
+    hardmax("figure3", "--quick", "--out", tmp_path / "out")
+    assert len((tmp_path / "out" / "results.jsonl").read_text().splitlines()) == 10
+    assert "not run" not in (tmp_path / "out" / "results.md").read_text()
+
+
+def test_lists():
+    assert "hardmax reproduce figure3" in hardmax("--list")
+    said = hardmax("figure3", "--list")
+    assert "general-gibbs-covariance" in said
+    assert "lr 0.003" in said
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    ([], "there are: figure3"),
+    (["figur3"], "did you mean figure3"),
+    (["figure3", "--only", "general"], "its cells are: unstructured-direct"),
+    (["figure3", "--data-dir", "nowhere", "--out", "OUT"], "nowhere"),
+])  # fmt: skip
+def test_one_clear_line(arguments, words, tmp_path):
+    said = hardmax(*[str(tmp_path / "out") if word == "OUT" else word for word in arguments], check=2)
+    assert said.startswith("hardmax: error: ")
+    assert said.count("\n") == 1
+    assert words in said
