@@ -64,21 +64,14 @@ def summarise(experiment: Experiment, runs: Sequence[Planned], rows: list[Row]) 
                 cell=cell,
                 seeds=(len(finished), len(own)),
                 metric=[Mean.of(values) for values in _by_epoch(finished, experiment.metric)],
-                seconds=[mean(values) for values in zip(*map(elapsed, finished), strict=False)],
+                seconds=[
+                    mean(values) for values in zip(*(accumulate(row["seconds"]) for row in finished), strict=False)
+                ],
                 nll=Mean.of([row["test"][-1]["nll"] for row in finished]),
                 seconds_per_epoch=mean(row["seconds_per_epoch"] for row in finished),
                 command=finished[0]["command"],
             )
     return found
-
-
-def elapsed(row: Row) -> list[float]:
-    """Return the seconds of training up to the end of each epoch.
-
-    In its first epoch a run may compile a solver, once on a machine: it is counted as no slower than the slowest other.
-    """
-    first, *others = row["seconds"]
-    return list(accumulate([min([first, max(others)]) if others else first, *others]))
 
 
 def _by_epoch(rows: Sequence[Row], metric: str) -> list[tuple[float, ...]]:

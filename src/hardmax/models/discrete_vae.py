@@ -110,6 +110,7 @@ class DiscreteVAE(nn.Module):
         *,
         architecture: Architecture = "mlp",
         hidden: int = 300,
+        encoder_layers: int = 1,
         estimator: AbstractEstimator | Literal["auto"] = "auto",
         prior: Literal["uniform", "learned"] = "uniform",
         likelihood: LikelihoodName = "bernoulli",
@@ -117,21 +118,27 @@ class DiscreteVAE(nn.Module):
         """Return a model with networks of our own, for pictures of this shape (channels, H, W).
 
         Raises:
-            ArgumentError: an unknown architecture, or a space that these networks do not serve.
+            ArgumentError: an unknown architecture, or a space that these networks do not serve; more hidden layers
+                than one for a convolutional encoder.
         """
         if architecture not in _NETWORKS:
             raise ArgumentError(f"architecture must be one of {list(_NETWORKS)}, got {architecture!r}")
         names = [name for name, kind in _SPACES.items() if isinstance(space, kind)]
         if not names:
             raise ArgumentError(f"no network of ours serves {space}; give DiscreteVAE your own encoder and decoder")
+        if encoder_layers != 1 and architecture != "mlp":
+            raise ArgumentError(f"encoder_layers is for the architecture 'mlp', not for {architecture!r}")
         encoder, decoder = _NETWORKS[architecture]
-        model = cls(encoder(shape, space, hidden), decoder(shape, space, hidden), space, estimator, prior, likelihood)
+        more = {} if encoder_layers == 1 else {"layers": encoder_layers}
+        networks = encoder(shape, space, hidden, **more), decoder(shape, space, hidden)
+        model = cls(*networks, space, estimator, prior, likelihood)
         model._config = {
             "model": "discrete-vae",
             "space": {"name": names[0], **_fields(space)},
             "shape": list(shape),
             "architecture": architecture,
             "hidden": hidden,
+            "encoder_layers": encoder_layers,
             "prior": prior,
             "likelihood": likelihood,
         }
@@ -282,6 +289,7 @@ class DiscreteVAE(nn.Module):
                     tuple(config["shape"]),
                     architecture=config["architecture"],
                     hidden=config["hidden"],
+                    encoder_layers=config.get("encoder_layers", 1),
                     prior=config["prior"],
                     likelihood=config["likelihood"],
                 )

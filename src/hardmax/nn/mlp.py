@@ -1,5 +1,6 @@
 """The paper's networks: pixels - hidden - scores, and z - hidden - pixels."""
 
+from itertools import pairwise
 from math import prod
 from typing import final
 
@@ -12,12 +13,13 @@ from hardmax.spaces import AbstractSpace
 
 @final
 class MLPEncoder(nn.Module):
-    """`X -> FC(hidden) -> ReLU -> FC(scores)`.
+    """`X -> FC(hidden) -> ReLU -> FC(scores)`, with more hidden layers on request.
 
     Args:
         shape: of one picture, (channels, H, W).
         space: what z may be.
-        hidden: width of the hidden layer.
+        hidden: width of the hidden layers.
+        layers: how many there are.
 
     Example:
         >>> import torch, hardmax as hm
@@ -25,12 +27,12 @@ class MLPEncoder(nn.Module):
         torch.Size([8, 15])
     """
 
-    def __init__(self, shape: tuple[int, ...], space: AbstractSpace, hidden: int = 300) -> None:
+    def __init__(self, shape: tuple[int, ...], space: AbstractSpace, hidden: int = 300, *, layers: int = 1) -> None:
         super().__init__()
         self.space = space
-        self.layers = nn.Sequential(
-            nn.Linear(prod(shape), hidden), nn.ReLU(), nn.Linear(hidden, prod(space.score_shape))
-        )
+        widths = [prod(shape), *[hidden] * layers]
+        below = [module for pair in pairwise(widths) for module in (nn.Linear(*pair), nn.ReLU())]
+        self.layers = nn.Sequential(*below, nn.Linear(hidden, prod(space.score_shape)))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return scores: `[B, *pixels] -> [B, *score]`."""

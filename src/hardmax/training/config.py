@@ -99,6 +99,8 @@ class TrainConfig:
     """Networks: the paper's with one hidden layer, or convolutional; auto: convolutional for pictures over 32 x 32."""
     hidden: int = 300
     """Width of the hidden layer."""
+    encoder_layers: int = 1
+    """Hidden layers of the encoder (mlp)."""
     likelihood: Literal["bernoulli", "gaussian"] = "bernoulli"
     """Distribution of the pixels given z."""
     prior: Literal["uniform", "learned"] = "uniform"
@@ -117,7 +119,16 @@ class TrainConfig:
     """Steps between two checkpoints, beside the one after each epoch."""
 
     def __post_init__(self) -> None:
-        for name in ("categories", "variables", "samples", "epochs", "batch_size", "hidden", "anneal_every"):
+        for name in (
+            "categories",
+            "variables",
+            "samples",
+            "epochs",
+            "batch_size",
+            "hidden",
+            "encoder_layers",
+            "anneal_every",
+        ):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ArgumentError(f"{name.replace('_', '-')} must be at least 1, got {getattr(self, name)}")
         for name in ("epsilon", "tau", "lr", "epsilon_floor", "tau_floor"):

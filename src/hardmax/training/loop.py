@@ -101,6 +101,7 @@ class _State:
                 images.shape,
                 architecture=architecture,
                 hidden=config.hidden,
+                encoder_layers=config.encoder_layers,
                 prior=config.prior,
                 likelihood=config.likelihood,
             )

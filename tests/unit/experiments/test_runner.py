@@ -11,7 +11,7 @@ from hardmax.experiments.declaration import Cell, Experiment, Quick
 from hardmax.experiments.plan import plan
 from hardmax.experiments.results import find_row, fingerprint, identity, read_results
 from hardmax.experiments.runner import Watcher, reproduce
-from hardmax.experiments.summary import Mean, elapsed
+from hardmax.experiments.summary import Mean
 from hardmax.training.config import TrainConfig
 
 TINY = Experiment(
@@ -213,9 +213,3 @@ def test_means():
     assert str(Mean.of([2.0])) == "2.00"
     assert str(Mean.of([1.0, 3.0])) == "2.00 ± 1.00"
     assert str(Mean.of([math.nan])) == "not finite"
-
-
-def test_compiling_a_solver_is_not_training():
-    assert elapsed({"seconds": [20.0, 2.0, 3.0]}) == [3.0, 5.0, 8.0]
-    assert elapsed({"seconds": [1.0, 2.0]}) == [1.0, 3.0]
-    assert elapsed({"seconds": [7.0]}) == [7.0]

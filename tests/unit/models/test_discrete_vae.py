@@ -79,6 +79,17 @@ def test_structured_spaces(space, estimator, tmp_path):
     assert hm.DiscreteVAE.from_pretrained(tmp_path).space == space
 
 
+def test_deeper_encoders(tmp_path):
+    model = hm.DiscreteVAE.build(hm.Binary(5), (1, 6, 6), hidden=12, encoder_layers=3)
+    widths = [layer.in_features for layer in model.encoder.layers if isinstance(layer, torch.nn.Linear)]
+    assert widths == [36, 12, 12, 12]
+    model.save_pretrained(tmp_path)
+    x = torch.rand(2, 1, 6, 6)
+    assert torch.equal(hm.DiscreteVAE.from_pretrained(tmp_path).encoder(x), model.encoder(x))
+    with pytest.raises(hm.ArgumentError, match="mlp"):
+        hm.DiscreteVAE.build(hm.Binary(5), (1, 6, 6), architecture="conv", encoder_layers=2)
+
+
 def test_a_prior_that_cannot_be_learned():
     for space in (hm.PairwiseBinary(30), hm.PairwiseBinary(4, supermodular=True)):
         with pytest.raises(hm.ArgumentError, match="'uniform'"):
