@@ -48,7 +48,7 @@ class AbstractLikelihood(ABC):
 
     def rows(self, z: Float[Tensor, "R ..."], index: Int[Tensor, " R"]) -> Float[Tensor, " R"]:
         """Return log p(x | z) for chosen examples."""
-        return self._log_prob(self._decode(z), self.x[index])
+        return self._log_prob(self._decode(z), self.x.index_select(0, index))
 
     def pairs(self, z: Float[Tensor, "M ..."]) -> Float[Tensor, "..."]:
         """Return log p(x | z) of the same z for every example: `[M, *event] -> [*B, M]`."""

@@ -164,7 +164,7 @@ class PairwiseBinary(AbstractSpace):
     def statistics(self, z: Float[Tensor, "*L {self.n}"]) -> Float[Tensor, "*L D"]:
         """Return z and the products of its bits along the edges."""
         i, j = self._ends(z.device)
-        return torch.cat([z, z[..., i] * z[..., j]], -1)
+        return torch.cat([z, z.index_select(-1, i) * z.index_select(-1, j)], -1)
 
     def noise(
         self,

@@ -81,7 +81,7 @@ def log_partition_and_marginals(
 
 def log_partition(scores: Float[Tensor, "B D"], split: Halves) -> Float[Tensor, " B"]:
     """Return `log Z = log sum_z exp h(z)`."""
-    return _log_weights(*_parts(scores, split), split).logsumexp(1)
+    return _log_sum_exp(_log_weights(*_parts(scores, split), split))
 
 
 def draws(
@@ -97,21 +97,22 @@ def draws(
     """
     own_x, own_y, field = _parts(scores, split)
     log_weights = _log_weights(own_x, own_y, field, split)
-    x = _invert(log_weights.softmax(1), first)  # [S, B]
+    x = _invert(_levelled(log_weights)[0].softmax(1), first)  # [S, B]
     field = field.gather(1, x.mT[:, :, None].expand(-1, -1, field.shape[2]))  # [B, S, n_y]
-    given = (field @ split.y.bits.mT + own_y[:, None]).softmax(2).transpose(0, 1)
+    given = _levelled(field @ split.y.bits.mT + own_y[:, None])[0].softmax(2).transpose(0, 1)
     z = torch.cat([split.x.bits[x], split.y.bits[_invert(given, second)]], -1)
-    return z, log_weights.logsumexp(1)
+    return z, _log_sum_exp(log_weights)
 
 
 def _log_weights(own_x: Tensor, own_y: Tensor, field: Tensor, split: Halves) -> Tensor:
     """Return `log sum_y exp h(x, y)` of every x, `[B, X]`."""
-    return torch.cat([energies.logsumexp(2) for energies in _energies(own_x, own_y, field, split)])
+    return torch.cat([_log_sum_exp(energies) for energies in _energies(own_x, own_y, field, split)])
 
 
 def _moments(energies: Tensor, split: Halves) -> tuple[Tensor, Tensor]:
-    log_z = energies.flatten(1).logsumexp(1)
-    q = (energies - log_z[:, None, None]).exp()
+    flat, top = _levelled(energies.flatten(1))
+    log_z = flat.exp().sum(1).log() + top.squeeze(1)
+    q = (flat + (top - log_z[:, None])).exp().view(energies.shape)
     of_x, of_y = q.sum(2) @ split.x.features, q.sum(1) @ split.y.features
     between = (split.x.bits.mT @ (q @ split.y.bits)).flatten(1)[:, split.place]
     return log_z, torch.cat([of_x, of_y, between], 1)[:, split.order]
@@ -131,6 +132,22 @@ def _parts(scores: Tensor, split: Halves) -> tuple[Tensor, Tensor, Tensor]:
     n_x, n_y = split.x.bits.shape[1], split.y.bits.shape[1]
     weights = scores.new_zeros(len(scores), n_x * n_y).index_copy(1, split.place, scores[:, split.cross])
     return own_x, own_y, split.x.bits @ weights.view(len(scores), n_x, n_y)
+
+
+def _log_sum_exp(energies: Tensor) -> Tensor:
+    """Return `log sum exp` over the last dimension."""
+    level, top = _levelled(energies)
+    return level.exp().sum(-1).log() + top.squeeze(-1)
+
+
+def _levelled(energies: Tensor) -> tuple[Tensor, Tensor]:
+    """Return energies less the largest of the last dimension, and that; what is 80 below it counts as 80 below.
+
+    `exp(-80)` adds nothing to one in any dtype we sum in. But exponentials that underflow take ten times as long as
+    others, and a trained encoder has energies of hundreds.
+    """
+    top = energies.amax(-1, keepdim=True).detach()
+    return (energies - top).clamp_min(-80.0), top
 
 
 def _invert(q: Tensor, uniform: Tensor) -> Tensor:
