@@ -139,7 +139,17 @@ class Evaluator:
 
     def flips(self, z: Tensor) -> "CountedFlips":
         """Return the flips of the bits of z `[S, *B, N]`, without the linear part."""
-        return CountedFlips(self._f.flips(z), self)  # pyright: ignore[reportFunctionMemberAccess]
+        return CountedFlips(self._f.flips(z), self._flipped)  # pyright: ignore[reportFunctionMemberAccess]
+
+    def _flipped(self, gains: Tensor, wanted: Tensor) -> Tensor:
+        """Count and check the gains of flips where wanted `[S, *B, N]`."""
+        count = int(wanted.sum())
+        self.evaluations += count / max(math.prod(self._batch_shape), 1)
+
+        def example(at: list[int]) -> list[int]:
+            return wanted.nonzero()[at[0]].tolist()[1:-1]
+
+        return self._checked(gains, (count,), "f.flips(z).gains()", example)
 
     def keeps_table(self, samples: int) -> bool:
         """Whether to keep the graph of a whole table for the sake of its entries at z.
@@ -185,20 +195,17 @@ class Evaluator:
 
 
 class CountedFlips:
-    """What `f.flips(z)` returned, with its evaluations counted.
+    """What `f.flips(z)` returned, with its evaluations counted."""
 
-    Attributes:
-        bounds: `[S, *B, N]`, no flip gains more than this.
-    """
-
-    def __init__(self, flips: Flips, evaluator: Evaluator) -> None:
+    def __init__(self, flips: Flips, count: Callable[[Tensor, Tensor], Tensor]) -> None:
         self._flips = flips
-        self._evaluator = evaluator
-        self.bounds = flips.bounds
+        self._count = count
+
+    @property
+    def bounds(self) -> Tensor:
+        """`[S, *B, N]`. No flip gains more than this; worked out when asked for."""
+        return self._flips.bounds
 
     def gains(self, wanted: Tensor) -> Tensor:
         """Return f(z with bit i flipped) - f(z) where wanted `[S, *B, N]`, a flat tensor in that order."""
-        examples = max(math.prod(wanted.shape[1:-1]), 1)
-        gains = self._flips.gains(wanted)
-        self._evaluator.evaluations += len(gains) / examples
-        return gains
+        return self._count(self._flips.gains(wanted), wanted)

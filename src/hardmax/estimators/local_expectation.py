@@ -117,7 +117,7 @@ class LocalExpectation(AbstractEstimator):
         roulette = self.roulette if isinstance(self.roulette, Roulette) else Roulette()
         probability = roulette.probability(space.uncertainty(scores))
         kept = space.leftover(scores, noise, z) < probability
-        if f.has_rows and values_readable():
+        if (f.has_rows or f.has_flips) and values_readable():
             values, parts = chosen_changes(f, space, z, kept)
         else:  # which rows there are is not known while compiling or under vmap
             if values_readable():

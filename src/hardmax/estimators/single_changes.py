@@ -32,7 +32,7 @@ def single_changes(
     if space.categories is None:
         plain = f.plain(z)
         with torch.no_grad():
-            parts = space.parts(z, _gains(f, space, z, plain))
+            parts = space.parts(z, _gains(f, space, z, plain, None))
         return plain + f.linear_part(z), parts if f.linear is None else parts + f.linear
     if f.keeps_table(len(z)):
         table = f.table()
@@ -47,10 +47,10 @@ def single_changes(
 def chosen_changes(
     f: Evaluator, space: AbstractFactorised, z: Float[Tensor, "S ..."], kept: Bool[Tensor, "S ..."]
 ) -> tuple[Float[Tensor, "S *B"], Float[Tensor, "..."]]:
-    """Evaluate f at z and at the changes of the variables that are kept, by `f.rows()`; there is no linear part.
+    """Evaluate f at z and at the changes of the variables that are kept; there is no linear part.
 
     Args:
-        f: the objective; has `rows`.
+        f: the objective; has `rows` or `flips`.
         space: a factorised space.
         z: `[S, *B, *event]`.
         kept: `[S, *B, N]` in the layout of per-variable quantities.
@@ -60,7 +60,7 @@ def chosen_changes(
     """
     values = f.plain(z)
     with torch.no_grad():
-        gains = _chosen_gains(f, space, z, values, kept.reshape(*values.shape, space.variables))
+        gains = _gains(f, space, z, values, kept.reshape(*values.shape, space.variables))
         return values, space.parts(z, gains)
 
 
@@ -80,23 +80,28 @@ def flip_differences(
     """
     plain = f.plain(z)
     with torch.no_grad():
-        if f.has_flips and values_readable():
-            wanted = torch.ones_like(z, dtype=torch.bool) if kept is None else kept
-            gains = torch.zeros_like(z)
-            gains[wanted] = f.flips(z).gains(wanted)
-            gains = gains.movedim(-1, 0)
-        elif f.has_rows and kept is not None:
-            gains = _chosen_gains(f, space, z, plain, kept)
-        else:
-            gains = _gains(f, space, z, plain)
-        differences = (1 - 2 * z) * gains.movedim(0, -1)
+        differences = (1 - 2 * z) * _gains(f, space, z, plain, kept).movedim(0, -1)
         if f.linear is not None:
             differences = differences + space.fields(f.linear, z)
     return plain + f.linear_part(z), differences
 
 
-def _chosen_gains(f: Evaluator, space: AbstractSpace, z: Tensor, values: Tensor, kept: Tensor) -> Tensor:
-    """Return f(change of z) - f(z) for the changes of the variables kept `[S, *B, N]`: `[M, S, *B]`, zero elsewhere."""
+def _gains(f: Evaluator, space: AbstractSpace, z: Tensor, values: Tensor, kept: Tensor | None) -> Tensor:
+    """Return f(change of z) - f(z), without the linear part, `[M, S, *B]`, by the cheapest way that f offers.
+
+    Wanted are the changes of the variables kept `[S, *B, N]`, or all; others may be anything.
+    """
+    if f.has_flips and values_readable():
+        wanted = torch.ones_like(z, dtype=torch.bool) if kept is None else kept
+        gains = torch.zeros_like(z)
+        gains[wanted] = f.flips(z).gains(wanted)
+        return gains.movedim(-1, 0)
+    if f.has_rows and kept is not None:
+        return _gains_by_rows(f, space, z, values, kept)
+    return _all_gains(f, space, z, values)
+
+
+def _gains_by_rows(f: Evaluator, space: AbstractSpace, z: Tensor, values: Tensor, kept: Tensor) -> Tensor:
     samples, examples, variables = len(z), prod(values.shape[1:]), kept.shape[-1]
     flat = z.reshape(samples, examples, *space.event_shape)
     sample, example, variable = kept.reshape(samples, examples, variables).nonzero(as_tuple=True)
@@ -110,8 +115,7 @@ def _chosen_gains(f: Evaluator, space: AbstractSpace, z: Tensor, values: Tensor,
     return gains.view(space.changes, *values.shape)
 
 
-def _gains(f: Evaluator, space: AbstractSpace, z: Tensor, values: Tensor) -> Tensor:
-    """Return f(change of z) - f(z) for every change, without the linear part: `[M, S, *B]`."""
+def _all_gains(f: Evaluator, space: AbstractSpace, z: Tensor, values: Tensor) -> Tensor:
     samples = z.shape[0]
     total = space.changes * samples
     pairs = torch.arange(total, device=z.device)

@@ -1,10 +1,12 @@
 """Flips of single bits through a decoder of two layers, at a fraction of what as many decoder passes cost."""
 
+from functools import cached_property
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.nn.functional import softplus
 
-_GROUP = 112  # factors in (1, 2], at most: their product is below the largest float32, 2^128
 _ROWS = 128  # at a time, so that their logits stay in the cache
 
 
@@ -52,21 +54,15 @@ class BernoulliFlips:
     def gains(self, wanted: Bool[Tensor, "S *B N"]) -> Float[Tensor, " K"]:
         """Return `log p(x | z with bit i flipped) - log p(x | z)` where wanted, flat."""
         row, bit = wanted.reshape(-1, self._shape[-1]).nonzero(as_tuple=True)
-        active = torch.addcmul(self._hidden[row], self._sign[row, bit, None], self._step[bit]).relu_()
+        active = torch.addcmul(
+            self._hidden.index_select(0, row), self._sign[row, bit, None], self._step.index_select(0, bit)
+        ).relu_()
+        worth, here = self._worth
+        normaliser = torch.cat([softplus(self._last(rows)).sum(-1) for rows in active.split(_ROWS)])
+        return torch.linalg.vecdot(active, worth.index_select(0, row)) - normaliser - here[row]
+
+    @cached_property
+    def _worth(self) -> tuple[Tensor, Tensor]:
+        """What each hidden unit is worth to each example, `x W`; and log p(x | z) but for what flips do not change."""
         worth = self._x @ self._last.weight
-        here = torch.linalg.vecdot(self._active, worth) - softplus_sum(self._logits.clone())
-        normaliser = torch.cat([softplus_sum(self._last(rows)) for rows in active.split(_ROWS)])
-        return torch.linalg.vecdot(active, worth[row]) - normaliser - here[row]
-
-
-def softplus_sum(logits: Float[Tensor, "R D"]) -> Float[Tensor, " R"]:
-    """Return `sum_j log(1 + exp(l_j))` of each row, without a gradient; the logits are overwritten.
-
-    `softplus(l) = max(l, 0) + log(1 + exp(-|l|))`, and the logarithms of factors in (1, 2] are taken of their products:
-    one exponential per entry, few logarithms.
-    """
-    width = logits.shape[-1]
-    positive = logits.clamp_min(0).sum(-1)
-    factors = logits.abs_().neg_().exp_().add_(1)
-    group = next(size for size in range(_GROUP, 0, -1) if width % size == 0)
-    return factors.view(-1, width // group, group).prod(-1).log_().sum(-1).add_(positive)
+        return worth, torch.linalg.vecdot(self._active, worth) - softplus(self._logits).sum(-1)

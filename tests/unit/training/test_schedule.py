@@ -101,6 +101,7 @@ def test_learning_rate():
     assert learning_rate_at(TrainConfig(lr=0.1, lr_schedule="constant"), 99, 100) == 0.1
     assert TrainConfig().learning_rate == 1e-3
     assert TrainConfig(space="binary", variables=15).learning_rate == 3e-3
+    assert TrainConfig(space="pairwise", variables=15).learning_rate == 2e-3
 
 
 @pytest.mark.parametrize("options", [
