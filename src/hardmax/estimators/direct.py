@@ -32,7 +32,7 @@ class Direct(AbstractEstimator):
 
     Bias: O(epsilon) one-sided, O(epsilon^2) two-sided; none in the limit. The approximation keeps that for independent
     variables; where they interact, several change at once however small epsilon is, and a bias remains unless f is
-    additive (for six bits with couplings of size 1, about a tenth of the gradient). For a structured space the target
+    additive (for six bits with couplings of size 1, a quarter of the gradient). For a structured space the target
     is the expectation over perturb-and-MAP, not over q. Variance: grows as 1/epsilon. The gradient is at most
     1/epsilon, so differences of f that are large against 1/epsilon saturate. Cost: K evaluations of f for one
     categorical, 1 + (number of single changes) per sample otherwise; two arg maxes per sample, three if two-sided.

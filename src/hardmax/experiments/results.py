@@ -12,19 +12,17 @@ from hardmax.experiments.declaration import Experiment
 from hardmax.experiments.plan import Planned
 from hardmax.report.options import command
 from hardmax.training.checkpoint import write_atomically
-from hardmax.training.config import TrainConfig, read_config
+from hardmax.training.config import PLACES, TrainConfig, read_config
 from hardmax.training.log import read_rows
 
 Row = dict[str, Any]
 
-# Where a run is says nothing about what it is.
-_PLACES = ("out", "resume", "data_dir")
 _FIELDS = {"experiment", "cell", "seed", "config", "hash", "command", "seconds", "test", "validation"}
 
 
 def identity(config: TrainConfig) -> dict[str, Any]:
     """Return what makes a run what it is."""
-    return {name: value for name, value in config.to_dict().items() if name not in _PLACES}
+    return {name: value for name, value in config.to_dict().items() if name not in PLACES}
 
 
 def fingerprint(said: dict[str, Any]) -> str:

@@ -31,7 +31,8 @@ def perturb_and_map_bound(
         E_P[log p(x, z) - log PL(z)]  <=  E_P[log p(x, z) - log P(z)]  <=  log p(x)
 
     and `log E_P[p(x, z) / PL(z)] <= log p(x)` as well. The paper's released code took the unary scores alone for
-    log P(z), which bounds nothing. Measured on a trained encoder of 15 bits, log PL is 0.2 to 0.5 nats above log P.
+    log P(z), which bounds nothing. On six bits with random couplings of standard deviation 0.5 (1.0), log PL is 0.09
+    (0.26) nats above log P in the mean.
 
     Args:
         likelihood: `log p(x | z)`.

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
-from hardmax.training.config import TrainConfig
+from hardmax.training.config import PLACES, TrainConfig
 
-# Where a run is says nothing about what it is.
-_PLACES = ("out", "resume", "data_dir")
 # Their values say enough without the option's name.
 _PLAIN = ("data", "space", "estimator")
 # What an option belongs to; elsewhere it changes nothing.
@@ -69,7 +67,7 @@ def command(config: TrainConfig) -> str:
 
 def differing(configs: Sequence[TrainConfig]) -> list[str]:
     """Return the options that are not the same in all of them."""
-    names = [field.name for field in fields(TrainConfig) if field.name not in _PLACES]
+    names = [field.name for field in fields(TrainConfig) if field.name not in PLACES]
     return [name for name in names if len({getattr(config, name) for config in configs}) > 1]
 
 

@@ -21,6 +21,9 @@ EstimatorName = Literal[
 ]
 SpaceName = Literal["categorical", "binary", "pairwise", "subset", "chain", "permutation", "spanning-tree"]
 
+PLACES = ("out", "resume", "data_dir")
+"""Fields of `TrainConfig` that say where a run is, and nothing about what it is."""
+
 
 @dataclass(frozen=True)
 class TrainConfig:
