@@ -52,6 +52,7 @@ def expectation(
         samples: S, how many z are drawn for each example; by default 1, for `GibbsCovariance` 16.
         generator: where the noise comes from; None is torch's global generator.
         noise: `[S, *B, *score]`, instead of drawing it (`space.noise`): the same noise gives the same estimate.
+            `[S * estimator.noises, *B, *score]` for the few estimators that take more than one for a sample.
         chunk_size: the most candidates C that f gets in one call; bounds the memory. Beyond it, what backward
             needs of f is computed again there.
         validate: look at values for NaN and inf; never done while compiling or under `torch.func`.
@@ -178,12 +179,11 @@ def _noise(
     noise: Tensor | None,
 ) -> Tensor:
     """Return the caller's noise, checked, or draw it; the estimator is asked first."""
-    if samples is None:
-        samples = estimator.default_samples if noise is None else len(noise)
     if noise is not None:
-        check_noise(noise, scores, samples)
-        estimator.check(space, len(noise))
+        estimator.check(space, check_noise(noise, scores, samples, estimator.noises))
         return noise
+    samples = estimator.default_samples if samples is None else samples
     check_samples(samples)
     estimator.check(space, samples)
-    return space.noise((samples, *batch_shape), generator=generator, dtype=scores.dtype, device=scores.device)
+    shape = (samples * estimator.noises, *batch_shape)
+    return space.noise(shape, generator=generator, dtype=scores.dtype, device=scores.device)

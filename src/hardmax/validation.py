@@ -43,16 +43,20 @@ def check_scores(scores: Tensor, space: AbstractSpace, *, values: bool) -> tuple
     return batch_shape
 
 
-def check_noise(noise: Tensor, scores: Tensor, samples: int) -> None:
-    """Check a caller's own noise: `[S, *B, *score]`, with S = samples unless samples was left at 1."""
+def check_noise(noise: Tensor, scores: Tensor, samples: int | None, noises: int) -> int:
+    """Check a caller's own noise, `[S * noises, *B, *score]`, and return S; samples may be left out, or at 1."""
     if noise.dim() != scores.dim() + 1 or noise.shape[1:] != scores.shape or not noise.is_floating_point():
         raise ShapeError(
             f"noise has shape {list(noise.shape)} and dtype {noise.dtype}, but scores of shape "
             f"{list(scores.shape)} need floating-point noise [S, {', '.join(map(str, scores.shape))}]"
         )
-    if samples not in (1, noise.shape[0]):
-        raise ShapeError(f"noise holds {noise.shape[0]} samples, but samples={samples}; leave samples out")
-    check_samples(noise.shape[0])
+    found, rest = divmod(len(noise), noises)
+    if rest:
+        raise ShapeError(f"this estimator takes {noises} noise tensors for a sample, but noise holds {len(noise)}")
+    if samples not in (None, 1, found):
+        raise ShapeError(f"noise holds {found} samples, but samples={samples}; leave samples out")
+    check_samples(found)
+    return found
 
 
 def check_samples(samples: int) -> None:

@@ -6,10 +6,11 @@ from typing import ClassVar
 from jaxtyping import Float
 from torch import Tensor
 
-from hardmax.errors import NotExactError
+from hardmax.errors import ArgumentError, NotExactError
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractSpace
 from hardmax.types import Estimate
+from hardmax.validation import transformed
 
 
 class AbstractEstimator(ABC):
@@ -27,6 +28,8 @@ class AbstractEstimator(ABC):
     """Whether a bound gives it log p(z) - log q(z) as part of f, instead of the KL's own gradient beside it."""
     perturbs: ClassVar[bool] = False
     """Whether its z are arg maxes of perturbed scores: for structured spaces no samples of q."""
+    noises: ClassVar[int] = 1
+    """Noise tensors that one sample takes: the caller's noise is `[S * noises, *B, *score]`, those of a sample together."""
 
     def check(self, space: AbstractSpace, samples: int) -> None:
         """Raise before any work if this estimator cannot serve this space with this many samples."""
@@ -38,7 +41,7 @@ class AbstractEstimator(ABC):
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> Estimate:
-        """Estimate `E[f(z)]` and its gradient; scores `[*B, *score]`, noise `[S, *B, *score]`."""
+        """Estimate `E[f(z)]` and its gradient; scores `[*B, *score]`, noise `[S * noises, *B, *score]`."""
 
 
 class AbstractSampler(AbstractEstimator):
@@ -46,6 +49,9 @@ class AbstractSampler(AbstractEstimator):
 
     f must be differentiable in z, and defined off the corners where z is relaxed.
     """
+
+    solves: ClassVar[int] = 1
+    """Arg maxes that one sample takes, those of the backward pass included."""
 
     @abstractmethod
     def sample(
@@ -58,7 +64,13 @@ class AbstractSampler(AbstractEstimator):
     ) -> Estimate:
         """Evaluate f at z and let autograd do the rest."""
         hard, z = self.sample(scores, space, noise)
-        return Estimate(f(z).mean(0), hard, f.evaluations, solves=float(len(noise)))
+        values = f(z)
+        if z.requires_grad and not values.requires_grad and not transformed():
+            raise ArgumentError(
+                f"{self} needs an f that is differentiable in z, but f(z) carries no gradient; use an estimator that "
+                f"needs values of f alone, such as LocalExpectation(), Reinforce() or Direct()"
+            )
+        return Estimate(values.mean(0), hard, f.evaluations, solves=float(self.solves * len(hard)))
 
 
 def carry(value: Tensor, surrogate: Tensor) -> Tensor:

@@ -113,6 +113,33 @@ class Binary(AbstractFactorised):
         sign = 2 * z - 1
         return (logsigmoid(-sign * noise) - logsigmoid(sign * scores)).exp()
 
+    def conditional(
+        self,
+        scores: Float[Tensor, "*B {self.n}"],
+        noise: Float[Tensor, "S *B {self.n}"],
+        z: Float[Tensor, "S *B {self.n}"],
+    ) -> Float[Tensor, "S *B {self.n}"]:
+        """Return `scores + sign logit(1 - v q(z))`, v uniform, sign = 2 z - 1: a logistic cut off at zero."""
+        sign = 2 * z - 1
+        tail = logsigmoid(-sign * noise) + logsigmoid(sign * scores)
+        return scores + sign * (torch.log(-torch.expm1(tail)) - tail)
+
+    def residual(
+        self,
+        scores: Float[Tensor, "*B {self.n}"],
+        noise: Float[Tensor, "S *B {self.n}"],
+        z: Float[Tensor, "S *B {self.n}"],
+    ) -> Float[Tensor, "S *B {self.n}"]:
+        """Return `sign logit(1 - v)`, v the `leftover`."""
+        sign = 2 * z - 1
+        # v = 1 is noise on the very edge between the two values; rounding may step over it.
+        log_v = (logsigmoid(-sign * noise) - logsigmoid(sign * scores)).clamp_max(-torch.finfo(noise.dtype).eps)
+        return sign * (torch.log(-torch.expm1(log_v)) - log_v)
+
+    def antithetic(self, noise: Float[Tensor, "*L {self.n}"]) -> Float[Tensor, "*L {self.n}"]:
+        """Return `-noise`."""
+        return -noise
+
     def relax(self, scores: Float[Tensor, "*L {self.n}"], tau: float) -> Float[Tensor, "*L {self.n}"]:
         """Return `sigmoid(scores / tau)`."""
         return (scores / tau).sigmoid()

@@ -122,6 +122,38 @@ class Categorical(AbstractFactorised):
         top = self.perturb(scores, noise).amax(-1, keepdim=True)
         return (-(scores.logsumexp(-1, keepdim=True) - top).exp()).exp()
 
+    def conditional(
+        self,
+        scores: Float[Tensor, "*_B {self.k}"],
+        noise: Float[Tensor, "*_SB {self.k}"],
+        z: Float[Tensor, "*_SB {self.k}"],
+    ) -> Float[Tensor, "*_SB {self.k}"]:
+        """Return the top at z, `Gumbel(log Z)`, and the others' Gumbels truncated at it.
+
+        `top = log Z + noise_z` and `-log(exp(-top) + exp(-scores_c - noise_c))` for every other value c.
+        """
+        top = scores.logsumexp(-1, keepdim=True) + (noise * z).sum(-1, keepdim=True)
+        return torch.where(z > 0, top, -torch.logaddexp(-top, -(scores + noise)))
+
+    def residual(
+        self,
+        scores: Float[Tensor, "*_B {self.k}"],
+        noise: Float[Tensor, "*_SB {self.k}"],
+        z: Float[Tensor, "*_SB {self.k}"],
+    ) -> Float[Tensor, "*_SB {self.k}"]:
+        """Return `top - log Z` at z, and where the others lie below the top, as Gumbels."""
+        perturbed = self.perturb(scores, noise)
+        top = perturbed.amax(-1, keepdim=True)
+        # A tie, of probability zero but for rounding, would be noise of minus infinity.
+        below = (perturbed - top).clamp_max(-torch.finfo(noise.dtype).eps)
+        rest = noise - torch.log(-torch.expm1(below))
+        return torch.where(z > 0, top - scores.logsumexp(-1, keepdim=True), rest)
+
+    def antithetic(self, noise: Float[Tensor, "*_ {self.k}"]) -> Float[Tensor, "*_ {self.k}"]:
+        """Return `-log(-log(1 - F))` with `F = exp(-exp(-noise))`."""
+        tiny = torch.finfo(noise.dtype).tiny
+        return -(-torch.log((-torch.expm1(-torch.exp(-noise))).clamp_min(tiny))).clamp_min(tiny).log()
+
     def relax(self, scores: Float[Tensor, "*_ {self.k}"], tau: float) -> Float[Tensor, "*_ {self.k}"]:
         """Return `softmax(scores / tau)`."""
         return (scores / tau).softmax(-1)
