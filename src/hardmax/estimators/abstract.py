@@ -28,8 +28,10 @@ class AbstractEstimator(ABC):
     """Whether a bound gives it log p(z) - log q(z) as part of f, instead of the KL's own gradient beside it."""
     perturbs: ClassVar[bool] = False
     """Whether its z are arg maxes of perturbed scores: for structured spaces no samples of q."""
+    couples_samples: ClassVar[bool] = False
+    """Whether samples of an example serve each other as baselines, and so must be independent."""
     noises: ClassVar[int] = 1
-    """Noise tensors that one sample takes: the caller's noise is `[S * noises, *B, *score]`, those of a sample together."""
+    """Noise tensors that one sample takes, which stand together: the caller's noise is `[S * noises, *B, *score]`."""
 
     def check(self, space: AbstractSpace, samples: int) -> None:
         """Raise before any work if this estimator cannot serve this space with this many samples."""

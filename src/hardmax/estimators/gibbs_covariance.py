@@ -48,6 +48,7 @@ class GibbsCovariance(AbstractEstimator):
     needs = ("draw",)
     default_samples = 16
     takes_integrand = True
+    couples_samples = True
 
     def check(self, space: AbstractSpace, samples: int) -> None:
         """Refuse a covariance of one."""

@@ -57,6 +57,11 @@ class Reinforce(AbstractEstimator):
         if self.baseline not in ("none", "mean", "leave-one-out"):
             raise ArgumentError(f"baseline must be 'none', 'mean' or 'leave-one-out', got {self.baseline!r}")
 
+    @property
+    def couples_samples(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """With a baseline of other draws."""
+        return self.baseline != "none"
+
     def check(self, space: AbstractSpace, samples: int) -> None:
         """Refuse to leave one out of one."""
         super().check(space, samples)

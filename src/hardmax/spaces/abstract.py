@@ -147,6 +147,33 @@ class AbstractSpace(ABC):
         """Return the derivative of `statistics` at z along a step: `[*L, *event]` twice `-> [*L, *score]`."""
         raise self._not_exact("derivative of its statistics")
 
+    def per_variable(self, values: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """Sum over the values of each variable: `[*L, *score] -> [*L, N]` in the layout of per-variable quantities."""
+        raise self._not_exact("sums per variable")
+
+    def conditional(
+        self, scores: Float[Tensor, "..."], noise: Float[Tensor, "..."], z: Float[Tensor, "..."]
+    ) -> Float[Tensor, "..."]:
+        """Turn noise into perturbed scores given that z is their arg max: all `[S, *B, *score]`.
+
+        A sample of `p(perturbed scores | z)`, differentiable in scores with z and the noise held fixed: where
+        `perturb` says how a perturbed score moves with the scores, this says how it moves while z may not change.
+        """
+        raise self._not_exact("perturbed scores given z")
+
+    def residual(
+        self, scores: Float[Tensor, "..."], noise: Float[Tensor, "..."], z: Float[Tensor, "..."]
+    ) -> Float[Tensor, "..."]:
+        """Return the noise with `conditional(scores, residual, z) = perturb(scores, noise)`, where noise drew z.
+
+        It has the distribution of noise and is independent of z: what the noise holds beyond its arg max.
+        """
+        raise self._not_exact("noise beyond z")
+
+    def antithetic(self, noise: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """Return noise of the same distribution that is small where this is large: `F^{-1}(1 - F(noise))`."""
+        raise self._not_exact("antithetic noise")
+
     @property
     def additive_changes(self) -> bool:
         """Whether `parts` gives every neighbour its gain exactly, whatever the gains are.

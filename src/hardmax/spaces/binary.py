@@ -103,6 +103,10 @@ class Binary(AbstractFactorised):
         """Return the variance of each bit, q (1 - q)."""
         return scores.sigmoid() * (-scores).sigmoid()
 
+    def per_variable(self, values: Float[Tensor, "*L {self.n}"]) -> Float[Tensor, "*L {self.n}"]:
+        """Return the values: a bit has one score."""
+        return values
+
     def leftover(
         self,
         scores: Float[Tensor, "*B {self.n}"],

@@ -112,6 +112,10 @@ class Categorical(AbstractFactorised):
         q = scores.softmax(-1)
         return (q * (1 - q)).sum(-1, keepdim=True) / 2
 
+    def per_variable(self, values: Float[Tensor, "*_ {self.k}"]) -> Float[Tensor, "*_ 1"]:
+        """Return `sum_c values_ic`."""
+        return values.sum(-1, keepdim=True)
+
     def leftover(
         self,
         scores: Float[Tensor, "*_B {self.k}"],

@@ -35,29 +35,6 @@ class AbstractFactorised(AbstractSpace):
         determines everything an estimator does.
         """
 
-    @abstractmethod
-    def conditional(
-        self, scores: Float[Tensor, "..."], noise: Float[Tensor, "..."], z: Float[Tensor, "..."]
-    ) -> Float[Tensor, "..."]:
-        """Turn noise into perturbed scores given that z is their arg max: all `[S, *B, *score]`.
-
-        A sample of `p(perturbed scores | z)`, differentiable in scores with z and the noise held fixed: where
-        `perturb` says how a perturbed score moves with the scores, this says how it moves while z may not change.
-        """
-
-    @abstractmethod
-    def residual(
-        self, scores: Float[Tensor, "..."], noise: Float[Tensor, "..."], z: Float[Tensor, "..."]
-    ) -> Float[Tensor, "..."]:
-        """Return the noise with `conditional(scores, residual, z) = perturb(scores, noise)`, where noise drew z.
-
-        It has the distribution of noise and is independent of z: what the noise holds beyond its arg max.
-        """
-
-    @abstractmethod
-    def antithetic(self, noise: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Return noise of the same distribution that is small where this is large: `F^{-1}(1 - F(noise))`."""
-
     @property
     def event_shape(self) -> tuple[int, ...]:
         """Shape of one z: that of its scores."""
