@@ -11,7 +11,7 @@ from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractSpace
 
 # From a step to z(step) `[S, *B, *event]` and how many arg maxes that took, mean per example over all S.
-Moved = Callable[[float], tuple[Tensor, float]]
+Moved = Callable[[float | Tensor], tuple[Tensor, float]]
 
 
 def everywhere(
@@ -24,7 +24,7 @@ def everywhere(
     flat = perturbed.flatten(perturbed.dim() - len(space.score_shape))
     base = flat @ space.statistics(members).flatten(1).mT
 
-    def moved(step: float) -> tuple[Tensor, float]:
+    def moved(step: float | Tensor) -> tuple[Tensor, float]:
         return members[(base + step * table).argmax(-1)], float(len(z))
 
     return f(z), moved
@@ -36,7 +36,7 @@ def around(
     """Return f(z) and z(step) for f's low-dimensional approximation, from all single changes of z."""
     values, parts = single_changes(f, space, z)
 
-    def moved(step: float) -> tuple[Tensor, float]:
+    def moved(step: float | Tensor) -> tuple[Tensor, float]:
         return space.argmax(space.augment(perturbed, step * parts)), float(len(z))
 
     return values, moved
@@ -55,7 +55,7 @@ def lazily(
     linear = 0.0 if f.linear is None else f.linear
 
     @torch.no_grad()
-    def moved(step: float) -> tuple[Tensor, float]:
+    def moved(step: float | Tensor) -> tuple[Tensor, float]:
         flips = f.flips(z)
         gains = flips.bounds.clone()
 

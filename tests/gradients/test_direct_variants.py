@@ -1,0 +1,164 @@
+"""Direct averaged over its noise, in antithetic pairs, and with an epsilon of its own."""
+
+import pytest
+import torch
+from cases import SMALL_SPACES, Toy, gradients
+
+import hardmax as hm
+from hardmax.testing import assert_bias_vanishes, assert_unbiased
+
+
+def problem(space, batch=(), scale=1.0):
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(*batch, *space.score_shape, generator=generator, dtype=torch.float64) * scale
+    return Toy(space, batch), scores
+
+
+@pytest.mark.parametrize("space", SMALL_SPACES, ids=str)
+def test_the_limit_of_averaged_direct_is_local_expectation(space):
+    """Sample by sample, for the same noise, as epsilon falls; two-sided at the square of the speed."""
+    f, scores = problem(space, (7,))
+    noise = space.noise((3, 7), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    _, local, _ = gradients(f, scores, space, hm.LocalExpectation(), noise=noise)
+    for two_sided, order in ((False, 1), (True, 2)):
+        apart = []
+        for epsilon in (1e-2, 1e-3):
+            _, found, _ = gradients(f, scores, space, hm.AveragedDirect(epsilon, two_sided), noise=noise)
+            apart.append(float((found - local).abs().max()))
+        assert apart[1] < apart[0] * 10 ** -(order - 0.2)
+        assert apart[1] < 20 * 10 ** (-3 * order)
+
+
+@pytest.mark.parametrize("space", SMALL_SPACES, ids=str)
+def test_averaged_direct_is_the_mean_of_direct(space):
+    """By a z-test over the noise: the low-dimensional approximation makes this an identity, at any epsilon."""
+    epsilon, draws = 0.7, 100_000
+    f, scores = problem(space)
+    copies, generator = scores.expand(draws, *scores.shape), torch.Generator().manual_seed(1)
+    _, direct, _ = gradients(f, copies, space, hm.Direct(epsilon), generator=generator)
+    _, averaged, _ = gradients(f, copies, space, hm.AveragedDirect(epsilon), generator=generator)
+    error = ((direct.var(0) + averaged.var(0)) / draws).sqrt().clamp_min(1e-12)
+    assert float(((direct.mean(0) - averaged.mean(0)) / error).abs().max()) < 6
+    assert averaged.var(0).sum() < 0.7 * direct.var(0).sum()
+    wrong = averaged.mean(0) * 1.3  # would have shown
+    assert float(((direct.mean(0) - wrong) / error).abs().max()) > 6
+
+
+@pytest.mark.parametrize("space", SMALL_SPACES, ids=str)
+def test_averaged_direct_bias_vanishes(space):
+    assert_bias_vanishes(hm.AveragedDirect, space, steps=(0.4, 0.2, 0.1), draws=40_000, order=1)
+    assert_bias_vanishes(
+        lambda e: hm.AveragedDirect(e, two_sided=True), space, steps=(0.4, 0.2, 0.1), draws=40_000, order=2, slack=0.4
+    )
+
+
+def test_averaged_direct_with_a_planted_error():
+    def forgets_epsilon(epsilon):
+        return hm.AveragedDirect(max(epsilon, 0.5))
+
+    with pytest.raises(AssertionError, match="does not fall"):
+        assert_bias_vanishes(forgets_epsilon, hm.Categorical(4), steps=(0.4, 0.2, 0.1), draws=10_000)
+
+
+@pytest.mark.parametrize("space", SMALL_SPACES, ids=str)
+@pytest.mark.parametrize("estimator", [hm.Reinforce("none"), hm.LocalExpectation(), hm.DebiasedDirect(1.0, 2)], ids=str)
+def test_antithetic_pairs_keep_what_is_unbiased_so(space, estimator):
+    assert_unbiased(hm.Antithetic(estimator), space, draws=60_000, resolution=0.5)
+
+
+def test_antithetic_pairs_cancel_noise():
+    """For one bit, where f grows with it, against as many independent samples."""
+    space, draws = hm.Binary(4), 20_000
+    f = lambda z: (z * torch.tensor([1.0, 2.0, 0.5, 1.5], dtype=torch.float64)).sum(-1).square()  # noqa: E731
+    scores = torch.zeros(draws, 4, dtype=torch.float64)
+
+    def spread(estimator, samples):
+        leaf = scores.clone().requires_grad_()
+        generator = torch.Generator().manual_seed(0)
+        hm.expectation(f, leaf, space, estimator, samples=samples, generator=generator).value.sum().backward()
+        return float(leaf.grad.var(0).sum())
+
+    assert spread(hm.Antithetic(hm.LocalExpectation()), 1) < 0.1 * spread(hm.LocalExpectation(), 2)
+    assert spread(hm.Antithetic(hm.Direct(0.5)), 1) < spread(hm.Direct(0.5), 2)
+
+
+@pytest.mark.parametrize("estimator", [hm.Reinforce("mean"), hm.Reinforce("leave-one-out"), hm.Rebar()], ids=str)
+def test_antithetic_refuses_baselines_of_other_samples(estimator):
+    with pytest.raises(hm.ArgumentError, match="independent"):
+        hm.Antithetic(estimator)
+
+
+def test_a_leave_one_out_baseline_would_be_biased_by_pairs(monkeypatch):
+    """Why it is refused: let it through, and the z-test sees it."""
+    monkeypatch.setattr(hm.Reinforce, "couples_samples", False)
+    with pytest.raises(AssertionError, match="biased"):
+        assert_unbiased(hm.Antithetic(hm.Reinforce("leave-one-out")), hm.Categorical(4), draws=60_000, resolution=0.5)
+
+
+STRUCTURED = [hm.PairwiseBinary(4), hm.Subset(5, 2), hm.Permutation(3), hm.Chain(3, 3)]
+
+
+@pytest.mark.parametrize("space", [*SMALL_SPACES, *STRUCTURED], ids=str)
+def test_adaptive_epsilon_moves_its_share(space):
+    """It equals Direct at the epsilon it finds, which moves the share of the arg maxes and hardly more."""
+    batch, share = 400, 0.3
+    f, scores = problem(space, (batch,))
+    noise = space.noise((1, batch), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    estimator = hm.AdaptiveDirect(share, several=1.0, smallest=1e-3, largest=1e3)
+    out, found, _ = gradients(f, scores, space, estimator, noise=noise)
+    moved = found.flatten(1).any(1).double().mean()
+    assert share <= float(moved) < share + 0.12  # six bisections of six decades: to 24 percent
+    epsilon = float(1 / found[found != 0].abs().min())  # statistics are whole numbers
+    _, direct, _ = gradients(f, scores, space, hm.Direct(epsilon), noise=noise)
+    torch.testing.assert_close(found, direct)
+    assert out.evaluations == gradients(f, scores, space, hm.Direct(epsilon), noise=noise)[0].evaluations
+
+
+def changes_apart(space, f, scores, noise, epsilon):
+    """Return by how many single changes z(epsilon) is away from z*, for each example, by brute force."""
+    out, gradient, _ = gradients(f, scores, space, hm.Direct(epsilon), noise=noise)
+    ahead = space.statistics(out.z[0]) + epsilon * gradient
+    members = space.enumerate(dtype=torch.float64)
+    features = space.statistics(members).flatten(1)
+    index = (ahead.flatten(1)[:, None] - features).abs().sum(-1).argmin(-1)
+    near = space.neighbours(out.z[0]).flatten(2)
+    same = (members[index] == out.z[0]).flatten(1).all(-1)
+    single = (members[index].flatten(1) == near).all(-1).any(0)
+    return torch.where(same, 0, torch.where(single, 1, 2))
+
+
+@pytest.mark.parametrize("space", [hm.Binary(6), hm.Categorical(3, 4), hm.Subset(6, 3), hm.Permutation(4)], ids=str)
+def test_adaptive_epsilon_seldom_moves_several_at_once(space):
+    batch, several = 400, 0.1
+    f, scores = problem(space, (batch,))
+    noise = space.noise((1, batch), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    estimator = hm.AdaptiveDirect(1.0, several, smallest=1e-3, largest=1e3)
+    _, found, _ = gradients(f, scores, space, estimator, noise=noise)
+    epsilon = float(1 / found[found != 0].abs().min())
+    share = [float((changes_apart(space, f, scores, noise, e) > 1).double().mean()) for e in (0.75 * epsilon, epsilon)]
+    assert share[0] < several <= share[1] < several + 0.05
+
+
+def test_adaptive_epsilon_follows_the_size_of_f():
+    """Ten times the f, a tenth of the epsilon: ten times the gradient."""
+    space, batch = hm.Categorical(4), 300
+    f, scores = problem(space, (batch,))
+    noise = space.noise((1, batch), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    estimator = hm.AdaptiveDirect(0.5, smallest=1e-4, largest=1e2)
+    leaf = scores.clone().requires_grad_()
+    once = torch.autograd.grad(hm.expectation(f, leaf, space, estimator, noise=noise).value.sum(), leaf)[0]
+    tenfold = hm.expectation(lambda z: 10 * f(z), leaf, space, estimator, noise=noise).value.sum()
+    ratio = float(torch.autograd.grad(tenfold, leaf)[0].norm() / once.norm())
+    assert 6 < ratio < 16
+
+
+def test_adaptive_epsilon_stays_within_its_bounds():
+    space = hm.Categorical(4)
+    f, scores = problem(space, (50,))
+    noise = space.noise((1, 50), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    _, found, _ = gradients(f, scores, space, hm.AdaptiveDirect(1.0, largest=0.5), noise=noise)
+    _, direct, _ = gradients(f, scores, space, hm.Direct(0.5), noise=noise)
+    torch.testing.assert_close(found, direct)
+    for wrong in ({"share": 0.0}, {"share": 1.5}, {"several": 0.0}, {"smallest": 2.0}, {"largest": -1.0}):
+        with pytest.raises(hm.ArgumentError):
+            hm.AdaptiveDirect(**wrong)
