@@ -1,0 +1,122 @@
+"""RODEO: leave-one-out REINFORCE with control variates from a discrete Stein operator."""
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from hardmax.errors import ArgumentError, NotExactError
+from hardmax.estimators.abstract import AbstractEstimator, carry
+from hardmax.evaluator import Evaluator
+from hardmax.spaces import AbstractFactorised, AbstractSpace, Binary
+from hardmax.types import Estimate
+from hardmax.validation import check_positive
+
+
+@final
+@dataclass(frozen=True)
+class Rodeo(AbstractEstimator):
+    """RODEO: what a guess of f, made from the other samples, tells about f here is taken away, its mean known.
+
+    The Stein operator of Gibbs sampling, `(A h)(z) = sum_i (E[h(z with z_i drawn anew)] - h(z))`, makes of any function
+    h one whose mean under q is zero. For sample s let h_s be a guess of f that knows the other samples alone, and
+    m_s the mean of f over them. Then
+
+        b_s      = mean of f(z_t) + (A h_t)(z_t) over t != s,
+        gradient = (f(z_s) - b_s) grad log q(z_s) + 1/2 (A[(h_s - m_s) grad log q])(z_s),     mean over samples.
+
+    A takes z_i - E[z_i] to its negative and the product of two such to minus twice itself: where h = f is additive,
+    the first makes the baseline exact and the second takes away all of `f grad log q` but one term for each variable.
+    The guess is the mean of f over the other samples, weighted by `exp(-sharpness d / sqrt(N))`, d the number of
+    variables in which they differ from where it is asked.
+
+    Bias: none, whatever h is. Variance: below leave-one-out REINFORCE, the further the more samples there are for each
+    variable; with 8 samples we measured 10 to 15 % less for 20 bits, 10 to 30 % less for 4 variables of 8 values. With
+    two samples the guess is constant and the two are the same. Where f has slopes they tell more:
+    `DoubleControlVariates`. Cost: one evaluation of f per sample, and f need not be differentiable; beyond f, memory
+    for S^2 N K numbers.
+
+    Args:
+        sharpness: how fast a sample's weight falls with its distance, > 0.
+
+    Raises:
+        ArgumentError: sharpness <= 0; fewer than two samples.
+        NotExactError: the space's variables are not independent.
+
+    Example:
+        >>> import torch, hardmax as hm
+        >>> scores = torch.zeros(4, 6, requires_grad=True)
+        >>> out = hm.expectation(lambda z: z.prod(-1), scores, hm.Binary(6), hm.Rodeo(), samples=8)
+        >>> out.value.sum().backward()
+        >>> out.evaluations
+        8.0
+
+    References:
+        Shi, Zhou, Hwang, Titsias & Mackey, "Gradient estimation with discrete Stein operators", 2022.
+    """
+
+    # Deviation: the paper's h is a network of f and of its slopes at the other samples, which is trained, with two
+    # coefficients, as training goes on. Here nothing is trained. A guess from the slopes alone is linear; its mean is
+    # known without A, and taking it away is what DoubleControlVariates does.
+
+    sharpness: float = 2.0
+
+    needs = ("draw", "marginals")
+    default_samples = 4
+    couples_samples = True
+
+    def __post_init__(self) -> None:
+        check_positive("sharpness", self.sharpness)
+
+    def check(self, space: AbstractSpace, samples: int) -> None:
+        """Refuse dependent variables, and one sample, which has no others."""
+        super().check(space, samples)
+        if not isinstance(space, AbstractFactorised):
+            raise NotExactError(f"{self} needs independent variables, which {space} does not have; use Direct()")
+        if samples < 2:
+            raise ArgumentError(f"{self} needs at least two samples, got samples={samples}; pass samples=2 or more")
+
+    def estimate(
+        self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
+    ) -> Estimate:
+        """Draw z, guess f at each from the others, and apply the operator."""
+        z = space.draw(scores.detach(), noise)
+        values = f(z)
+        worth, others = values.detach(), len(noise) - 1
+        q, choice = _one_hot(space, space.marginals(scores.detach())), _one_hot(space, z)
+        here, around = self._guess(worth, choice)
+        drawn_anew = (q * around).sum(-1, keepdim=True)
+        change = (drawn_anew - here[..., None, None])[..., 0]  # (A h)(z), variable by variable: [S, *B, N]
+        operator = change.sum(-1)
+        improved = worth + operator
+        baseline = (improved.sum(0) - improved) / others
+        mean = (worth.sum(0) - worth) / others
+        # In A[(h - m) grad log q] the part of grad log q that belongs to the variable drawn anew is drawn anew too.
+        factor = (worth - baseline + (operator - here + mean) / 2)[..., None] - change / 2
+        gradient = factor[..., None] * (choice - q) + q * (around - drawn_anew) / 2
+        gradient = gradient[..., 1] if isinstance(space, Binary) else gradient.reshape(z.shape)
+        value = carry(values.mean(0), space.dot(gradient.mean(0), scores))
+        return Estimate(value, z, f.evaluations, solves=float(len(noise)))
+
+    def _guess(self, worth: Tensor, choice: Tensor) -> tuple[Tensor, Tensor]:
+        """Return h_s at z_s `[S, *B]`, and at z_s with variable i at value c `[S, *B, N, K]`."""
+        rate = self.sharpness / choice.shape[-2] ** 0.5
+        other = choice[None]
+        itself = torch.eye(len(worth), dtype=torch.bool, device=worth.device)
+        itself = itself.view(*itself.shape, *(1 for _ in worth.shape[1:]))
+        same = (choice[:, None] * other).sum(-1)  # [S, S, *B, N]: does sample t agree with s in i?
+        agree = same.sum(-1)
+        logits = (rate * agree).masked_fill(itself, -torch.inf)
+        here = (logits.softmax(1) * worth).sum(1)
+        agree = agree[..., None, None] - same[..., None] + other
+        logits = (rate * agree).masked_fill(itself[..., None, None], -torch.inf)
+        return here, (logits.softmax(1) * worth[..., None, None]).sum(1)
+
+
+def _one_hot(space: AbstractSpace, means: Tensor) -> Tensor:
+    """Lay out z, or its mean, with all values of a variable: `[*L, *event] -> [*L, N, K]`."""
+    if isinstance(space, Binary):
+        return torch.stack([1 - means, means], -1)
+    return means if len(space.event_shape) == 2 else means[..., None, :]
