@@ -1,0 +1,474 @@
+"""The straight-through family: where each is exact, what each tends to, and what none of them may do."""
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+from cases import Toy, gradients
+
+import hardmax as hm
+from hardmax.estimators import carry
+from hardmax.estimators.gapped_straight_through import GappedStraightThrough
+from hardmax.estimators.gumbel_rao import GumbelRao
+from hardmax.estimators.reinmax import ReinMax
+from hardmax.testing import assert_bias_vanishes, assert_unbiased
+
+SPACES = [hm.Binary(1), hm.Binary(3), hm.Categorical(4), hm.Categorical(3, 1), hm.Categorical(3, 2)]
+NEW = [ReinMax(), ReinMax(2.0), GumbelRao(1), GumbelRao(3, 0.7), GappedStraightThrough(0.8, 0.7)]
+FAMILY = [*NEW, hm.StraightThrough(), hm.StraightThrough(2.0), hm.GumbelSoftmax(0.5, hard=True)]
+
+
+def normal(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def as_rows(space, z):
+    """Return z as `[..., N, V]`: a row of V numbers for each variable."""
+    return z[..., None] if isinstance(space, hm.Binary) else z if space.n else z[..., None, :]
+
+
+def of_degree(space, degree, seed=1):
+    """A product over variables of random polynomials of this degree, none of them additive."""
+    shape = tuple(as_rows(space, torch.zeros(space.event_shape)).shape)
+    weights = [normal(3, *shape, seed=seed + d) for d in range(1, degree + 1)]
+
+    def f(z):
+        powers = [((as_rows(space, z)[..., None, :, :] * w).sum(-1) ** (d + 1)).sum(-2) for d, w in enumerate(weights)]
+        return (1 + sum(powers)).prod(-1)
+
+    return f
+
+
+def of_every_z(estimator, f, scores, space):
+    """Return the gradients of an estimator that depends on the noise through z alone, `[M, *score]`, one for each z."""
+    members = space.enumerate(dtype=torch.float64)
+    batch = scores.expand(len(members), *scores.shape).clone().requires_grad_()
+    out = hm.expectation(f, batch, space, estimator, noise=200 * (members[None] - 0.5))
+    assert torch.equal(out.z[0], members)
+    return torch.autograd.grad(out.value.sum(), batch)[0]
+
+
+def exact_bias(estimator, f, scores, space):
+    """Return the relative bias of such an estimator, without any sampling error."""
+    probability = space.log_probs(scores).exp()
+    mean = torch.tensordot(probability, of_every_z(estimator, f, scores, space), 1)
+    leaf = scores.clone().requires_grad_()
+    value = space.log_probs(leaf).exp() @ f(space.enumerate(dtype=torch.float64)).detach()
+    truth = torch.autograd.grad(value, leaf)[0]
+    return float((mean - truth).norm() / truth.norm())
+
+
+def jacobian(q):
+    """diag(q) - q q^T."""
+    return torch.diag_embed(q) - q[..., :, None] * q[..., None, :]
+
+
+def slopes(f, z):
+    """Return grad f at each z."""
+    z = z.clone().requires_grad_()
+    return torch.autograd.grad(f(z).sum(), z)[0]
+
+
+def gradient(f, scores, space, estimator, noise):
+    scores = scores.clone().requires_grad_()
+    return torch.autograd.grad(hm.expectation(f, scores, space, estimator, noise=noise).value, scores)[0]
+
+
+def estimates(estimator, f, scores, space, draws, seed=0, change=lambda noise: noise):
+    """Return independent gradients, `[draws, *score]`."""
+    batch = scores.expand(draws, *scores.shape).clone().requires_grad_()
+    generator = torch.Generator().manual_seed(seed)
+    noise = change(space.noise((estimator.noises, draws), generator, dtype=torch.float64))
+    value = hm.expectation(f, batch, space, estimator, noise=noise).value
+    return torch.autograd.grad(value.sum(), batch)[0]
+
+
+def apart(first, second):
+    """Return the largest |z| between the means of two sets of gradients."""
+    error = (first.var(0) / len(first) + second.var(0) / len(second)).sqrt()
+    return float(((first.mean(0) - second.mean(0)).abs() / error).max())
+
+
+@dataclass(frozen=True)
+class Planted(hm.AbstractSampler):
+    """ReinMax with tau = 1, written anew, with something wrong."""
+
+    weight: float = 0.5
+    leak: bool = False
+    joint: bool = False
+
+    def sample(self, scores, space, noise):
+        hard = space.draw(scores.detach(), noise)
+        q = space.marginals(scores)
+        rest = hard - (q if self.leak else q.detach())
+        inner = space.dot(rest, scores) if self.joint else None
+        lead = (..., *(None for _ in space.score_shape))
+        inner = space.per_variable(rest * scores) if inner is None else inner[lead]
+        return hard, carry(hard, (1 - self.weight) * q + self.weight * rest * inner)
+
+
+class TestReinMax:
+    @pytest.mark.parametrize("space", SPACES, ids=str)
+    @pytest.mark.parametrize("degree", [1, 2])
+    def test_is_exact_where_f_is_of_degree_two_in_each_variable(self, space, degree):
+        scores = normal(*space.score_shape)
+        assert exact_bias(ReinMax(), of_degree(space, degree), scores, space) < 1e-12
+
+    @pytest.mark.parametrize("space", SPACES, ids=str)
+    def test_and_not_of_degree_three(self, space):
+        assert exact_bias(ReinMax(), of_degree(space, 3), normal(*space.score_shape), space) > 0.01
+
+    @pytest.mark.parametrize("space", SPACES, ids=str)
+    def test_goes_beyond_straight_through(self, space):
+        assert exact_bias(hm.StraightThrough(), of_degree(space, 2), normal(*space.score_shape), space) > 0.05
+
+    @pytest.mark.parametrize("space", [hm.Binary(1), hm.Categorical(4), hm.Categorical(3, 2)], ids=str)
+    def test_is_unbiased_by_sampling(self, space):
+        assert_unbiased(ReinMax(), space, f=of_degree(space, 2), scores=normal(*space.score_shape), draws=100_000)
+
+    @pytest.mark.parametrize("space", SPACES, ids=str)
+    def test_planted_errors_show(self, space):
+        f, scores = of_degree(space, 2), normal(*space.score_shape)
+        assert exact_bias(Planted(), f, scores, space) < 1e-12
+        for wrong in (Planted(weight=0.45), Planted(weight=0.55), Planted(leak=True), ReinMax(1.1)):
+            assert exact_bias(wrong, f, scores, space) > 0.005, wrong
+
+    @pytest.mark.parametrize("space", [hm.Binary(3), hm.Categorical(3, 2)], ids=str)
+    def test_variables_are_kept_apart(self, space):
+        """With the log-probability of all variables instead of each one's own, the mean is another."""
+        assert exact_bias(Planted(joint=True), of_degree(space, 2), normal(*space.score_shape), space) > 0.03
+
+    @pytest.mark.parametrize("weight", [0.4, 0.6])
+    def test_planted_errors_show_by_sampling(self, weight):
+        space = hm.Categorical(4)
+        with pytest.raises(AssertionError, match="is biased"):
+            assert_unbiased(Planted(weight), space, f=of_degree(space, 2), scores=normal(4), draws=100_000)
+
+    @pytest.mark.parametrize("tau", [0.5, 1.0, 2.0])
+    def test_is_the_formula_of_its_authors(self, tau):
+        """2 J((q_tau + z) / 2) - J(q) / 2, applied to grad f(z)."""
+        space, scores = hm.Categorical(4), normal(4)
+        f, members = of_degree(space, 3), torch.eye(4, dtype=torch.float64)
+        slope = slopes(f, members)
+        q, q_tau = scores.softmax(-1), (scores / tau).softmax(-1)
+        matrix = 2 * jacobian((q_tau + members) / 2) - jacobian(q) / 2
+        expected = (matrix @ slope[..., None])[..., 0]
+        torch.testing.assert_close(of_every_z(ReinMax(tau), f, scores, space), expected)
+
+    @pytest.mark.parametrize("tau", [0.5, 1.0, 2.0])
+    def test_bias_of_tau_for_linear_f(self, tau):
+        space, scores, weight = hm.Categorical(4), normal(4), normal(4, seed=3)
+        found = of_every_z(ReinMax(tau), lambda z: z @ weight, scores, space)
+        q, q_tau = scores.softmax(-1), (scores / tau).softmax(-1)
+        expected = (jacobian(q_tau) + torch.outer(q - q_tau, q - q_tau) / 2) @ weight
+        torch.testing.assert_close(q @ found, expected)
+
+    def test_of_a_bit_is_half_the_other_probability(self):
+        space, scores = hm.Binary(1), torch.tensor([0.7], dtype=torch.float64)
+        f = of_degree(space, 3)
+        slope = slopes(f, space.enumerate(dtype=torch.float64))
+        other = torch.stack([scores.sigmoid(), (-scores).sigmoid()])
+        torch.testing.assert_close(of_every_z(ReinMax(), f, scores, space), other / 2 * slope)
+
+
+class TestBitsAreVariablesOfTwoValues:
+    @pytest.mark.parametrize(
+        "estimator",
+        [ReinMax(), ReinMax(2.0), GappedStraightThrough(0.8, 0.7), hm.StraightThrough(2.0), GumbelRao(1, 0.7)],
+        ids=str,
+    )
+    def test_same_gradient(self, estimator):
+        bits, pairs, scores = hm.Binary(3), hm.Categorical(2, 3), normal(3)
+        f = of_degree(bits, 3)
+        noise = pairs.noise((64,), torch.Generator().manual_seed(0), dtype=torch.float64)
+        single = scores.clone().requires_grad_()
+        double = torch.stack([torch.zeros_like(scores), scores], -1).requires_grad_()
+        one = hm.expectation(f, single, bits, estimator, noise=noise[..., 1] - noise[..., 0])
+        two = hm.expectation(lambda z: f(z[..., 1]), double, pairs, estimator, noise=noise)
+        assert torch.equal(one.z, two.z[..., 1])
+        one.value.backward()
+        two.value.backward()
+        torch.testing.assert_close(single.grad, double.grad[:, 1])
+        torch.testing.assert_close(single.grad, -double.grad[:, 0])
+
+    def test_gumbel_rao_in_the_mean(self):
+        """Its conditional draws differ in how noise makes them, not in distribution: given z, means agree."""
+        bits, pairs, estimator = hm.Binary(2), hm.Categorical(2, 2), GumbelRao(100_000, 0.5)
+        scores, generator = normal(2), torch.Generator().manual_seed(0)
+        double = torch.stack([torch.zeros_like(scores), scores], -1)
+        for z in bits.enumerate(dtype=torch.float64):
+            found = []
+            for space, at, here in ((bits, scores, z), (pairs, double, torch.stack([1 - z, z], -1))):
+                noise = space.noise((estimator.draws,), generator, dtype=torch.float64)
+                noise[0] = 200 * (here - 0.5)
+                at = at.clone().requires_grad_()
+                drawn = hm.sample(at, space, estimator, noise=noise)[0]
+                assert torch.equal(drawn, here)
+                last = drawn if space is bits else drawn[..., 1]
+                found.append(torch.autograd.grad(last.sum(), at)[0])
+            torch.testing.assert_close(found[0], found[1][:, 1], rtol=0.02, atol=0)
+
+
+@dataclass(frozen=True)
+class Unfixed(hm.AbstractSampler):
+    """GumbelRao of two draws that differentiates its conditional draw in full, or does not condition it at all."""
+
+    tau: float
+    conditioned: bool
+
+    noises = 2
+
+    def sample(self, scores, space, noise):
+        first, other = noise.unflatten(0, (-1, 2)).unbind(1)
+        hard = space.draw(scores.detach(), first)
+        second = space.conditional(scores, other, hard) if self.conditioned else space.perturb(scores, other)
+        soft = space.relax(space.perturb(scores, first), self.tau) + space.relax(second, self.tau)
+        return hard, carry(hard, soft / 2)
+
+
+def alike(noise):
+    """Noise whose conditional draws are all the same."""
+    return torch.cat([noise[:1], noise[1:2].expand_as(noise[1:])])
+
+
+class TestGumbelRao:
+    @pytest.mark.parametrize("space", SPACES, ids=str)
+    def test_of_one_draw_is_straight_through_gumbel_softmax(self, space):
+        scores, f = normal(6, *space.score_shape), Toy(space)
+        noise = space.noise((4, 6), torch.Generator().manual_seed(0), dtype=torch.float64)
+        found = gradients(f, scores, space, GumbelRao(1, 0.4), noise=noise)
+        expected = gradients(f, scores, space, hm.GumbelSoftmax(0.4, hard=True), noise=noise)
+        assert torch.equal(found[0].z, expected[0].z)
+        torch.testing.assert_close(found[1:], expected[1:])
+
+    @pytest.mark.parametrize("space", [hm.Binary(2), hm.Categorical(4), hm.Categorical(3, 2)], ids=str)
+    def test_same_mean_less_variance(self, space):
+        f, scores, tau, draws = of_degree(space, 3), normal(*space.score_shape), 0.5, 50_000
+        plain = estimates(hm.GumbelSoftmax(tau, hard=True), f, scores, space, draws)
+        averaged = estimates(GumbelRao(4, tau), f, scores, space, draws, seed=1)
+        assert apart(plain, averaged) < 5.5
+        assert averaged.var(0).sum() < 0.9 * plain.var(0).sum()
+        for conditioned in (True, False):
+            wrong = estimates(Unfixed(tau, conditioned), f, scores, space, draws, seed=1)
+            assert apart(plain, wrong) > 5.5, conditioned
+
+    def test_variance_falls_as_one_over_draws(self):
+        """Var = A + B / draws: from one draw and two follows the variance of eight."""
+        space, scores, draws = hm.Categorical(4), normal(4), 100_000
+        f = of_degree(space, 2)
+        one, two, eight, shared = (
+            float(estimates(GumbelRao(count, 0.2), f, scores, space, draws, change=change).var(0).sum())
+            for count, change in ((1, torch.clone), (2, torch.clone), (8, torch.clone), (8, alike))
+        )
+        expected = (2 * two - one) + 2 * (one - two) / 8
+        assert eight == pytest.approx(expected, rel=0.08)
+        assert shared > 1.5 * expected
+
+    @pytest.mark.parametrize("space", [hm.Binary(2), hm.Categorical(3), hm.Categorical(3, 2)], ids=str)
+    def test_tends_to_reinmax(self, space):
+        """For a small tau and many draws, given z; the way there is of order tau."""
+        f, scores, draws = of_degree(space, 3), normal(*space.score_shape), 200_000
+        z = space.sample(scores, generator=torch.Generator().manual_seed(1))
+        noise = space.noise((draws,), torch.Generator().manual_seed(0), dtype=torch.float64)
+        noise[0] = 200 * (z[0] - 0.5)
+        limit = gradient(f, scores, space, ReinMax(), noise[:1])
+        far, near = (gradient(f, scores, space, GumbelRao(draws, tau), noise) for tau in (0.2, 0.1))
+        away = lambda found: float((found - limit).norm() / limit.norm())  # noqa: E731
+        assert away(far) > 1.7 * away(near) > 0.05
+        assert away(2 * near - far) < 0.03
+        assert away(gradient(f, scores, space, Planted(weight=0.4), noise[:1])) > 0.05  # would have shown
+
+    @pytest.mark.parametrize("space", [hm.Binary(2), hm.Categorical(3)], ids=str)
+    def test_bias_vanishes_where_f_is_of_degree_two(self, space):
+        """That of the mean, which straight-through Gumbel-softmax has in common."""
+        ladder = {
+            "ladder": lambda tau: hm.GumbelSoftmax(tau, hard=True),
+            "space": space,
+            "steps": (1.0, 0.25),
+            "scores": normal(*space.score_shape),
+            "draws": 240_000,
+        }
+        found = assert_bias_vanishes(**ladder, f=of_degree(space, 2))
+        assert found.bias[0] > 0.1
+        with pytest.raises(AssertionError, match="does not fall"):
+            assert_bias_vanishes(**ladder, f=of_degree(space, 3))
+
+    def test_is_the_mean_over_its_draws(self):
+        """Two samples of three draws: which noise goes where, and what is held fixed."""
+        space, scores, tau = hm.Categorical(4), normal(4), 0.6
+        f = of_degree(space, 3)
+        noise = space.noise((6,), torch.Generator().manual_seed(5), dtype=torch.float64)
+        expected = torch.zeros(4, dtype=torch.float64)
+        for first, *others in (noise[:3], noise[3:]):
+            z = space.argmax(scores + first)
+            perturbed = [scores + first, *(space.conditional(scores, other, z) for other in others)]
+            assert all(torch.equal(space.argmax(p), z) for p in perturbed)
+            for p in perturbed:
+                expected += jacobian((p / tau).softmax(-1)) / tau @ slopes(f, z) / 6
+        torch.testing.assert_close(gradient(f, scores, space, GumbelRao(3, tau), noise), expected)
+
+
+class TestGappedStraightThrough:
+    @pytest.mark.parametrize(("gap", "tau"), [(1.0, 1.0), (0.3, 0.5), (3.0, 2.0)])
+    def test_is_the_formula_of_its_authors(self, gap, tau):
+        """Score by score: the one drawn up to the top, the others down by relu(score - top + gap)."""
+        space, scores = hm.Categorical(4), normal(4)
+        f, members = of_degree(space, 3), torch.eye(4, dtype=torch.float64)
+        slope = slopes(f, members)
+        found = of_every_z(GappedStraightThrough(gap, tau), f, scores, space)
+        top = max(scores.tolist())
+        for drawn in range(4):
+            moved = [top if c == drawn else s - max(s - top + gap, 0.0) for c, s in enumerate(scores.tolist())]
+            soft = (torch.tensor(moved, dtype=torch.float64) / tau).softmax(-1)
+            torch.testing.assert_close(found[drawn], jacobian(soft) / tau @ slope[drawn])
+
+    @pytest.mark.parametrize("tau", [0.5, 1.0, 2.0])
+    def test_is_straight_through_where_the_best_value_leads_and_is_drawn(self, tau):
+        space, scores = hm.Categorical(4), torch.tensor([0.1, 2.0, -0.3, 0.9], dtype=torch.float64)
+        f, noise = of_degree(space, 3), torch.zeros(1, 4, dtype=torch.float64)
+        expected = gradient(f, scores, space, hm.StraightThrough(tau), noise)
+        torch.testing.assert_close(gradient(f, scores, space, GappedStraightThrough(1.0, tau), noise), expected)
+        wider = gradient(f, scores, space, GappedStraightThrough(1.2, tau), noise)
+        assert (wider - expected).abs().max() > 1e-3  # the second best is nearer than that
+
+    @pytest.mark.parametrize("space", SPACES, ids=str)
+    def test_is_biased_for_linear_f(self, space):
+        """As its page says; and a wide gap takes the gradient away where another value was drawn."""
+        f, scores = of_degree(space, 1), normal(*space.score_shape)
+        assert exact_bias(GappedStraightThrough(), f, scores, space) > 0.01
+        rare = of_every_z(GappedStraightThrough(50.0), f, scores, space)
+        assert rare.abs().max() < 1e-12
+
+
+class TestStraightThrough:
+    @pytest.mark.parametrize("space", SPACES, ids=str)
+    def test_without_tau_nothing_has_changed(self, space):
+        scores, f = normal(6, *space.score_shape), Toy(space)
+        noise = space.noise((4, 6), torch.Generator().manual_seed(0), dtype=torch.float64)
+        leaf = scores.clone().requires_grad_()
+        hard = space.draw(scores, noise)
+        expected = f(hard + (space.marginals(leaf) - space.marginals(leaf).detach())).mean(0)
+        found = gradients(f, scores, space, hm.StraightThrough(), noise=noise)
+        assert torch.equal(found[0].value, expected)
+        assert torch.equal(found[1], torch.autograd.grad(expected.sum(), leaf)[0])
+
+    @pytest.mark.parametrize("space", SPACES, ids=str)
+    @pytest.mark.parametrize("tau", [0.4, 1.0, 3.0])
+    def test_tau_is_of_the_backward_pass_alone(self, space, tau):
+        """Linear f: the samples are those of q, the gradient is that of E[f] under q_tau, in every estimate."""
+        scores, weight = normal(*space.score_shape), normal(*space.score_shape, seed=3)
+        event = tuple(range(-len(space.event_shape), 0))
+        f = lambda z: (z * weight).sum(event)  # noqa: E731
+        noise = space.noise((50,), torch.Generator().manual_seed(0), dtype=torch.float64)
+        out = hm.expectation(f, scores, space, hm.StraightThrough(tau), noise=noise)
+        assert torch.equal(out.z, space.draw(scores, noise))
+        leaf = scores.clone().requires_grad_()
+        mean = space.log_probs(leaf / tau).exp() @ f(space.enumerate(dtype=torch.float64))
+        expected = torch.autograd.grad(mean, leaf)[0]
+        torch.testing.assert_close(gradient(f, scores, space, hm.StraightThrough(tau), noise), expected)
+        assert (exact_bias(hm.StraightThrough(tau), f, scores, space) < 1e-12) == (tau == 1)
+
+
+@pytest.mark.parametrize("space", SPACES, ids=str)
+def test_a_large_tau_makes_them_all_the_same(space):
+    """tau times the gradient tends to that of straight-through at scores of zero."""
+    f, scores, tau = Toy(space), normal(*space.score_shape), 1e6
+    noise = space.noise((3,), torch.Generator().manual_seed(0), dtype=torch.float64)
+    z = space.draw(scores, noise)
+    slope = slopes(f, z) / len(z)
+    leaf = torch.zeros_like(scores).requires_grad_()
+    expected = torch.autograd.grad((space.marginals(leaf) * slope).sum(), leaf)[0]
+    for estimator in (
+        hm.StraightThrough(tau),
+        hm.GumbelSoftmax(tau, hard=True),
+        GumbelRao(1, tau),
+        GappedStraightThrough(1.0, tau),
+    ):
+        found = tau * gradient(f, scores, space, estimator, noise)
+        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("space", SPACES, ids=str)
+@pytest.mark.parametrize("estimator", FAMILY, ids=str)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_samples_are_hard_and_their_gradient_finite(estimator, space, dtype):
+    for size in (1.0, 1e3):
+        scores = (size * normal(5, *space.score_shape)).to(dtype).requires_grad_()
+        z = hm.sample(scores, space, estimator, samples=7, generator=torch.Generator().manual_seed(0))
+        assert z.shape == (7, 5, *space.event_shape)
+        assert z.dtype == dtype
+        assert bool(((z == 0) | (z == 1)).all())
+        if isinstance(space, hm.Categorical):
+            assert bool((z.sum(-1) == 1).all())
+        (found,) = torch.autograd.grad((z * normal(*space.event_shape, seed=3).to(dtype)).sum(), scores)
+        assert bool(found.isfinite().all())
+        assert size > 1 or bool((found != 0).any())
+
+
+@pytest.mark.parametrize("space", [hm.Binary(3), hm.Categorical(4), hm.Categorical(3, 2)], ids=str)
+@pytest.mark.parametrize("estimator", NEW, ids=str)
+@pytest.mark.parametrize("batch", [(), (2, 3)])
+def test_expectation(estimator, space, batch):
+    """f is evaluated once per sample, at hard z, and what it closes over gets the ordinary gradient."""
+    scores, f, samples = normal(*batch, *space.score_shape), Toy(space, batch), 5
+    noise = space.noise((samples * estimator.noises, *batch), torch.Generator().manual_seed(0), dtype=torch.float64)
+    out, for_scores, for_weight = gradients(f, scores, space, estimator, noise=noise)
+    assert out.z.shape == (samples, *batch, *space.event_shape)
+    assert (out.evaluations, out.solves) == (samples, samples)
+    plain = f(out.z).mean(0)
+    torch.testing.assert_close(out.value, plain)
+    torch.testing.assert_close(for_weight, torch.autograd.grad(plain.sum(), f.weight)[0])
+    again = gradients(f, scores, space, estimator, noise=noise)[1]
+    assert torch.equal(for_scores, again)
+    # A sample's noises stand together, and samples are independent of each other.
+    parts = [gradients(f, scores, space, estimator, noise=part)[1] for part in noise.split(estimator.noises)]
+    torch.testing.assert_close(for_scores, torch.stack(parts).mean(0))
+
+
+@pytest.mark.parametrize("space", [hm.Binary(3), hm.Categorical(4), hm.Categorical(3, 2)], ids=str)
+@pytest.mark.parametrize("estimator", [ReinMax(2.0), GumbelRao(1), GumbelRao(3), GappedStraightThrough()], ids=str)
+def test_vmaps(estimator, space):
+    scores, f = normal(5, *space.score_shape), Toy(space)
+    noise = space.noise((2 * estimator.noises, 5), torch.Generator().manual_seed(0), dtype=torch.float64)
+
+    def value(scores, noise):
+        return hm.expectation(f, scores, space, estimator, noise=noise).value
+
+    for_scores = gradients(f, scores, space, estimator, noise=noise)[1]
+    by_example = torch.func.vmap(torch.func.grad(value), in_dims=(0, 1))(scores, noise)
+    torch.testing.assert_close(by_example, for_scores)
+
+    noises = torch.stack([noise, noise.flip(0) + 0.1])
+    total = lambda scores, noise: value(scores, noise).sum()  # noqa: E731
+    by_replicate = torch.func.vmap(torch.func.grad(total), in_dims=(None, 0))(scores, noises)
+    torch.testing.assert_close(by_replicate[1], gradients(f, scores, space, estimator, noise=noises[1])[1])
+
+
+@pytest.mark.parametrize("estimator", NEW, ids=str)
+@pytest.mark.parametrize("space", [hm.PairwiseBinary(3), hm.Permutation(3), hm.Subset(4, 2)], ids=str)
+def test_refuses_variables_that_depend_on_each_other(estimator, space):
+    scores = torch.zeros(space.score_shape)
+    with pytest.raises(hm.NotExactError, match="needs"):
+        hm.expectation(pytest.fail, scores, space, estimator)
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda: ReinMax(0.0), "tau"),
+        (lambda: hm.StraightThrough(-1.0), "tau"),
+        (lambda: GumbelRao(0), "draws"),
+        (lambda: GumbelRao(tau=0.0), "tau"),
+        (lambda: GappedStraightThrough(gap=0.0), "gap"),
+        (lambda: GappedStraightThrough(tau=float("inf")), "tau"),
+    ],
+)
+def test_bad_arguments(make, name):
+    with pytest.raises(hm.ArgumentError, match=name):
+        make()
+
+
+def test_noise_of_another_number_of_draws():
+    space = hm.Binary(3)
+    with pytest.raises(hm.ShapeError, match="takes 4 noise tensors"):
+        hm.sample(torch.zeros(2, 3), space, GumbelRao(4), noise=space.noise((6, 2)))
