@@ -131,7 +131,8 @@ def sample(
     Args:
         scores: `[*B, *score]`, floating point, finite.
         space: what z may be.
-        estimator: a sample-style one: `GumbelSoftmax`, `StraightThrough`.
+        estimator: a sample-style one: `GumbelSoftmax`, `StraightThrough`, `ReinMax`, `GumbelRao`; for structured spaces
+            `ImplicitMLE`, `AdaptiveImplicitMLE`, `PerturbedOptimizer`, `Blackbox`, `IdentityBackward`.
         samples: S.
         generator: where the noise comes from; None is torch's global generator.
         noise: `[S, *B, *score]`, instead of drawing it.

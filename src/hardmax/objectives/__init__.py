@@ -2,6 +2,7 @@
 
 from hardmax.objectives.bounds import Bounds, exact_bounds, importance_weighted_bound
 from hardmax.objectives.elbo import Elbo, elbo
+from hardmax.objectives.fenchel_young import fenchel_young_loss
 from hardmax.objectives.gaussian import (
     gaussian_elbo,
     gaussian_kl,
@@ -12,6 +13,7 @@ from hardmax.objectives.gaussian import (
 from hardmax.objectives.greedy import greedy_bound
 from hardmax.objectives.likelihoods import AbstractLikelihood, BernoulliLikelihood, GaussianLikelihood
 from hardmax.objectives.perturb_and_map import perturb_and_map_bound
+from hardmax.objectives.vimco import importance_weighted_elbo
 
 __all__ = [
     "AbstractLikelihood",
@@ -21,6 +23,7 @@ __all__ = [
     "GaussianLikelihood",
     "elbo",
     "exact_bounds",
+    "fenchel_young_loss",
     "gaussian_elbo",
     "gaussian_kl",
     "gaussian_kl_full",
@@ -28,5 +31,6 @@ __all__ = [
     "gaussian_sample_full",
     "greedy_bound",
     "importance_weighted_bound",
+    "importance_weighted_elbo",
     "perturb_and_map_bound",
 ]
