@@ -67,7 +67,7 @@ def test_a_run_s_folder(run):
     assert [(row["epoch"], row["split"]) for row in rows] == [
         (epoch, split) for epoch in (1, 2) for split in ("train", "validation", "test")
     ]
-    assert set(rows[0]) == {"epoch", "step", "split", "elbo", "nll", "kl", "reconstruction", "active"}
+    assert set(rows[0]) == {"epoch", "step", "split", "elbo", "nll", "kl", "reconstruction", "active", "evaluations"}
     assert rows[-1]["elbo"] == pytest.approx(rows[-1]["reconstruction"] - rows[-1]["kl"], abs=1e-3)
     assert rows[-1]["nll"] <= -rows[-1]["elbo"]
     said = json.loads((run / "config.json").read_text())

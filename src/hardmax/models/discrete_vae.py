@@ -111,6 +111,7 @@ class DiscreteVAE(nn.Module):
         architecture: Architecture = "mlp",
         hidden: int = 300,
         encoder_layers: int = 1,
+        decoder_layers: int = 1,
         estimator: AbstractEstimator | Literal["auto"] = "auto",
         prior: Literal["uniform", "learned"] = "uniform",
         likelihood: LikelihoodName = "bernoulli",
@@ -119,19 +120,22 @@ class DiscreteVAE(nn.Module):
 
         Raises:
             ArgumentError: an unknown architecture, or a space that these networks do not serve; more hidden layers
-                than one for a convolutional encoder.
+                than one for convolutional networks.
         """
         if architecture not in _NETWORKS:
             raise ArgumentError(f"architecture must be one of {list(_NETWORKS)}, got {architecture!r}")
         names = [name for name, kind in _SPACES.items() if isinstance(space, kind)]
         if not names:
             raise ArgumentError(f"no network of ours serves {space}; give DiscreteVAE your own encoder and decoder")
-        if encoder_layers != 1 and architecture != "mlp":
-            raise ArgumentError(f"encoder_layers is for the architecture 'mlp', not for {architecture!r}")
-        encoder, decoder = _NETWORKS[architecture]
-        more = {} if encoder_layers == 1 else {"layers": encoder_layers}
-        networks = encoder(shape, space, hidden, **more), decoder(shape, space, hidden)
-        model = cls(*networks, space, estimator, prior, likelihood)
+        if (encoder_layers, decoder_layers) != (1, 1) and architecture != "mlp":
+            raise ArgumentError(
+                f"encoder_layers and decoder_layers are for the architecture 'mlp', not for {architecture!r}"
+            )
+        encoder, decoder = (
+            network(shape, space, hidden, **({} if layers == 1 else {"layers": layers}))
+            for network, layers in zip(_NETWORKS[architecture], (encoder_layers, decoder_layers), strict=True)
+        )
+        model = cls(encoder, decoder, space, estimator, prior, likelihood)
         model._config = {
             "model": "discrete-vae",
             "space": {"name": names[0], **_fields(space)},
@@ -139,6 +143,7 @@ class DiscreteVAE(nn.Module):
             "architecture": architecture,
             "hidden": hidden,
             "encoder_layers": encoder_layers,
+            "decoder_layers": decoder_layers,
             "prior": prior,
             "likelihood": likelihood,
         }
@@ -290,6 +295,7 @@ class DiscreteVAE(nn.Module):
                     architecture=config["architecture"],
                     hidden=config["hidden"],
                     encoder_layers=config.get("encoder_layers", 1),
+                    decoder_layers=config.get("decoder_layers", 1),
                     prior=config["prior"],
                     likelihood=config["likelihood"],
                 )

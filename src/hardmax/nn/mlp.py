@@ -30,9 +30,7 @@ class MLPEncoder(nn.Module):
     def __init__(self, shape: tuple[int, ...], space: AbstractSpace, hidden: int = 300, *, layers: int = 1) -> None:
         super().__init__()
         self.space = space
-        widths = [prod(shape), *[hidden] * layers]
-        below = [module for pair in pairwise(widths) for module in (nn.Linear(*pair), nn.ReLU())]
-        self.layers = nn.Sequential(*below, nn.Linear(hidden, prod(space.score_shape)))
+        self.layers = _layers(prod(shape), hidden, layers, prod(space.score_shape))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return scores: `[B, *pixels] -> [B, *score]`."""
@@ -41,12 +39,13 @@ class MLPEncoder(nn.Module):
 
 @final
 class MLPDecoder(nn.Module):
-    """`z -> FC(hidden) -> ReLU -> FC(pixels)`; bits go in as `[1 - z, z]`.
+    """`z -> FC(hidden) -> ReLU -> FC(pixels)`, with more hidden layers on request; bits go in as `[1 - z, z]`.
 
     Args:
         shape: of one picture, (channels, H, W).
         space: what z may be.
-        hidden: width of the hidden layer.
+        hidden: width of the hidden layers.
+        layers: how many there are.
 
     Example:
         >>> import torch, hardmax as hm
@@ -54,19 +53,27 @@ class MLPDecoder(nn.Module):
         torch.Size([8, 1, 28, 28])
     """
 
-    def __init__(self, shape: tuple[int, ...], space: AbstractSpace, hidden: int = 300) -> None:
+    def __init__(self, shape: tuple[int, ...], space: AbstractSpace, hidden: int = 300, *, layers: int = 1) -> None:
         super().__init__()
         self.space, self.shape = space, shape
-        self.layers = nn.Sequential(nn.Linear(decoder_width(space), hidden), nn.ReLU(), nn.Linear(hidden, prod(shape)))
+        self.layers = _layers(decoder_width(space), hidden, layers, prod(shape))
 
     def forward(self, z: Tensor) -> Tensor:
         """Return the parameters of the pixels: `[R, *event] -> [R, *shape]`."""
         return self.layers(decoder_input(z, self.space)).view(len(z), *self.shape)
 
     def two_layers(self) -> tuple[nn.Linear, nn.Linear] | None:
-        """Return both linear layers where bits go in as `[1 - z, z]`, for whoever flips them one by one; else None."""
-        first, _, last = self.layers
+        """Return the linear layers if there are two and bits go in as `[1 - z, z]`, to flip single bits; else None."""
+        first, *_, last = self.layers
         assert isinstance(first, nn.Linear)
         assert isinstance(last, nn.Linear)
+        if len(self.layers) > 3:
+            return None
         bits = first.in_features == 2 * prod(self.space.event_shape)
         return (first, last) if bits else None
+
+
+def _layers(width: int, hidden: int, layers: int, out: int) -> nn.Sequential:
+    widths = [width, *[hidden] * layers]
+    below = [module for pair in pairwise(widths) for module in (nn.Linear(*pair), nn.ReLU())]
+    return nn.Sequential(*below, nn.Linear(hidden, out))

@@ -31,7 +31,7 @@ class Progress:
     step: int = 0
     best: float = float("-inf")
     best_epoch: int = 0
-    totals: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0, 0.0])
+    totals: list[float] = field(default_factory=lambda: [0.0] * 5)
 
 
 def save_checkpoint(
@@ -39,6 +39,7 @@ def save_checkpoint(
     model: DiscreteVAE,
     optimizer: torch.optim.Optimizer,
     generators: dict[str, torch.Generator],
+    learned: list[torch.nn.Parameter],
     progress: Progress,
     *,
     best: bool,
@@ -53,7 +54,8 @@ def save_checkpoint(
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         model.save_pretrained(temporary)
-        save_file(_optimizer_tensors(optimizer) | _generator_tensors(generators), temporary / "training.safetensors")
+        tensors = _optimizer_tensors(optimizer) | _generator_tensors(generators) | _learned_tensors(learned)
+        save_file(tensors, temporary / "training.safetensors")
         (temporary / "training.json").write_text(json.dumps(asdict(progress)) + "\n")
         for file in temporary.iterdir():
             _sync(file)
@@ -75,8 +77,13 @@ def load_checkpoint(
     model: DiscreteVAE,
     optimizer: torch.optim.Optimizer,
     generators: dict[str, torch.Generator],
+    learned: list[torch.nn.Parameter],
 ) -> Progress:
-    """Bring model, optimizer and generators back to the latest checkpoint and return where it stood."""
+    """Bring model, optimizer, generators and an estimator's own parameters back to the latest checkpoint.
+
+    Returns:
+        Where it stood.
+    """
     folder = run / (pointed(run, "latest") or "")
     device = next(model.parameters()).device
     DiscreteVAE.from_pretrained(folder, model, device=device)
@@ -91,6 +98,8 @@ def load_checkpoint(
         kind, index, name = key.split("/")
         if kind == "optimizer":
             state["state"].setdefault(int(index), {})[name] = tensor
+        elif kind == "estimator":
+            learned[int(index)].data.copy_(tensor)
         else:
             generators[name].set_state(tensor)
     optimizer.load_state_dict(state)
@@ -129,3 +138,7 @@ def _optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 def _generator_tensors(generators: dict[str, torch.Generator]) -> dict[str, Tensor]:
     return {f"generator/0/{name}": generator.get_state() for name, generator in generators.items()}
+
+
+def _learned_tensors(learned: list[torch.nn.Parameter]) -> dict[str, Tensor]:
+    return {f"estimator/{index}/value": parameter.detach() for index, parameter in enumerate(learned)}

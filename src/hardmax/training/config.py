@@ -11,13 +11,29 @@ from hardmax.errors import ArgumentError, DataError
 EstimatorName = Literal[
     "auto",
     "direct",
+    "adaptive-direct",
+    "averaged-direct",
+    "debiased-direct",
     "exact",
-    "gumbel-softmax",
-    "straight-through",
-    "reinforce",
     "local-expectation",
     "gibbs-covariance",
     "conditional",
+    "reinforce",
+    "unordered-set",
+    "rebar",
+    "muprop",
+    "double-control-variates",
+    "rodeo",
+    "disarm",
+    "arm",
+    "arsm",
+    "gumbel-softmax",
+    "gumbel-rao",
+    "straight-through",
+    "gapped-straight-through",
+    "reinmax",
+    "implicit-mle",
+    "adaptive-implicit-mle",
 ]
 SpaceName = Literal["categorical", "binary", "pairwise", "subset", "chain", "permutation", "spanning-tree"]
 
@@ -65,11 +81,11 @@ class TrainConfig:
     """How the KL takes part in the encoder's gradient: auto (inside the objective of direct, else beside), beside
     (the paper's form), none (what the paper's released code trains with direct)."""
     epsilon: float = 1.0
-    """Strength of the perturbation of direct."""
+    """Strength of the perturbation of direct; step of implicit-mle."""
     two_sided: bool = False
     """Perturb in both directions (direct)."""
     tau: float = 1.0
-    """Temperature of Gumbel-softmax."""
+    """Temperature of Gumbel-softmax and the straight-through family; where rebar's starts."""
     hard: bool = False
     """Let the decoder see hard z (Gumbel-softmax)."""
     anneal: float = 0.0
@@ -105,6 +121,8 @@ class TrainConfig:
     """Width of the hidden layer."""
     encoder_layers: int = 1
     """Hidden layers of the encoder (mlp)."""
+    decoder_layers: int = 1
+    """Hidden layers of the decoder (mlp)."""
     likelihood: Literal["bernoulli", "gaussian"] = "bernoulli"
     """Distribution of the pixels given z."""
     prior: Literal["uniform", "learned"] = "uniform"
@@ -131,6 +149,7 @@ class TrainConfig:
             "batch_size",
             "hidden",
             "encoder_layers",
+            "decoder_layers",
             "anneal_every",
         ):
             if getattr(self, name) is not None and getattr(self, name) < 1:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from hardmax.data import Images, binarize, load
 from hardmax.errors import ArgumentError
+from hardmax.estimators import AbstractControlled
 from hardmax.models import DiscreteVAE
 from hardmax.random import stream
 from hardmax.training.checkpoint import Progress, load_checkpoint, pointed, save_checkpoint, write_atomically
@@ -62,7 +63,7 @@ def train(config: TrainConfig, observer: Observer | None = None) -> bool:
     observer.say(f"data: {images.source}")
     observer.say(f"estimator: {explain(config, state.model.space)}")
     if config.resume and pointed(run, "latest"):
-        state.progress = load_checkpoint(run, state.model, state.optimizer, state.generators)
+        state.progress = load_checkpoint(run, state.model, state.optimizer, state.generators, state.learned_parameters)
         observer.say(f"resumed after epoch {state.progress.epoch}, step {state.progress.step}")
     # Solvers are compiled when first used: not within the seconds of the first epoch.
     state.model.space.argmax(torch.zeros(state.model.space.score_shape))
@@ -78,7 +79,11 @@ class _State:
 
     def __init__(self, config: TrainConfig, images: Images, model: DiscreteVAE) -> None:
         self.model = model.to(config.device)
-        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=config.learning_rate, fused=True)
+        estimator = estimator_at(config, model.space, 0, 0)
+        # An estimator with parameters of its own is one object for the whole run; others are made for every step.
+        self.learned = estimator if isinstance(estimator, AbstractControlled) and estimator.parameters() else None
+        groups = [{"params": list(self.model.parameters())}, {"params": self.learned_parameters}]
+        self.optimizer = torch.optim.Adam(groups[: 2 if self.learned else 1], lr=config.learning_rate, fused=True)
         self.progress = Progress()
         # Named after what they are for; made anew for every epoch, their state kept in checkpoints within one.
         self.generators = {"noise": torch.Generator(config.device), "binarize": torch.Generator()}
@@ -87,6 +92,11 @@ class _State:
             self.train = binarize(images.train, config.binarize).to(config.device)
         self.held_out = {split: evaluated(config, images, split).to(config.device) for split in SPLITS}
         self.steps = config.epochs * math.ceil(len(self.train) / config.batch_size)
+
+    @property
+    def learned_parameters(self) -> list[torch.nn.Parameter]:
+        """The estimator's own parameters, which `Estimate.auxiliary` trains; mostly none."""
+        return [] if self.learned is None else self.learned.parameters()
 
     @classmethod
     def start(cls, config: TrainConfig, images: Images) -> "_State":
@@ -102,6 +112,7 @@ class _State:
                 architecture=architecture,
                 hidden=config.hidden,
                 encoder_layers=config.encoder_layers,
+                decoder_layers=config.decoder_layers,
                 prior=config.prior,
                 likelihood=config.likelihood,
             )
@@ -113,7 +124,7 @@ class _State:
         if self.progress.position == 0:
             for name, generator in self.generators.items():
                 generator.manual_seed(stream(config.seed, name, epoch).initial_seed())
-            self.progress.totals = [0.0] * 4
+            self.progress.totals = Progress().totals
         return torch.randperm(len(self.train), generator=stream(config.seed, "data", epoch))
 
     def batch(self, config: TrainConfig, index: Tensor) -> Tensor:
@@ -141,7 +152,9 @@ def _epochs(config: TrainConfig, state: _State, run: Path, observer: Observer) -
         append_rows(run / "metrics.jsonl", rows)
         seconds = {"train": trained - begin, "evaluate": evaluated - trained}
         append_rows(run / "timing.jsonl", [{"epoch": progress.epoch, "step": progress.step, **seconds}])
-        save_checkpoint(run, state.model, state.optimizer, state.generators, progress, best=better)
+        save_checkpoint(
+            run, state.model, state.optimizer, state.generators, state.learned_parameters, progress, best=better
+        )
         observer.rows(rows)
         if progress.epoch < config.epochs and observer.stop():
             return False
@@ -159,7 +172,9 @@ def _epoch(config: TrainConfig, state: _State, run: Path, observer: Observer) ->
 
     def save() -> None:
         progress.totals = totals.tolist()
-        save_checkpoint(run, state.model, state.optimizer, state.generators, progress, best=False)
+        save_checkpoint(
+            run, state.model, state.optimizer, state.generators, state.learned_parameters, progress, best=False
+        )
 
     while progress.position < len(batches):
         totals += _step(config, state, batches[progress.position])
@@ -178,8 +193,8 @@ def _epoch(config: TrainConfig, state: _State, run: Path, observer: Observer) ->
 
 
 def _step(config: TrainConfig, state: _State, index: Tensor) -> Tensor:
-    """Make one step; return the sums of bound, reconstruction and KL over the batch, and its size."""
-    estimator = estimator_at(config, state.model.space, state.progress.epoch, state.progress.step)
+    """Make one step; return the sums of bound, reconstruction, KL and evaluations over the batch, and its size."""
+    estimator = state.learned or estimator_at(config, state.model.space, state.progress.epoch, state.progress.step)
     x = state.batch(config, index)
     with torch.autocast(x.device.type, torch.bfloat16, enabled=config.mixed_precision):
         out = state.model(
@@ -188,17 +203,18 @@ def _step(config: TrainConfig, state: _State, index: Tensor) -> Tensor:
     for group in state.optimizer.param_groups:
         group["lr"] = learning_rate_at(config, state.progress.step, state.steps)
     state.optimizer.zero_grad()
-    (-out.value.mean()).backward()
+    loss = -out.value.mean()
+    (loss if out.auxiliary is None else loss + out.auxiliary).backward()
     if config.clip is not None:
         torch.nn.utils.clip_grad_norm_(state.model.parameters(), config.clip)
     state.optimizer.step()
-    size = torch.full((), float(len(x)), device=x.device)
-    return torch.stack([out.value.detach().sum(), out.reconstruction.sum(), out.kl.sum(), size])
+    counts = torch.tensor([out.evaluations * len(x), len(x)], device=x.device)
+    return torch.cat([torch.stack([out.value.detach().sum(), out.reconstruction.sum(), out.kl.sum()]), counts])
 
 
 def _train_row(progress: Progress) -> dict[str, Any]:
     """Return the row of the training pictures: means over the epoch, while the weights changed."""
-    elbo, reconstruction, kl, count = progress.totals
+    elbo, reconstruction, kl, evaluations, count = progress.totals
     return {
         "epoch": progress.epoch,
         "step": progress.step,
@@ -208,6 +224,7 @@ def _train_row(progress: Progress) -> dict[str, Any]:
         "kl": kl / count,
         "reconstruction": reconstruction / count,
         "active": None,
+        "evaluations": evaluations / count,
     }
 
 
@@ -219,6 +236,7 @@ def _evaluate_rows(state: _State, config: TrainConfig) -> list[dict[str, Any]]:
             "step": progress.step,
             "split": split,
             **evaluate(state.model, state.held_out[split], seed=config.seed),
+            "evaluations": None,
         }
         for split in SPLITS
     ]

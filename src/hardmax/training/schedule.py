@@ -2,17 +2,7 @@
 
 import math
 
-from hardmax.estimators import (
-    AbstractEstimator,
-    ConditionalGradient,
-    Direct,
-    Exact,
-    GibbsCovariance,
-    GumbelSoftmax,
-    LocalExpectation,
-    Reinforce,
-    StraightThrough,
-)
+from hardmax.estimators import AbstractEstimator, ConditionalGradient, Direct, Exact, GibbsCovariance
 from hardmax.spaces import (
     AbstractFactorised,
     AbstractSpace,
@@ -25,6 +15,7 @@ from hardmax.spaces import (
     Subset,
 )
 from hardmax.training.config import TrainConfig
+from hardmax.training.estimators import make_estimator
 
 
 def make_space(config: TrainConfig) -> AbstractSpace:
@@ -52,28 +43,13 @@ def estimator_at(config: TrainConfig, space: AbstractSpace, epoch: int, step: in
     """Return the estimator of a step; epochs and steps count from 0."""
     updated = step // config.anneal_every * config.anneal_every
     shrunk = math.exp(-config.anneal * updated)
-    direct = Direct(max(config.epsilon * shrunk, min(config.epsilon, config.epsilon_floor)), config.two_sided)
-    match config.estimator:
-        case "auto" if space.categories is not None:
-            return direct if epoch < config.epochs_of_direct else Exact()
-        case "auto" if not isinstance(space, AbstractFactorised):
-            return GibbsCovariance() if space.offers("draw") else ConditionalGradient(roulette=True)
-        case "auto" | "local-expectation":
-            return LocalExpectation(roulette=space.categories is None)
-        case "gibbs-covariance":
-            return GibbsCovariance()
-        case "conditional":
-            return ConditionalGradient(config.draws, roulette=True)
-        case "direct":
-            return direct
-        case "exact":
-            return Exact()
-        case "gumbel-softmax":
-            return GumbelSoftmax(max(config.tau * shrunk, min(config.tau, config.tau_floor)), config.hard)
-        case "straight-through":
-            return StraightThrough()
-        case "reinforce":
-            return Reinforce(config.baseline)
+    epsilon = max(config.epsilon * shrunk, min(config.epsilon, config.epsilon_floor))
+    tau = max(config.tau * shrunk, min(config.tau, config.tau_floor))
+    if config.estimator == "auto" and space.categories is not None:
+        return Direct(epsilon, config.two_sided) if epoch < config.epochs_of_direct else Exact()
+    if config.estimator == "auto" and not isinstance(space, AbstractFactorised):
+        return GibbsCovariance() if space.offers("draw") else ConditionalGradient(roulette=True)
+    return make_estimator(config, space, epsilon, tau)
 
 
 def learning_rate_at(config: TrainConfig, step: int, steps: int) -> float:
