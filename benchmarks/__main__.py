@@ -1,11 +1,14 @@
 """Run benchmarks: `python -m benchmarks [NAME ...]`, all of them by default."""
 
+import os
 import sys
 from importlib import import_module
 
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # or each look at the memory is told on the terminal
+
 import torch
 
-NAMES = ["overhead", "training_step", "structured_step", "solvers"]
+NAMES = ["overhead", "estimators", "training_step", "structured_step", "solvers"]
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
