@@ -12,44 +12,70 @@ __version__ = "0.1.0.dev0"
 # The public names, and where each lives. They are loaded when first used (PEP 562), so that parts that do not
 # need torch never wait for it. No module may bear the name of a function here: importing it would hide the function.
 _HOME = {
+    "AbstractControlled": "estimators",
     "AbstractEstimator": "estimators",
     "AbstractFactorised": "spaces",
     "AbstractLikelihood": "objectives",
     "AbstractSampler": "estimators",
     "AbstractSpace": "spaces",
+    "AdaptiveDirect": "estimators",
+    "AdaptiveImplicitMLE": "estimators",
+    "Antithetic": "estimators",
     "ArgumentError": "errors",
+    "Arm": "estimators",
+    "Arsm": "estimators",
+    "AveragedDirect": "estimators",
     "BernoulliLikelihood": "objectives",
     "Binary": "spaces",
+    "Blackbox": "estimators",
     "Bounds": "objectives",
     "Categorical": "spaces",
     "Chain": "spaces",
     "ConditionalGradient": "estimators",
     "DataError": "errors",
+    "DebiasedDirect": "estimators",
+    "Diagnosis": "diagnosis",
     "Direct": "estimators",
+    "DisArm": "estimators",
+    "DisArmCategorical": "estimators",
     "DiscreteVAE": "models",
+    "DoubleControlVariates": "estimators",
     "DtypeError": "errors",
     "Elbo": "objectives",
     "Estimate": "types",
     "Evaluator": "evaluator",
     "Exact": "estimators",
+    "GappedStraightThrough": "estimators",
     "GaussianLikelihood": "objectives",
     "GibbsCovariance": "estimators",
+    "GumbelRao": "estimators",
     "GumbelSoftmax": "estimators",
     "HardmaxError": "errors",
+    "IdentityBackward": "estimators",
+    "ImplicitMLE": "estimators",
     "LocalExpectation": "estimators",
     "MissingExtraError": "errors",
+    "MuProp": "estimators",
     "NotExactError": "errors",
     "PairwiseBinary": "spaces",
     "Permutation": "spaces",
+    "PerturbedOptimizer": "estimators",
+    "Rebar": "estimators",
+    "ReinMax": "estimators",
     "Reinforce": "estimators",
+    "Relax": "estimators",
+    "Rodeo": "estimators",
     "Roulette": "estimators",
     "ShapeError": "errors",
     "SpanningTree": "spaces",
     "StraightThrough": "estimators",
     "Subset": "spaces",
+    "UnorderedSet": "estimators",
+    "diagnose": "diagnosis",
     "elbo": "objectives",
     "exact_bounds": "objectives",
     "expectation": "expectations",
+    "fenchel_young_loss": "objectives",
     "from_distribution": "distributions",
     "gaussian_elbo": "objectives",
     "gaussian_kl": "objectives",
@@ -58,12 +84,15 @@ _HOME = {
     "gaussian_sample_full": "objectives",
     "greedy_bound": "objectives",
     "importance_weighted_bound": "objectives",
+    "importance_weighted_elbo": "objectives",
     "perturb_and_map_bound": "objectives",
     "sample": "expectations",
     "to_distribution": "distributions",
 }
 
 if TYPE_CHECKING:
+    from hardmax.diagnosis import Diagnosis as Diagnosis
+    from hardmax.diagnosis import diagnose as diagnose
     from hardmax.distributions import from_distribution as from_distribution
     from hardmax.distributions import to_distribution as to_distribution
     from hardmax.errors import ArgumentError as ArgumentError
@@ -73,17 +102,40 @@ if TYPE_CHECKING:
     from hardmax.errors import MissingExtraError as MissingExtraError
     from hardmax.errors import NotExactError as NotExactError
     from hardmax.errors import ShapeError as ShapeError
+    from hardmax.estimators import AbstractControlled as AbstractControlled
     from hardmax.estimators import AbstractEstimator as AbstractEstimator
     from hardmax.estimators import AbstractSampler as AbstractSampler
+    from hardmax.estimators import AdaptiveDirect as AdaptiveDirect
+    from hardmax.estimators import AdaptiveImplicitMLE as AdaptiveImplicitMLE
+    from hardmax.estimators import Antithetic as Antithetic
+    from hardmax.estimators import Arm as Arm
+    from hardmax.estimators import Arsm as Arsm
+    from hardmax.estimators import AveragedDirect as AveragedDirect
+    from hardmax.estimators import Blackbox as Blackbox
     from hardmax.estimators import ConditionalGradient as ConditionalGradient
+    from hardmax.estimators import DebiasedDirect as DebiasedDirect
     from hardmax.estimators import Direct as Direct
+    from hardmax.estimators import DisArm as DisArm
+    from hardmax.estimators import DisArmCategorical as DisArmCategorical
+    from hardmax.estimators import DoubleControlVariates as DoubleControlVariates
     from hardmax.estimators import Exact as Exact
+    from hardmax.estimators import GappedStraightThrough as GappedStraightThrough
     from hardmax.estimators import GibbsCovariance as GibbsCovariance
+    from hardmax.estimators import GumbelRao as GumbelRao
     from hardmax.estimators import GumbelSoftmax as GumbelSoftmax
+    from hardmax.estimators import IdentityBackward as IdentityBackward
+    from hardmax.estimators import ImplicitMLE as ImplicitMLE
     from hardmax.estimators import LocalExpectation as LocalExpectation
+    from hardmax.estimators import MuProp as MuProp
+    from hardmax.estimators import PerturbedOptimizer as PerturbedOptimizer
+    from hardmax.estimators import Rebar as Rebar
     from hardmax.estimators import Reinforce as Reinforce
+    from hardmax.estimators import ReinMax as ReinMax
+    from hardmax.estimators import Relax as Relax
+    from hardmax.estimators import Rodeo as Rodeo
     from hardmax.estimators import Roulette as Roulette
     from hardmax.estimators import StraightThrough as StraightThrough
+    from hardmax.estimators import UnorderedSet as UnorderedSet
     from hardmax.evaluator import Evaluator as Evaluator
     from hardmax.expectations import expectation as expectation
     from hardmax.expectations import sample as sample
@@ -95,6 +147,7 @@ if TYPE_CHECKING:
     from hardmax.objectives import GaussianLikelihood as GaussianLikelihood
     from hardmax.objectives import elbo as elbo
     from hardmax.objectives import exact_bounds as exact_bounds
+    from hardmax.objectives import fenchel_young_loss as fenchel_young_loss
     from hardmax.objectives import gaussian_elbo as gaussian_elbo
     from hardmax.objectives import gaussian_kl as gaussian_kl
     from hardmax.objectives import gaussian_kl_full as gaussian_kl_full
@@ -102,6 +155,7 @@ if TYPE_CHECKING:
     from hardmax.objectives import gaussian_sample_full as gaussian_sample_full
     from hardmax.objectives import greedy_bound as greedy_bound
     from hardmax.objectives import importance_weighted_bound as importance_weighted_bound
+    from hardmax.objectives import importance_weighted_elbo as importance_weighted_elbo
     from hardmax.objectives import perturb_and_map_bound as perturb_and_map_bound
     from hardmax.spaces import AbstractFactorised as AbstractFactorised
     from hardmax.spaces import AbstractSpace as AbstractSpace

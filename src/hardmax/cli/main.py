@@ -11,6 +11,7 @@ COMMANDS = {
     "demo": ("demo", "train four estimators on the embedded pictures and compare them, in a minute"),
     "train": ("train", "train a variational auto-encoder with discrete latents"),
     "evaluate": ("evaluate", "say how good a trained model is"),
+    "diagnose": ("diagnose", "say which gradient estimator suits a trained model, and with which epsilon or tau"),
     "sample": ("sample", "draw pictures from a trained model"),
     "report": ("report", "write one HTML page about one or several runs"),
     "reproduce": ("reproduce", "make a table or figure of the paper again"),

@@ -1,0 +1,34 @@
+"""How good is a gradient? Bias, noise and cost of estimators on a problem of yours, and which one to take.
+
+`diagnose` and `diagnose_elbo` are the entrances; both are `measure`, the core, with another call. See `measuring` for
+its interface.
+"""
+
+from hardmax.diagnosis.advice import Recommendation
+from hardmax.diagnosis.bound import diagnose_elbo
+from hardmax.diagnosis.calls import bounded, expected
+from hardmax.diagnosis.candidates import candidates
+from hardmax.diagnosis.expectation import diagnose
+from hardmax.diagnosis.measuring import measure
+from hardmax.diagnosis.quality import Quality, Refusal
+from hardmax.diagnosis.reference import Reference, enumerated, exactly, monte_carlo
+from hardmax.diagnosis.repeated import Repeated
+from hardmax.diagnosis.result import Diagnosis
+
+__all__ = [
+    "Diagnosis",
+    "Quality",
+    "Recommendation",
+    "Reference",
+    "Refusal",
+    "Repeated",
+    "bounded",
+    "candidates",
+    "diagnose",
+    "diagnose_elbo",
+    "enumerated",
+    "exactly",
+    "expected",
+    "measure",
+    "monte_carlo",
+]

@@ -1,0 +1,145 @@
+"""What a diagnosis says: a row for each estimator, the table, the picture, the advice."""
+
+import io
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hardmax.diagnosis.advice import BATCH, Recommendation, recommend
+from hardmax.diagnosis.quality import Quality, Refusal
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.table import Table
+
+_NOTHING = 1e-5  # of the gradient: rounding
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """How good some estimators are for one gradient; print it to see the table.
+
+    Attributes:
+        rows: one `Quality` for each estimator, in the order they were given.
+        refused: those that could not take part, with their reasons.
+        notes: what to know about some of them.
+        space: what z may be.
+        examples: in the batch, `prod(*B)`.
+        draws: independent estimates that each row is made from.
+        evaluations: of f for each example: the number that all were to keep to.
+        source: where the exact gradient comes from.
+        source_error: relative standard error of that; zero where it is exact.
+        norm: `sqrt(sum_b |G_b|^2)` of the exact gradient, that all is relative to.
+
+    Example:
+        >>> import torch, hardmax as hm
+        >>> scores = torch.zeros(8, 6)
+        >>> f = lambda z: (4 * z.sum(-1) - 14).sigmoid()
+        >>> found = hm.diagnose(f, scores, hm.Binary(6), [hm.LocalExpectation(), hm.StraightThrough()], draws=256)
+        >>> [row.samples for row in found.rows], found.rows[1].biased
+        ([1, 7], True)
+        >>> found.recommendation.name
+        'LocalExpectation()'
+    """
+
+    rows: tuple[Quality, ...]
+    refused: tuple[Refusal, ...]
+    notes: tuple[str, ...]
+    space: str
+    examples: int
+    draws: int
+    evaluations: float
+    source: str
+    source_error: float
+    norm: float
+
+    @property
+    def recommendation(self) -> Recommendation | None:
+        """Which estimator to take for batches of 100 examples; None if all refused."""
+        return self.recommend()
+
+    def recommend(self, batch: int = BATCH) -> Recommendation | None:
+        """Say which estimator has the least `bias^2 + deviation^2 / batch` at equal evaluations, and why."""
+        return recommend(self.rows, self.evaluations, batch)
+
+    def table(self, batch: int = BATCH) -> "Table":
+        """Return a table for `rich`, the best for batches of this size first."""
+        from rich import box
+        from rich.table import Table
+
+        table = Table(
+            title=f"{self.space}: {self.draws:,} estimates, {self.examples:,} examples, {self.evaluations:.4g} "
+            "evaluations of f",
+            caption=self._caption(batch),
+            title_justify="left",
+            caption_justify="left",
+            title_style="bold",
+            caption_style="",
+            box=box.SIMPLE_HEAD,
+            show_edge=False,
+            pad_edge=False,
+            padding=0,
+        )
+        table.add_column("estimator")
+        for head in ("S", "evals", "solves", "bias", "floor", "std", "cos", "error", "ms"):
+            table.add_column(head, justify="right", no_wrap=True)
+        for row in sorted(self.rows, key=lambda row: row.error(batch)):
+            table.add_row(
+                row.name,
+                str(row.samples),
+                f"{row.evaluations:.3g}",
+                f"{row.solves:.3g}",
+                _number(row.bias) if row.biased or row.bias < _NOTHING else f"({_number(row.bias)})",
+                _number(row.floor),
+                _number(row.deviation),
+                f"{row.cosine:.2f}",
+                _number(row.error(batch)),
+                _number(1e3 * row.seconds),
+            )
+        return table
+
+    def figure(self, batch: int = BATCH) -> "Figure":
+        """Return a picture, bias against standard deviation; `figure.savefig("diagnosis.png")` writes it."""
+        from hardmax.diagnosis.picture import draw
+
+        return draw(self, batch)
+
+    def to_dict(self, batch: int = BATCH) -> dict[str, Any]:
+        """Return all of it, with the recommendation, for JSON."""
+        advice = self.recommend(batch)
+        return {
+            **vars(self),
+            "rows": [{**row.to_dict(), "error": row.error(batch)} for row in self.rows],
+            "refused": [refusal.to_dict() for refusal in self.refused],
+            "notes": list(self.notes),
+            "batch": batch,
+            "recommendation": None if advice is None else advice.to_dict(),
+        }
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        text = io.StringIO()
+        console = Console(file=text, width=110, color_system=None, highlight=False)
+        console.print(self.table())
+        for refusal in self.refused:
+            console.print(f"refused: {refusal.name}: {refusal.reason}", markup=False, soft_wrap=True)
+        if (advice := self.recommendation) is not None:
+            console.print(f"recommended: {advice}", markup=False, soft_wrap=True)
+        return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+
+    def _caption(self, batch: int) -> str:
+        source = f"the exact gradient, by {self.source}"
+        if self.source_error:
+            source = f"the mean of {self.source}, known to {self.source_error:.2g}"
+        lines = [
+            f"Relative to {source}: bias, in brackets where it does not show above its noise floor; std, of one "
+            f"estimate; error, sqrt(bias^2 + std^2 / {batch}), of a batch of {batch}. S: samples. evals, solves: of f "
+            "and arg maxes, for each example. ms: for one estimate of all.",
+            *self.notes,
+        ]
+        return "\n" + "\n".join(lines)
+
+
+def _number(value: float) -> str:
+    """Return two digits, and whole numbers as they are."""
+    return "0" if value < _NOTHING else f"{value:.2g}" if value < 100 else f"{value:.0f}"

@@ -1,0 +1,113 @@
+"""`hardmax diagnose`, in a subprocess, on a tiny run."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+
+import pytest
+from PIL import Image
+
+SMALL = ["--images", 4, "--draws", 16]
+
+
+def hardmax(*arguments, check=0):
+    """Run a command; return what it printed on stdout, or on stderr where it should fail."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "80"}
+    command = [sys.executable, "-m", "hardmax.cli.main", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == check, done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
+    return done.stderr if check else done.stdout
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """One epoch of three categoricals on the embedded pictures."""
+    folder = tmp_path_factory.mktemp("runs") / "tiny"
+    options = ["--categories", 3, "--variables", 3, "--hidden", 20, "--batch-size", 500]
+    hardmax("train", "--epochs", 1, "--out", folder, *options)
+    return folder
+
+
+def test_table_advice_and_files(run):
+    said = hardmax("diagnose", run, *SMALL)
+    for name in ("local-expectation, roulette", "direct, epsilon 0.05", "gumbel-softmax, tau 1", "straight-through"):
+        assert name in said
+    assert "recommended: " in said
+    assert "for direct: epsilon " in said
+    assert "for gumbel-softmax: tau " in said
+    assert max(map(len, said[: said.index("Relative to")].splitlines())) <= 80
+    # The best two of so few draws may change with the versions; the files may not.
+    found = json.loads((run / "figures" / "diagnosis.json").read_text())
+    assert found["draws"] == 16
+    assert found["examples"] == 4
+    assert found["batch"] == 500
+    assert found["source"] == "enumeration"
+    assert all(row["evaluations"] <= 1.1 * found["evaluations"] for row in found["rows"])
+    with Image.open(run / "figures" / "diagnosis.png") as picture:
+        assert picture.size[0] > 1000
+    assert str(run / "figures" / "diagnosis.png") in said
+
+
+def test_what_it_recommends_can_be_pasted(run):
+    """The command trains: with the estimator, epsilon or tau that was recommended."""
+    said = hardmax("diagnose", run, "--estimators", "direct", *SMALL)
+    command = next(line for line in said.splitlines() if line.strip().startswith("hardmax train")).strip()
+    words = shlex.split(command)
+    found = json.loads((run / "figures" / "diagnosis.json").read_text())
+    best = min(found["rows"], key=lambda row: row["error"])
+    assert words[words.index("--epsilon") + 1] == best["name"].split()[-1]
+    assert found["command"] == command
+    out = words[words.index("--out") + 1]
+    assert out.endswith("tiny-direct")
+    hardmax(*words[1:])
+    config = json.loads((run.parent / "tiny-direct" / "config.json").read_text())["config"]
+    assert (config["estimator"], config["hidden"], config["categories"]) == ("direct", 20, 3)
+    assert config["epsilon"] == float(best["name"].split()[-1])
+
+
+def test_json_and_out(run, tmp_path):
+    options = ["--estimators", "reinforce", "straight-through", "--evaluations", 5, "--out", tmp_path, "--json"]
+    found = json.loads(hardmax("diagnose", run, *options, *SMALL))
+    assert [row["name"] for row in found["rows"]] == ["reinforce, leave-one-out", "straight-through"]
+    assert [row["evaluations"] for row in found["rows"]] == [5, 5]
+    assert found["files"] == [str(tmp_path / "diagnosis.json"), str(tmp_path / "diagnosis.png")]
+    assert {path.name for path in tmp_path.iterdir()} == {"diagnosis.json", "diagnosis.png"}
+    again = json.loads(hardmax("diagnose", run, *options, *SMALL))
+    assert [row["bias"] for row in found["rows"]] == [row["bias"] for row in again["rows"]]
+
+
+def test_more_z_than_can_be_enumerated(tmp_path):
+    folder = tmp_path / "large"
+    options = ["--space", "binary", "--variables", 20, "--hidden", 20, "--batch-size", 500]
+    hardmax("train", "--epochs", 1, "--out", folder, *options)
+    found = json.loads(hardmax("diagnose", folder, "--estimators", "local-expectation", "--json", *SMALL))
+    assert found["source"] == "64 draws of LocalExpectation"
+    assert 0 < found["source_error"] < 0.5
+    assert found["options"][:2] == ["--estimator", "local-expectation"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nowhere"], "holds no run"),
+        (["RUN", "--estimators", "dircet"], "there are: local-expectation"),
+        (["RUN", "--images", 0], "images must be at least 1"),
+        (["RUN", "--draws", 1], "draws must be at least 2"),
+        (["RUN", "--evaluations", 0], "evaluations must be at least 1"),
+        (["RUN", "--split", "rest"], "validation"),
+        (["RUN", "--device", "gpu"], "cannot be used"),
+    ],
+    ids=str,
+)
+def test_bad_input(run, arguments, words):
+    said = hardmax("diagnose", *(run if word == "RUN" else word for word in arguments), check=2)
+    assert said.startswith("hardmax: error: ")
+    assert said.count("\n") == 1
+    assert words in said
+
+
+def test_help_has_an_example():
+    assert "Example: hardmax diagnose" in hardmax("diagnose", "--help")

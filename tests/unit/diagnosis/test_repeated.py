@@ -1,0 +1,108 @@
+"""f for many copies of a batch is f called for each copy, in every way that f can be called."""
+
+import pytest
+import torch
+from cases import Rows, Table, Toy
+
+import hardmax as hm
+from hardmax.diagnosis import Repeated
+
+COPIES = 3
+BATCHES = [(), (4,), (2, 3)]
+
+
+class Everything(Table, Rows):
+    """Toy, with every method but flips."""
+
+    def pairs(self, z):
+        return self.table()[..., : len(z)] if len(z) < self.space.size else self.table()
+
+
+def likelihood(batch):
+    """log p(x | z) of bits, with flips."""
+    torch.manual_seed(0)
+    space = hm.Binary(5)
+    model = hm.DiscreteVAE.build(space, (1, 3, 3), hidden=7).double()
+    x = torch.rand(*batch, 9, dtype=torch.float64).round()
+    return space, hm.BernoulliLikelihood(model.decoder, x, batch_dims=len(batch))
+
+
+def draws(space, *lead):
+    noise = space.noise((2, *lead), torch.Generator().manual_seed(0), dtype=torch.float64)
+    return space.argmax(noise)
+
+
+@pytest.mark.parametrize("batch", BATCHES, ids=str)
+@pytest.mark.parametrize("space", [hm.Categorical(4), hm.Categorical(3, 2), hm.Binary(3)], ids=str)
+def test_call(space, batch):
+    f = Toy(space, batch)
+    z = draws(space, COPIES, *batch)
+    expected = torch.stack([f(z[:, d]) for d in range(COPIES)], 1)
+    torch.testing.assert_close(Repeated(f, COPIES, batch)(z), expected)
+
+
+@pytest.mark.parametrize("batch", BATCHES, ids=str)
+def test_rows(batch):
+    space = hm.Binary(3)
+    f = Rows(space, batch)
+    z = draws(space, COPIES, *batch)
+    everywhere = Repeated(f, COPIES, batch)(z)[0].flatten()
+    index = torch.randperm(everywhere.numel(), generator=torch.Generator().manual_seed(1))[:5]
+    found = Repeated(f, COPIES, batch).rows(z[0].reshape(-1, 3)[index], index)
+    torch.testing.assert_close(found, everywhere[index])
+
+
+@pytest.mark.parametrize("batch", BATCHES, ids=str)
+def test_table_and_pairs(batch):
+    f = Everything(hm.Categorical(4), batch)
+    repeated = Repeated(f, COPIES, batch)
+    for found in (repeated.table(), repeated.pairs(torch.eye(4, dtype=torch.float64))):
+        assert found.shape == (COPIES, *batch, 4)
+        for copy in found:
+            torch.testing.assert_close(copy, f.table())
+
+
+@pytest.mark.parametrize("batch", BATCHES, ids=str)
+def test_flips(batch):
+    space, f = likelihood(batch)
+    z = draws(space, COPIES, *batch)
+    flips = Repeated(f, COPIES, batch).flips(z)
+    wanted = torch.rand(z.shape, generator=torch.Generator().manual_seed(2)) < 0.5
+    gains = torch.zeros_like(z)
+    gains[wanted] = flips.gains(wanted)
+    assert flips.bounds.shape == z.shape
+    for d in range(COPIES):
+        alone = f.flips(z[:, d])
+        torch.testing.assert_close(flips.bounds[:, d], alone.bounds)
+        torch.testing.assert_close(gains[:, d][wanted[:, d]], alone.gains(wanted[:, d]))
+
+
+def test_offers_what_f_offers():
+    space = hm.Binary(3)
+    for f, names in ((Toy(space), set()), (Rows(space), {"rows"}), (Everything(space), {"rows", "table", "pairs"})):
+        offered = {name for name in ("rows", "table", "pairs", "flips") if hasattr(Repeated(f, 2, ()), name)}
+        assert offered == names
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [hm.LocalExpectation(roulette=True), hm.Direct(0.5), hm.GibbsCovariance(), hm.Exact(), hm.GumbelSoftmax(0.5)],
+    ids=str,
+)
+def test_an_estimate_of_copies_is_an_estimate_of_each(estimator):
+    """Flips, rows and pairs of a likelihood, as estimators use them, with the evaluations that they count."""
+    batch = (4,)
+    space, f = likelihood(batch)
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(*batch, 5, generator=generator, dtype=torch.float64)
+    noise = space.noise((2, COPIES, *batch), generator, dtype=torch.float64)
+
+    def gradient(f, scores, noise):
+        scores = scores.clone().requires_grad_()
+        out = hm.expectation(f, scores, space, estimator, noise=noise)
+        return torch.autograd.grad(out.value.sum(), scores)[0], out.evaluations
+
+    together, evaluations = gradient(Repeated(f, COPIES, batch), scores.expand(COPIES, 4, 5), noise)
+    alone = [gradient(f, scores, noise[:, d]) for d in range(COPIES)]
+    torch.testing.assert_close(together, torch.stack([found for found, _ in alone]))
+    assert evaluations == pytest.approx(sum(count for _, count in alone) / COPIES)
