@@ -3,7 +3,7 @@
 from functools import partial
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import hardmax as hm
 
@@ -18,6 +18,35 @@ UNBIASED = [
     (hm.LocalExpectation(), 1),
     (hm.LocalExpectation(), 3),
 ]
+
+
+class Network(nn.Module):
+    """A control variate for scores of one space: smooth, with parameters, and with no relation to f."""
+
+    def __init__(self, space: hm.AbstractSpace) -> None:
+        super().__init__()
+        self.dims = tuple(range(-len(space.score_shape), 0))
+        self.scale = nn.Parameter(torch.tensor(0.7))
+        self.shift = nn.Parameter(torch.tensor(0.2))
+
+    def forward(self, perturbed: Tensor) -> Tensor:
+        return (self.scale * perturbed + self.shift).tanh().sum(self.dims)
+
+    def __repr__(self) -> str:
+        return "Network()"
+
+
+def relax(space: hm.AbstractSpace) -> hm.Relax:
+    """With a network to be trained."""
+    return hm.Relax(Network(space))
+
+
+def fixed_relax(space: hm.AbstractSpace) -> hm.Relax:
+    """With one that is not, beside f at the relaxed z."""
+    return hm.Relax(Network(space).requires_grad_(False), hm.Rebar(0.5))
+
+
+# What stands here as a function is made for each space.
 VALUE_STYLE = [
     hm.Exact(),
     hm.Direct(0.5),
@@ -27,9 +56,93 @@ VALUE_STYLE = [
     hm.Reinforce("leave-one-out"),
     hm.LocalExpectation(),
     hm.LocalExpectation(roulette=True),
+    hm.AdaptiveDirect(),
+    hm.AveragedDirect(0.5),
+    hm.AveragedDirect(0.5, two_sided=True),
+    hm.DebiasedDirect(0.5, draws=2),
+    hm.Antithetic(hm.Direct(0.5)),
+    hm.Antithetic(hm.LocalExpectation()),
+    hm.Rebar(0.5),
+    hm.Rebar(0.5, learned=True),
+    relax,
+    fixed_relax,
+    hm.Arm(),
+    hm.Arsm(),
+    hm.DisArm(),
+    hm.DisArmCategorical(),
+    hm.UnorderedSet(),
+    hm.MuProp(),
+    hm.MuProp("leave-one-out"),
+    hm.DoubleControlVariates(),
+    hm.Rodeo(),
 ]
-SAMPLE_STYLE = [hm.GumbelSoftmax(0.5), hm.GumbelSoftmax(0.5, hard=True), hm.StraightThrough()]
+SAMPLE_STYLE = [
+    hm.GumbelSoftmax(0.5),
+    hm.GumbelSoftmax(0.5, hard=True),
+    hm.StraightThrough(),
+    hm.StraightThrough(2.0),
+    hm.ReinMax(),
+    hm.ReinMax(2.0),
+    hm.GumbelRao(draws=3),
+    hm.GappedStraightThrough(),
+    hm.ImplicitMLE(),
+    hm.ImplicitMLE(0.5, two_sided=True),
+    hm.AdaptiveImplicitMLE(),
+    hm.PerturbedOptimizer(),
+    hm.PerturbedOptimizer(0.5),
+    hm.Blackbox(),
+    hm.IdentityBackward(),
+    hm.IdentityBackward("sphere"),
+    hm.IdentityBackward("both"),
+]
 ESTIMATORS = VALUE_STYLE + SAMPLE_STYLE
+# Their baseline or step is that of the whole call: an example's gradient depends on the other examples.
+COUPLES_EXAMPLES = (hm.Reinforce("mean"), hm.AdaptiveDirect(), hm.AdaptiveImplicitMLE())
+
+
+def learns(estimator: hm.AbstractEstimator) -> bool:
+    """Whether it has parameters of its own to train."""
+    return isinstance(estimator, hm.AbstractControlled) and bool(estimator.parameters())
+
+
+def pairs(spaces, estimators=ESTIMATORS):
+    """Return `(space, estimator)`: every space with every estimator that serves it."""
+    return [pair for pair in _product(spaces, estimators) if samples_for(*pair)]
+
+
+def refused(spaces, estimators=ESTIMATORS):
+    """Return `(space, estimator)`: every space with every estimator that does not serve it."""
+    return [pair for pair in _product(spaces, estimators) if not samples_for(*pair)]
+
+
+def one_each(spaces, estimators=ESTIMATORS):
+    """Return `(space, estimator)`: every estimator once, with the first of the spaces that it serves."""
+    return [pairs(spaces, [estimator])[0] for estimator in estimators]
+
+
+def _product(spaces, estimators):
+    return [(space, made(space) if callable(made) else made) for space in spaces for made in estimators]
+
+
+def samples_for(space: hm.AbstractSpace, estimator: hm.AbstractEstimator, at_most: int = 3) -> int:
+    """Return with how many samples this estimator serves this space: at most so many, 0 if it does not."""
+    for samples in range(at_most, 0, -1):
+        try:
+            estimator.check(space, samples)
+        except hm.NotExactError:
+            return 0
+        except hm.ArgumentError:  # too many: a set drawn without replacement is no larger than the space
+            continue
+        return samples
+    return 0
+
+
+def noise_for(
+    space: hm.AbstractSpace, estimator: hm.AbstractEstimator, batch: tuple[int, ...], generator, dtype=torch.float64
+):
+    """Return noise for these samples."""
+    samples = samples_for(space, estimator)
+    return space.noise((samples * estimator.noises, *batch), generator=generator, dtype=dtype)
 
 
 class Toy:

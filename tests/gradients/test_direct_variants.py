@@ -107,7 +107,8 @@ def test_adaptive_epsilon_moves_its_share(space):
     estimator = hm.AdaptiveDirect(share, several=1.0, smallest=1e-3, largest=1e3)
     out, found, _ = gradients(f, scores, space, estimator, noise=noise)
     moved = found.flatten(1).any(1).double().mean()
-    assert share <= float(moved) < share + 0.12  # six bisections of six decades: to 24 percent
+    # Six bisections of six decades find epsilon to 24 percent; of independent variables it is the expected share.
+    assert share - 0.06 <= float(moved) < share + 0.12
     epsilon = float(1 / found[found != 0].abs().min())  # statistics are whole numbers
     _, direct, _ = gradients(f, scores, space, hm.Direct(epsilon), noise=noise)
     torch.testing.assert_close(found, direct)
@@ -129,14 +130,17 @@ def changes_apart(space, f, scores, noise, epsilon):
 
 @pytest.mark.parametrize("space", [hm.Binary(6), hm.Categorical(3, 4), hm.Subset(6, 3), hm.Permutation(4)], ids=str)
 def test_adaptive_epsilon_seldom_moves_several_at_once(space):
-    batch, several = 400, 0.1
+    batch, several, largest = 1000, 0.3, 3.0
     f, scores = problem(space, (batch,))
     noise = space.noise((1, batch), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    estimator = hm.AdaptiveDirect(1.0, several, smallest=1e-3, largest=1e3)
+    estimator = hm.AdaptiveDirect(1.0, several, smallest=1e-3, largest=largest)
     _, found, _ = gradients(f, scores, space, estimator, noise=noise)
     epsilon = float(1 / found[found != 0].abs().min())
-    share = [float((changes_apart(space, f, scores, noise, e) > 1).double().mean()) for e in (0.75 * epsilon, epsilon)]
-    assert share[0] < several <= share[1] < several + 0.05
+    share, most = (
+        float((changes_apart(space, f, scores, noise, e) > 1).double().mean()) for e in (epsilon, largest)
+    )
+    assert most > 0.1
+    assert 0.6 * several < share / most < 1.4 * several
 
 
 def test_adaptive_epsilon_follows_the_size_of_f():

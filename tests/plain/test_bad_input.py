@@ -4,12 +4,13 @@ import re
 
 import pytest
 import torch
-from cases import ESTIMATORS
+from cases import EDGE_SPACES, ESTIMATORS, SMALL_SPACES, VALUE_STYLE, one_each, pairs, refused
 
 import hardmax as hm
 
 SCORES = torch.zeros(4, 3)
 SPACE = hm.Categorical(3)
+EACH = one_each([SPACE, hm.Binary(3)])
 
 
 def never(z):
@@ -22,11 +23,11 @@ def with_bad(value):
     return scores
 
 
-@pytest.mark.parametrize("estimator", ["auto", *ESTIMATORS], ids=str)
+@pytest.mark.parametrize(("space", "estimator"), [(SPACE, "auto"), *EACH], ids=str)
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
-def test_scores_that_are_not_finite(estimator, bad):
+def test_scores_that_are_not_finite(space, estimator, bad):
     with pytest.raises(hm.ArgumentError, match=r"finite.*\[2, 1\].*1 of 12"):
-        hm.expectation(never, with_bad(bad), SPACE, estimator)
+        hm.expectation(never, with_bad(bad), space, estimator)
 
 
 def test_validate_off_looks_at_no_value():
@@ -36,7 +37,7 @@ def test_validate_off_looks_at_no_value():
     assert out.value.isnan().all()
 
 
-@pytest.mark.parametrize("estimator", ["auto", *ESTIMATORS], ids=str)
+@pytest.mark.parametrize(("space", "estimator"), [(SPACE, "auto"), *EACH], ids=str)
 @pytest.mark.parametrize(
     ("scores", "error", "message"),
     [
@@ -46,9 +47,9 @@ def test_validate_off_looks_at_no_value():
         ([0.0, 0.0, 0.0], hm.DtypeError, "list"),
     ],
 )
-def test_scores_of_the_wrong_kind(estimator, scores, error, message):
+def test_scores_of_the_wrong_kind(space, estimator, scores, error, message):
     with pytest.raises(error, match=message):
-        hm.expectation(never, scores, SPACE, estimator)
+        hm.expectation(never, scores, space, estimator)
 
 
 @pytest.mark.parametrize(
@@ -62,6 +63,14 @@ def test_scores_of_the_wrong_kind(estimator, scores, error, message):
         (lambda: hm.Reinforce("median"), "baseline.*median"),
         (lambda: hm.Roulette(rate=0), "rate.*positive"),
         (lambda: hm.Roulette(floor=0), "floor"),
+        (lambda: hm.AveragedDirect(epsilon=0), "epsilon.*positive"),
+        (lambda: hm.DebiasedDirect(epsilon=-1), "epsilon.*positive"),
+        (lambda: hm.DebiasedDirect(draws=0), "draws.*at least 1.*0"),
+        (lambda: hm.AdaptiveDirect(share=0), "share.*0"),
+        (lambda: hm.Rebar(tau=0), "tau.*positive"),
+        (lambda: hm.MuProp("mean"), "baseline.*mean"),
+        (lambda: hm.IdentityBackward("cone"), "project.*cone"),
+        (lambda: hm.Antithetic(hm.UnorderedSet()), "independent.*wrap"),
     ],
 )
 def test_settings(make, message):
@@ -83,11 +92,51 @@ def test_settings(make, message):
         ({"noise": torch.zeros(2, 4, 3, dtype=torch.long)}, hm.ShapeError, "int64"),
         ({"noise": torch.zeros(2, 4, 3), "samples": 3}, hm.ShapeError, "holds 2 samples.*samples=3"),
         ({"noise": torch.zeros(0, 4, 3)}, hm.ArgumentError, "samples"),
+        ({"estimator": hm.UnorderedSet(), "samples": 4}, hm.ArgumentError, "samples=4.*3 members"),
+        ({"estimator": hm.MuProp("leave-one-out")}, hm.ArgumentError, "two samples.*samples=2"),
+        ({"estimator": hm.Rodeo(), "samples": 1}, hm.ArgumentError, "two samples.*samples=2"),
+        ({"estimator": hm.GumbelRao(draws=2), "noise": torch.zeros(3, 4, 3)}, hm.ShapeError, "2 noise.*holds 3"),
     ],
 )
 def test_arguments(arguments, error, message):
     with pytest.raises(error, match=message):
         hm.expectation(never, SCORES, SPACE, **arguments)
+
+
+STRUCTURED = [hm.PairwiseBinary(3), hm.Subset(4, 2), hm.Permutation(3), hm.Chain(3, 2), hm.SpanningTree(4)]
+
+
+@pytest.mark.parametrize(("space", "estimator"), refused([*SMALL_SPACES, *STRUCTURED]), ids=str)
+def test_a_space_that_an_estimator_does_not_serve(space, estimator):
+    """What the cross products leave out: refused before f is called, with the reason."""
+    with pytest.raises(hm.NotExactError) as caught:
+        hm.expectation(never, torch.zeros(4, *space.score_shape), space, estimator, samples=3)
+    message = str(caught.value)
+    # Of two, one of which wraps the other, the one that refuses.
+    assert message.startswith((f"{estimator} ", f"{getattr(estimator, 'estimator', estimator)} "))
+    assert str(space) in message
+    assert "; use " in message
+
+
+def test_the_cross_products_leave_out_no_more_than_they_must():
+    """A check that refuses too much would take tests away without a sound."""
+    for_bits, for_categories = {hm.Arm(), hm.DisArm()}, {hm.Arsm(), hm.DisArmCategorical(), hm.IdentityBackward("both")}
+    for space in [*SMALL_SPACES, *EDGE_SPACES]:
+        others = for_categories if isinstance(space, hm.Binary) else for_bits
+        found = [estimator for _, estimator in pairs([space])]
+        assert not others & set(found)
+        assert len(found) == len(ESTIMATORS) - len(others)
+    by_arg_max = {hm.ImplicitMLE, hm.AdaptiveImplicitMLE, hm.Blackbox, hm.IdentityBackward}
+    always = by_arg_max | {hm.Exact, hm.Reinforce, hm.GumbelSoftmax}
+    by_changes = {hm.Direct, hm.AdaptiveDirect}
+    for space, more in {
+        hm.PairwiseBinary(3): by_changes,
+        hm.Subset(4, 2): by_changes | {hm.StraightThrough, hm.PerturbedOptimizer},
+        hm.Permutation(3): by_changes | {hm.StraightThrough, hm.PerturbedOptimizer},
+        hm.Chain(3, 2): by_changes | {hm.PerturbedOptimizer},
+        hm.SpanningTree(4): {hm.StraightThrough, hm.PerturbedOptimizer},
+    }.items():
+        assert {type(estimator) for _, estimator in pairs([space])} == always | more
 
 
 @pytest.mark.parametrize("space", [hm.Binary(40), hm.Categorical(10, 30)], ids=str)
@@ -96,7 +145,7 @@ def test_exact_on_too_large_a_space(space):
         hm.expectation(never, torch.zeros(space.score_shape), space, hm.Exact())
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=str)
+@pytest.mark.parametrize(("space", "estimator"), EACH, ids=str)
 @pytest.mark.parametrize(
     ("f", "error", "message"),
     [
@@ -107,16 +156,16 @@ def test_exact_on_too_large_a_space(space):
         (lambda z: 1.0, hm.DtypeError, "float"),
     ],
 )
-def test_f_of_the_wrong_kind(estimator, f, error, message):
+def test_f_of_the_wrong_kind(space, estimator, f, error, message):
     with pytest.raises(error, match=message):
-        hm.expectation(f, SCORES, SPACE, estimator, samples=2)
+        hm.expectation(f, SCORES, space, estimator, samples=2)
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=str)
-def test_nan_names_the_example(estimator):
+@pytest.mark.parametrize(("space", "estimator"), EACH, ids=str)
+def test_nan_names_the_example(space, estimator):
     worth = torch.tensor([1.0, 1.0, float("nan"), 1.0])
     with pytest.raises(hm.ArgumentError, match=r"f returned NaN for example \[2\]"):
-        hm.expectation(lambda z: z.sum(-1) * worth, SCORES, SPACE, estimator, samples=2)
+        hm.expectation(lambda z: z.sum(-1) * worth, SCORES, space, estimator, samples=2)
 
 
 def test_nan_names_the_example_in_two_batch_dimensions():
@@ -159,10 +208,10 @@ def test_rows_that_are_wrong():
         hm.expectation(Bad(with_bad(float("nan"))[:, 1]), SCORES, hm.Binary(3), estimator)
 
 
-@pytest.mark.parametrize("estimator", [hm.Direct(), hm.Reinforce(), hm.LocalExpectation(), hm.Exact()], ids=str)
-def test_sample_refuses_value_style_estimators(estimator):
+@pytest.mark.parametrize(("space", "estimator"), one_each([SPACE, hm.Binary(3)], VALUE_STYLE), ids=str)
+def test_sample_refuses_value_style_estimators(space, estimator):
     with pytest.raises(hm.ArgumentError, match=r"expectation.*GumbelSoftmax"):
-        hm.sample(SCORES, SPACE, estimator)
+        hm.sample(SCORES, space, estimator)
 
 
 def test_sample_checks_its_input():

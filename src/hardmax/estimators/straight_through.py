@@ -58,7 +58,10 @@ class StraightThrough(AbstractSampler):
         """Refuse spaces whose z are not their own statistics: there the mean of z is no marginal."""
         super().check(space, samples)
         if space.event_shape != space.score_shape:
-            raise NotExactError(f"{self} needs a space whose z has the shape of its scores, which {space} is not")
+            raise NotExactError(
+                f"{self} needs a space whose z has the shape of its scores, which {space} is not; use "
+                f"GumbelSoftmax(hard=True) or ImplicitMLE()"
+            )
 
     def sample(
         self, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
