@@ -136,9 +136,7 @@ def test_adaptive_epsilon_seldom_moves_several_at_once(space):
     estimator = hm.AdaptiveDirect(1.0, several, smallest=1e-3, largest=largest)
     _, found, _ = gradients(f, scores, space, estimator, noise=noise)
     epsilon = float(1 / found[found != 0].abs().min())
-    share, most = (
-        float((changes_apart(space, f, scores, noise, e) > 1).double().mean()) for e in (epsilon, largest)
-    )
+    share, most = (float((changes_apart(space, f, scores, noise, e) > 1).double().mean()) for e in (epsilon, largest))
     assert most > 0.1
     assert 0.6 * several < share / most < 1.4 * several
 

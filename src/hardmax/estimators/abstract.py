@@ -8,7 +8,7 @@ from torch import Tensor
 
 from hardmax.errors import ArgumentError, NotExactError
 from hardmax.evaluator import Evaluator
-from hardmax.spaces import AbstractSpace
+from hardmax.spaces import AbstractFactorised, AbstractSpace
 from hardmax.types import Estimate
 from hardmax.validation import transformed
 
@@ -22,6 +22,8 @@ class AbstractEstimator(ABC):
 
     needs: ClassVar[tuple[str, ...]] = ()
     """Methods of the space, beyond what every space has, without which this estimator cannot work."""
+    independent: ClassVar[bool] = False
+    """Whether the space's variables must be independent."""
     default_samples: ClassVar[int] = 1
     """S where the caller leaves it open."""
     takes_integrand: ClassVar[bool] = False
@@ -33,8 +35,14 @@ class AbstractEstimator(ABC):
     noises: ClassVar[int] = 1
     """Noise tensors that one sample takes, which stand together: the caller's noise is `[S * noises, *B, *score]`."""
 
+    _for_structured: ClassVar[str] = "GibbsCovariance() or Direct()"
+
     def check(self, space: AbstractSpace, samples: int) -> None:
         """Raise before any work if this estimator cannot serve this space with this many samples."""
+        if self.independent and not isinstance(space, AbstractFactorised):
+            raise NotExactError(
+                f"{self} needs independent variables, which {space} does not have; use {self._for_structured}"
+            )
         for name in self.needs:
             if not space.offers(name):
                 raise NotExactError(f"{self} needs {name}, which {space} does not offer; use another estimator")
@@ -51,6 +59,8 @@ class AbstractSampler(AbstractEstimator):
 
     f must be differentiable in z, and defined off the corners where z is relaxed.
     """
+
+    _for_structured = "StraightThrough(), GumbelSoftmax() or ImplicitMLE()"
 
     solves: ClassVar[int] = 1
     """Arg maxes that one sample takes, those of the backward pass included."""

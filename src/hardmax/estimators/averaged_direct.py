@@ -6,11 +6,10 @@ from typing import final
 from jaxtyping import Float
 from torch import Tensor
 
-from hardmax.errors import NotExactError
 from hardmax.estimators.abstract import AbstractEstimator, carry
 from hardmax.estimators.single_changes import single_changes
 from hardmax.evaluator import Evaluator
-from hardmax.spaces import AbstractFactorised, AbstractSpace
+from hardmax.spaces import AbstractSpace
 from hardmax.types import Estimate
 from hardmax.validation import check_positive
 
@@ -56,16 +55,11 @@ class AveragedDirect(AbstractEstimator):
     two_sided: bool = False
 
     needs = ("draw", "marginals", "change", "parts")
+    independent = True
     takes_integrand = True
 
     def __post_init__(self) -> None:
         check_positive("epsilon", self.epsilon)
-
-    def check(self, space: AbstractSpace, samples: int) -> None:
-        """Refuse spaces whose variables depend on each other."""
-        super().check(space, samples)
-        if not isinstance(space, AbstractFactorised):
-            raise NotExactError(f"{self} needs independent variables, which {space} does not have; use Direct()")
 
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from hardmax.errors import ArgumentError, NotExactError
+from hardmax.errors import ArgumentError
 from hardmax.estimators.abstract import AbstractEstimator, carry
 from hardmax.estimators.conditioning import conditioned_gradient
 from hardmax.evaluator import Evaluator
@@ -25,6 +25,7 @@ class AbstractControlled(AbstractEstimator):
     """
 
     needs = ("draw", "marginals", "relax", "conditional", "residual")
+    independent = True
     couples_samples = True
 
     @abstractmethod
@@ -38,12 +39,8 @@ class AbstractControlled(AbstractEstimator):
         """Return what `Estimate.auxiliary` trains; empty where nothing is learned."""
 
     def check(self, space: AbstractSpace, samples: int) -> None:
-        """Refuse spaces whose variables depend on each other, and to learn where autograd cannot be called."""
+        """Refuse to learn where autograd cannot be called."""
         super().check(space, samples)
-        if not isinstance(space, AbstractFactorised):
-            raise NotExactError(
-                f"{self} needs independent variables, which {space} does not have; use GibbsCovariance() or Direct()"
-            )
         if torch.is_grad_enabled() and not values_readable() and self.parameters():
             raise ArgumentError(
                 f"{type(self).__name__} has parameters to train, which takes derivatives of second order and does not "

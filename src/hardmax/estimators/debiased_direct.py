@@ -6,7 +6,7 @@ from typing import final
 from jaxtyping import Float
 from torch import Tensor
 
-from hardmax.errors import ArgumentError, NotExactError
+from hardmax.errors import ArgumentError
 from hardmax.estimators.abstract import AbstractEstimator, carry
 from hardmax.estimators.conditioning import conditioned_gradient
 from hardmax.estimators.single_changes import single_changes
@@ -64,6 +64,7 @@ class DebiasedDirect(AbstractEstimator):
     draws: int = 32
 
     needs = ("draw", "marginals", "change", "parts", "per_variable", "conditional", "residual")
+    independent = True
 
     @property
     def noises(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -74,12 +75,6 @@ class DebiasedDirect(AbstractEstimator):
         check_positive("epsilon", self.epsilon)
         if self.draws < 1:
             raise ArgumentError(f"draws must be at least 1, got {self.draws}")
-
-    def check(self, space: AbstractSpace, samples: int) -> None:
-        """Refuse spaces whose variables depend on each other."""
-        super().check(space, samples)
-        if not isinstance(space, AbstractFactorised):
-            raise NotExactError(f"{self} needs independent variables, which {space} does not have; use Direct()")
 
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]

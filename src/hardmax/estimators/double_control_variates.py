@@ -7,11 +7,11 @@ from typing import final
 from jaxtyping import Float
 from torch import Tensor
 
-from hardmax.errors import ArgumentError, NotExactError
+from hardmax.errors import ArgumentError
 from hardmax.estimators.abstract import AbstractEstimator, carry
 from hardmax.estimators.slopes import with_slopes
 from hardmax.evaluator import Evaluator
-from hardmax.spaces import AbstractFactorised, AbstractSpace
+from hardmax.spaces import AbstractSpace
 from hardmax.types import Estimate
 
 
@@ -60,6 +60,7 @@ class DoubleControlVariates(AbstractEstimator):
     coefficient: float = 1.0
 
     needs = ("draw", "log_prob", "marginals")
+    independent = True
     default_samples = 2
     couples_samples = True
 
@@ -68,10 +69,8 @@ class DoubleControlVariates(AbstractEstimator):
             raise ArgumentError(f"coefficient must be a finite number, got {self.coefficient}")
 
     def check(self, space: AbstractSpace, samples: int) -> None:
-        """Refuse dependent variables, and one sample, which has no others."""
+        """Refuse one sample, which has no others."""
         super().check(space, samples)
-        if not isinstance(space, AbstractFactorised):
-            raise NotExactError(f"{self} needs independent variables, which {space} does not have; use Direct()")
         if samples < 2:
             raise ArgumentError(f"{self} needs at least two samples, got samples={samples}; pass samples=2 or more")
 

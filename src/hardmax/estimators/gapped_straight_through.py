@@ -7,9 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hardmax.errors import NotExactError
 from hardmax.estimators.abstract import AbstractSampler, carry
-from hardmax.spaces import AbstractFactorised, AbstractSpace, Binary
+from hardmax.spaces import AbstractSpace, Binary
 from hardmax.validation import check_positive
 
 
@@ -56,19 +55,11 @@ class GappedStraightThrough(AbstractSampler):
     tau: float = 1.0
 
     needs = ("draw", "relax")
+    independent = True
 
     def __post_init__(self) -> None:
         check_positive("gap", self.gap)
         check_positive("tau", self.tau)
-
-    def check(self, space: AbstractSpace, samples: int) -> None:
-        """Refuse spaces whose variables depend on each other."""
-        super().check(space, samples)
-        if not isinstance(space, AbstractFactorised):
-            raise NotExactError(
-                f"{self} needs independent variables, which {space} does not have; use StraightThrough() or "
-                f"GumbelSoftmax(hard=True)"
-            )
 
     def sample(
         self, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hardmax.errors import ArgumentError, NotExactError
+from hardmax.errors import ArgumentError
 from hardmax.estimators.abstract import AbstractSampler, carry
 from hardmax.spaces import AbstractFactorised, AbstractSpace
 from hardmax.validation import check_positive
@@ -57,6 +57,7 @@ class GumbelRao(AbstractSampler):
     tau: float = 0.5
 
     needs = ("draw", "relax", "conditional")
+    independent = True
 
     def __post_init__(self) -> None:
         check_positive("tau", self.tau)
@@ -67,14 +68,6 @@ class GumbelRao(AbstractSampler):
     def noises(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         """One for each draw."""
         return self.draws
-
-    def check(self, space: AbstractSpace, samples: int) -> None:
-        """Refuse spaces whose variables depend on each other."""
-        super().check(space, samples)
-        if not isinstance(space, AbstractFactorised):
-            raise NotExactError(
-                f"{self} needs independent variables, which {space} does not have; use GumbelSoftmax(hard=True)"
-            )
 
     def sample(
         self, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "R ..."]

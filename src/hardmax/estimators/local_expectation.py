@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hardmax.errors import ArgumentError, NotExactError
+from hardmax.errors import ArgumentError
 from hardmax.estimators.abstract import AbstractEstimator, carry
 from hardmax.estimators.single_changes import chosen_changes, single_changes
 from hardmax.evaluator import Evaluator
@@ -88,12 +88,7 @@ class LocalExpectation(AbstractEstimator):
     roulette: bool | Roulette = False
 
     needs = ("draw", "marginals", "change", "parts")
-
-    def check(self, space: AbstractSpace, samples: int) -> None:
-        """Refuse spaces whose variables depend on each other."""
-        super().check(space, samples)
-        if not isinstance(space, AbstractFactorised):
-            raise NotExactError(f"{self} needs independent variables, which {space} does not have; use Direct()")
+    independent = True
 
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]

@@ -6,11 +6,11 @@ from typing import Literal, final
 from jaxtyping import Float
 from torch import Tensor
 
-from hardmax.errors import ArgumentError, NotExactError
+from hardmax.errors import ArgumentError
 from hardmax.estimators.abstract import AbstractEstimator, carry
 from hardmax.estimators.slopes import with_slopes
 from hardmax.evaluator import Evaluator
-from hardmax.spaces import AbstractFactorised, AbstractSpace
+from hardmax.spaces import AbstractSpace
 from hardmax.types import Estimate
 
 
@@ -56,6 +56,7 @@ class MuProp(AbstractEstimator):
     baseline: Literal["none", "leave-one-out"] = "none"
 
     needs = ("draw", "log_prob", "marginals")
+    independent = True
 
     @property
     def couples_samples(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -67,10 +68,8 @@ class MuProp(AbstractEstimator):
             raise ArgumentError(f"baseline must be 'none' or 'leave-one-out', got {self.baseline!r}")
 
     def check(self, space: AbstractSpace, samples: int) -> None:
-        """Refuse spaces whose variables depend on each other, and to leave one out of one."""
+        """Refuse to leave one out of one."""
         super().check(space, samples)
-        if not isinstance(space, AbstractFactorised):
-            raise NotExactError(f"{self} needs independent variables, which {space} does not have; use Direct()")
         if self.baseline == "leave-one-out" and samples < 2:
             raise ArgumentError(
                 f"baseline='leave-one-out' needs at least two samples, got samples={samples}; "

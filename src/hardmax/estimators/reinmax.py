@@ -6,7 +6,6 @@ from typing import final
 from jaxtyping import Float
 from torch import Tensor
 
-from hardmax.errors import NotExactError
 from hardmax.estimators.abstract import AbstractSampler, carry
 from hardmax.spaces import AbstractFactorised, AbstractSpace
 from hardmax.validation import check_positive
@@ -60,17 +59,10 @@ class ReinMax(AbstractSampler):
     tau: float = 1.0
 
     needs = ("draw", "marginals", "per_variable")
+    independent = True
 
     def __post_init__(self) -> None:
         check_positive("tau", self.tau)
-
-    def check(self, space: AbstractSpace, samples: int) -> None:
-        """Refuse spaces whose variables depend on each other."""
-        super().check(space, samples)
-        if not isinstance(space, AbstractFactorised):
-            raise NotExactError(
-                f"{self} needs independent variables, which {space} does not have; use StraightThrough() or Direct()"
-            )
 
     def sample(
         self, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]

@@ -7,10 +7,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hardmax.errors import ArgumentError, NotExactError
+from hardmax.errors import ArgumentError
 from hardmax.estimators.abstract import AbstractEstimator, carry
 from hardmax.evaluator import Evaluator
-from hardmax.spaces import AbstractFactorised, AbstractSpace, Binary
+from hardmax.spaces import AbstractSpace, Binary
 from hardmax.types import Estimate
 from hardmax.validation import check_positive
 
@@ -64,6 +64,7 @@ class Rodeo(AbstractEstimator):
     sharpness: float = 2.0
 
     needs = ("draw", "marginals")
+    independent = True
     default_samples = 4
     couples_samples = True
 
@@ -71,10 +72,8 @@ class Rodeo(AbstractEstimator):
         check_positive("sharpness", self.sharpness)
 
     def check(self, space: AbstractSpace, samples: int) -> None:
-        """Refuse dependent variables, and one sample, which has no others."""
+        """Refuse one sample, which has no others."""
         super().check(space, samples)
-        if not isinstance(space, AbstractFactorised):
-            raise NotExactError(f"{self} needs independent variables, which {space} does not have; use Direct()")
         if samples < 2:
             raise ArgumentError(f"{self} needs at least two samples, got samples={samples}; pass samples=2 or more")
 

@@ -6,7 +6,7 @@ from typing import final
 from jaxtyping import Float
 from torch import Tensor
 
-from hardmax.errors import ArgumentError, NotExactError
+from hardmax.errors import ArgumentError
 from hardmax.estimators.abstract import AbstractEstimator, carry
 from hardmax.estimators.stochastic_beam import without_replacement
 from hardmax.estimators.unordered import leave_one_out_weights
@@ -59,14 +59,13 @@ class UnorderedSet(AbstractEstimator):
     """
 
     needs = ("draw", "log_prob")
+    independent = True
     default_samples = 2
     couples_samples = True
 
     def check(self, space: AbstractSpace, samples: int) -> None:
-        """Refuse dependent variables, and sets larger than the space."""
+        """Refuse sets larger than the space."""
         super().check(space, samples)
-        if not isinstance(space, AbstractFactorised):
-            raise NotExactError(f"{self} needs independent variables, which {space} does not have; use Direct()")
         if samples > space.size:
             raise ArgumentError(
                 f"{self} draws without replacement, but samples={samples} is more than the {space.size} members of "
