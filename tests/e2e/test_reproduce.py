@@ -30,24 +30,51 @@ def test_some_cells_then_the_same_again(tmp_path):
     assert "2 of 2 runs are there already" in hardmax("figure3", "--quick", "--only", *cells, cwd=tmp_path)
 
 
+@pytest.mark.parametrize(("name", "part", "picture", "count"), [
+    ("figure1", "likelihood", "figure1", 24),
+    ("gradient-quality", "2-evaluations", "gradient-quality-2-evaluations", 34),
+])  # fmt: skip
+def test_one_part_of_a_measurement(name, part, picture, count, tmp_path):
+    said = hardmax(name, "--quick", "--only", part, cwd=tmp_path)
+    out = tmp_path / f"hardmax-{name}-quick"
+    assert f"the results are in {out.name}: results.md, {picture}.png, {picture}.svg, results.jsonl" in said
+    assert said.count(f", {part}, ") == count
+    rows = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
+    assert [row["part"] for row in rows] == [part] * count
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["figure1", "gradient-quality"])
+def test_quick_measurements(name, tmp_path):
+    said = hardmax(name, "--quick", "--out", tmp_path / "out")
+    assert "not measured" not in said
+    assert "not measured" not in (tmp_path / "out" / "results.md").read_text()
+
+
 @pytest.mark.slow
 def test_the_quick_figure(tmp_path):
     hardmax("figure3", "--quick", "--out", tmp_path / "out")
-    assert len((tmp_path / "out" / "results.jsonl").read_text().splitlines()) == 10
+    assert len((tmp_path / "out" / "results.jsonl").read_text().splitlines()) == 12
     assert "not run" not in (tmp_path / "out" / "results.md").read_text()
 
 
 def test_lists():
-    assert "hardmax reproduce figure3" in hardmax("--list")
+    everything = hardmax("--list")
+    for name in ("figure1", "figure3", "gradient-quality"):
+        assert f"hardmax reproduce {name}\n" in everything
+    assert "29-evaluations  up to 29 evaluations" in hardmax("gradient-quality", "--list")
     said = hardmax("figure3", "--list")
     assert "general-gibbs-covariance" in said
     assert "lr 0.003" in said
 
 
 @pytest.mark.parametrize(("arguments", "words"), [
-    ([], "there are: figure3"),
+    ([], "there are: figure1, figure3"),
     (["figur3"], "did you mean figure3"),
+    (["gradient_quality"], "did you mean gradient-quality"),
     (["figure3", "--only", "general"], "its cells are: unstructured-direct"),
+    (["figure1", "--only", "general"], "its parts are: likelihood, bound"),
+    (["figure1", "--data-dir", "nowhere", "--out", "OUT"], "nowhere"),
     (["figure3", "--data-dir", "nowhere", "--out", "OUT"], "nowhere"),
 ])  # fmt: skip
 def test_one_clear_line(arguments, words, tmp_path):

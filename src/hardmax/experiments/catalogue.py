@@ -1,26 +1,30 @@
-"""Which tables and figures there are, and their cells by name. No torch here."""
+"""Which tables and figures there are, and what they are made of by name. No torch here."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from importlib import import_module
+from typing import TypeVar
 
 from hardmax.errors import ArgumentError
-from hardmax.experiments.declaration import Cell, Experiment
+from hardmax.experiments.declaration import Cell, Experiment, Measurement, Part
 
-NAMES = ("figure3",)  # each a module beside this one, with its EXPERIMENT
+# Each a module beside this one, with its EXPERIMENT.
+NAMES = ("figure1", "figure3", "gradient-quality", "epsilon", "bits-200", "categories-10x30")
+
+_Item = TypeVar("_Item", Cell, Part)
 
 
-def find_experiment(name: str) -> Experiment:
+def find_experiment(name: str) -> Experiment | Measurement:
     """Return a declaration by its name.
 
     Raises:
         ArgumentError: there is none of this name.
     """
     if name not in NAMES:
-        near = get_close_matches(name.lower(), NAMES)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(NAMES)}"
+        near = get_close_matches(name.lower(), NAMES, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(NAMES)}"
         raise ArgumentError(f"no table or figure {name!r}; {hint}")
-    return import_module(f"hardmax.experiments.{name}").EXPERIMENT
+    return import_module(f"hardmax.experiments.{name.replace('-', '_')}").EXPERIMENT
 
 
 def choose_cells(experiment: Experiment, names: Sequence[str] = ()) -> list[Cell]:
@@ -29,10 +33,23 @@ def choose_cells(experiment: Experiment, names: Sequence[str] = ()) -> list[Cell
     Raises:
         ArgumentError: a name is no cell's.
     """
-    known = {cell.name: cell for cell in experiment.cells}
+    return _choose(experiment.name, "cell", experiment.cells, names)
+
+
+def choose_parts(measurement: Measurement, names: Sequence[str] = ()) -> list[Part]:
+    """Return the parts of these names in their order; without names, all.
+
+    Raises:
+        ArgumentError: a name is no part's.
+    """
+    return _choose(measurement.name, "part", measurement.parts, names)
+
+
+def _choose(whose: str, what: str, items: Iterable[_Item], names: Sequence[str]) -> list[_Item]:
+    known = {item.name: item for item in items}
     for name in names:
         if name not in known:
             near = get_close_matches(name.lower(), known, n=1)
             hint = f"did you mean {near[0]}? " if near else ""
-            raise ArgumentError(f"{experiment.name} has no cell {name!r}; {hint}its cells are: {', '.join(known)}")
-    return [cell for name, cell in known.items() if not names or name in names]
+            raise ArgumentError(f"{whose} has no {what} {name!r}; {hint}its {what}s are: {', '.join(known)}")
+    return [item for name, item in known.items() if not names or name in names]

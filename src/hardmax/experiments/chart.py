@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.gridspec import SubplotSpec
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import MaxNLocator
 
 from hardmax.experiments.declaration import Cell, Experiment
+from hardmax.experiments.style import house_style, plain_logarithms, save
 from hardmax.experiments.summary import Mean, Summary
 from hardmax.experiments.table import METRICS
 from hardmax.report.figure import COLOURS
@@ -24,18 +24,6 @@ _FILLED = (False, True, True)
 _WIDTH, _PANEL, _LEGEND = 9.0, 3.9, 0.235  # inches: 900 pixels wide on a page; height of panels, of a legend's line
 _UNLIKE = 4  # where the slowest cell takes so many times as long as the fastest, seconds are drawn on a log scale
 _LIST: dict[str, Any] = {"loc": "upper left", "alignment": "left", "handlelength": 3.4, "fontsize": 9.5}
-_STYLE: dict[Any, Any] = {
-    "font.size": 10,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.axisbelow": True,
-    "axes.edgecolor": "#444444",
-    "axes.linewidth": 0.8,
-    "grid.color": "#e4e4e4",
-    "lines.linewidth": 1.6,
-    "legend.frameon": False,
-    "path.simplify": False,
-}
 
 
 def draw(experiment: Experiment, found: Mapping[str, Summary], files: Mapping[str, Path], *, quick: bool) -> None:
@@ -49,10 +37,7 @@ def draw(experiment: Experiment, found: Mapping[str, Summary], files: Mapping[st
         files: where to, by format: svg, png.
         quick: whether this is the quick form.
     """
-    with matplotlib.rc_context():
-        matplotlib.rcParams.update(matplotlib.rcParamsDefault)
-        matplotlib.rcParams.update(_STYLE)
-        matplotlib.rcParams["svg.hashsalt"] = experiment.name
+    with house_style(experiment.name):
         most = max(Counter(summary.cell.group for summary in found.values()).values(), default=0)
         heights = (_PANEL, _LEGEND * (most + 2))
         figure = Figure(figsize=(_WIDTH, sum(heights)), layout="constrained")
@@ -76,8 +61,7 @@ def draw(experiment: Experiment, found: Mapping[str, Summary], files: Mapping[st
         figure.suptitle(experiment.title + (" (quick form)" if quick else ""), x=0.01, ha="left", fontsize=12)
         if found:
             _legends(figure, grid[1, :], list(found.values()), styles)
-        for kind, path in files.items():
-            figure.savefig(path, format=kind, dpi=200, metadata={"Date": None} if kind == "svg" else None)
+        save(figure, files)
 
 
 def _style(experiment: Experiment, cell: Cell) -> dict[str, Any]:
@@ -115,9 +99,7 @@ def _seconds_axis(axes: Axes, found: Sequence[Summary]) -> None:
     totals = [summary.seconds[-1] for summary in found]
     if totals and max(totals) > _UNLIKE * min(totals):
         axes.set_xscale("log")
-        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.xaxis.set_minor_formatter(NullFormatter())
+        plain_logarithms(axes.xaxis)
         axes.set_xlabel("seconds of training (log scale)")
 
 

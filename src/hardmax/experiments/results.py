@@ -1,10 +1,11 @@
-"""`results.jsonl`: one row for every finished run, appended as an experiment goes."""
+"""`results.jsonl`: one row for every finished run or measurement, appended as an experiment goes."""
 
 import hashlib
 import json
+from collections.abc import Set
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
 from hardmax.errors import DataError
@@ -17,7 +18,8 @@ from hardmax.training.log import read_rows
 
 Row = dict[str, Any]
 
-_FIELDS = {"experiment", "cell", "seed", "config", "hash", "command", "seconds", "test", "validation"}
+ROWS = "results.jsonl"
+_FIELDS = frozenset({"experiment", "cell", "seed", "config", "hash", "command", "seconds", "test", "validation"})
 
 
 def identity(config: TrainConfig) -> dict[str, Any]:
@@ -61,16 +63,27 @@ def row_of(experiment: Experiment, planned: Planned, *, quick: bool) -> Row:
         "versions": said.get("versions"),
         "seconds_per_epoch": median(seconds),
         "seconds": seconds,
+        "evaluations": _evaluations([row for row in measured if row["split"] == "train"]),
         **rows,
     }
+
+
+def _evaluations(rows: list[dict[str, Any]]) -> float | None:
+    """Return the mean over epochs; None for a run from before they were told."""
+    known = [row["evaluations"] for row in rows if "evaluations" in row]
+    return mean(known) if known else None
 
 
 def _epoch(row: dict[str, Any]) -> dict[str, Any]:
     return {"epoch": row["epoch"], "negative_elbo": -row["elbo"], **{key: row[key] for key in ("nll", "kl", "active")}}
 
 
-def read_results(path: Path) -> tuple[list[Row], int]:
+def read_results(path: Path, fields: Set[str] = _FIELDS) -> tuple[list[Row], int]:
     """Return the rows, and how many lines are broken: no JSON, or not the configuration that their hash is of.
+
+    Args:
+        path: of the file.
+        fields: that a row must have; those of a run.
 
     Raises:
         DataError: the file cannot be read.
@@ -79,13 +92,13 @@ def read_results(path: Path) -> tuple[list[Row], int]:
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot read {path}: {error}; move it away, and its runs are made again") from error
-    rows = [row for row in map(_parsed, lines) if row is not None]
+    rows = [row for row in (_parsed(line, fields) for line in lines) if row is not None]
     return rows, len(lines) - len(rows)
 
 
-def mend_results(path: Path) -> int:
+def mend_results(path: Path, fields: Set[str] = _FIELDS) -> int:
     """Remove broken lines, such as the half of one that a kill leaves, and return how many there were."""
-    rows, broken = read_results(path)
+    rows, broken = read_results(path, fields)
     if broken:
         write_atomically(path, "".join(json.dumps(row) + "\n" for row in rows))
     return broken
@@ -100,11 +113,11 @@ def find_row(rows: list[Row], planned: Planned) -> Row | None:
     return None
 
 
-def _parsed(line: str) -> Row | None:
+def _parsed(line: str, fields: Set[str]) -> Row | None:
     try:
         row = json.loads(line)
     except json.JSONDecodeError:
         return None
-    if not isinstance(row, dict) or not row.keys() >= _FIELDS or not isinstance(row["config"], dict):
+    if not isinstance(row, dict) or not row.keys() >= fields or not isinstance(row["config"], dict):
         return None
     return row if fingerprint(row["config"]) == row["hash"] else None

@@ -1,43 +1,18 @@
 """Makes the runs of a table or figure that are not there yet, and renders what is there."""
 
-import json
-import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from pathlib import Path
 
-from hardmax.errors import ArgumentError, DataError
 from hardmax.experiments.catalogue import choose_cells
 from hardmax.experiments.declaration import Experiment
+from hardmax.experiments.folder import claim
+from hardmax.experiments.making import make_run
 from hardmax.experiments.plan import Planned, plan
 from hardmax.experiments.render import render
-from hardmax.experiments.results import Row, find_row, identity, mend_results, read_results, row_of, same_run
-from hardmax.training.checkpoint import write_atomically
-from hardmax.training.config import read_config
+from hardmax.experiments.results import ROWS, Row, find_row, mend_results, read_results, row_of
+from hardmax.experiments.watcher import Watcher
 from hardmax.training.log import append_rows
-from hardmax.training.loop import Observer, train
-
-ROWS = "results.jsonl"
-_KIND = "experiment.json"  # what a folder is for
-
-
-@dataclass(frozen=True)
-class Watcher:
-    """Whoever wants to see an experiment go by; every field may be left at doing nothing.
-
-    Attributes:
-        say: gets lines of text.
-        begin: gets a run and how many of all are done, before it is made.
-        step: gets the run, its epoch, steps done of that and steps in it.
-        finished: gets a run and its row.
-        stop: asked after every step whether to save and stop.
-    """
-
-    say: Callable[[str], None] = lambda text: None
-    begin: Callable[[Planned, int, int], None] = lambda planned, done, total: None
-    step: Callable[[Planned, int, int, int], None] = lambda planned, epoch, done, total: None
-    finished: Callable[[Planned, Row], None] = lambda planned, row: None
-    stop: Callable[[], bool] = lambda: False
+from hardmax.training.loop import Observer
 
 
 def reproduce(
@@ -68,7 +43,7 @@ def reproduce(
     """
     watcher = watcher or Watcher()
     cells = choose_cells(experiment, only)
-    _claim(out, experiment, quick)
+    claim(out, experiment.name, quick=quick)
     if broken := mend_results(out / ROWS):
         watcher.say(f"{broken} broken lines of {out / ROWS} were removed; their runs are made again")
     everything = plan(experiment, experiment.cells, out, quick=quick, data_dir=data_dir)
@@ -80,48 +55,27 @@ def reproduce(
         watcher.say(f"{done} of {len(wanted)} runs are there already")
         render(experiment, everything, rows, out, quick=quick)
     for planned in missing:
-        watcher.begin(planned, done, len(wanted))
-        if not _make(planned, watcher):
+        watcher.begin(planned.name, done, len(wanted))
+        if not make_run(planned.config, _observer(planned, watcher), watcher.say):
             return False
         row = row_of(experiment, planned, quick=quick)
         append_rows(out / ROWS, [row])
         rows.append(row)
         done += 1
         render(experiment, everything, rows, out, quick=quick)
-        watcher.finished(planned, row)
+        watcher.finished(planned.name, _told(row))
     return True
 
 
-def _make(planned: Planned, watcher: Watcher) -> bool:
-    """Train, or go on training; a run of another configuration under this name is replaced."""
-    run, config = Path(planned.config.out), planned.config
-    if (run / "config.json").exists():
-        if same_run(identity(read_config(run)[0]), config):
-            config = replace(config, resume=True)
-        else:
-            watcher.say(f"{run} was made with other options and is made anew")
-            shutil.rmtree(run)
+def _observer(planned: Planned, watcher: Watcher) -> Observer:
+    epochs = planned.config.epochs
 
     def step(epoch: int, done: int, total: int) -> None:
-        watcher.step(planned, epoch, done, total)
+        watcher.step((epoch + done / total) / epochs, f"{planned.name}, epoch {epoch + 1}/{epochs}")
 
-    return train(config, Observer(step=step, stop=watcher.stop))
+    return Observer(step=step, stop=watcher.stop)
 
 
-def _claim(out: Path, experiment: Experiment, quick: bool) -> None:
-    """Write down what a folder is for, or refuse one that is for something else: runs would replace each other."""
-    kind = {"experiment": experiment.name, "quick": quick}
-    path = out / _KIND
-    try:
-        if path.exists():
-            found = json.loads(path.read_text())
-        else:
-            out.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, json.dumps(kind) + "\n")
-            return
-    except (OSError, ValueError) as error:
-        raise DataError(f"cannot use the folder {out}: {error}; choose another with --out") from error
-    if found != kind:
-        form = "the quick form" if isinstance(found, dict) and found.get("quick") else "the full form"
-        name = found.get("experiment") if isinstance(found, dict) else "something else"
-        raise ArgumentError(f"{out} holds {form} of {name}; choose another folder with --out")
+def _told(row: Row) -> str:
+    test = row["test"][-1]
+    return f"-ELBO {test['negative_elbo']:.2f}  -log p {test['nll']:.2f}  {row['seconds_per_epoch']:.1f} s per epoch"

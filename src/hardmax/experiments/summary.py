@@ -42,6 +42,7 @@ class Summary:
         nll: after the last epoch.
         seconds_per_epoch: median of a run, mean over seeds.
         command: of its first seed.
+        evaluations: of f for each picture and step, mean over epochs and seeds; None where rows do not tell.
     """
 
     cell: Cell
@@ -51,6 +52,7 @@ class Summary:
     nll: Mean
     seconds_per_epoch: float
     command: str
+    evaluations: float | None = None
 
 
 def summarise(experiment: Experiment, runs: Sequence[Planned], rows: list[Row]) -> dict[str, Summary]:
@@ -70,8 +72,14 @@ def summarise(experiment: Experiment, runs: Sequence[Planned], rows: list[Row]) 
                 nll=Mean.of([row["test"][-1]["nll"] for row in finished]),
                 seconds_per_epoch=mean(row["seconds_per_epoch"] for row in finished),
                 command=finished[0]["command"],
+                evaluations=_mean_of([row.get("evaluations") for row in finished]),
             )
     return found
+
+
+def _mean_of(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return mean(known) if known else None
 
 
 def _by_epoch(rows: Sequence[Row], metric: str) -> list[tuple[float, ...]]:

@@ -21,15 +21,15 @@ def table(experiment: Experiment, found: Mapping[str, Summary], *, quick: bool) 
     epochs = [epoch for epoch in experiment.epochs if epoch < last] + ([last] if last else [])
     parts = [
         f"# {experiment.title}",
-        f"The paper: {experiment.claim}.",
+        experiment.claim,
         experiment.setting,
     ]
     if quick:
         parts.append(f"**This is the quick form** ({experiment.quick.note}). It shows that all works, and no more.")
     parts += [
         f"Test {METRICS[experiment.metric]} in nats after epochs, lower is better; the best of a column is bold. "
-        f"{_seeds(experiment, quick)}Seconds are of training alone. Each learning rate was tuned for its cell, on "
-        "validation pictures.",
+        f"{_seeds(experiment, quick)}Seconds are of training alone; evaluations are of log p(x | z), for each "
+        "picture and step.",
         "\n".join(_lines(experiment, found, epochs)),
         f"![{experiment.title}]({experiment.name}.svg)",
         "## Commands",
@@ -45,15 +45,15 @@ def _seeds(experiment: Experiment, quick: bool) -> str:
 
 
 def _lines(experiment: Experiment, found: Mapping[str, Summary], epochs: Sequence[int]) -> list[str]:
-    heads = [*(f"epoch {epoch}" for epoch in epochs), "−log p(x)", "s per epoch"]
+    heads = [*(f"epoch {epoch}" for epoch in epochs), "−log p(x)", "evaluations", "s per epoch"]
     columns: list[list[Mean | None]] = [
         [_at(found.get(cell.name), epoch) for cell in experiment.cells] for epoch in epochs
     ]
     columns.append([found[cell.name].nll if cell.name in found else None for cell in experiment.cells])
-    columns.append(
-        [Mean(found[cell.name].seconds_per_epoch, None) if cell.name in found else None for cell in experiment.cells]
-    )
     texts = [_marked(column) for column in columns]
+    summaries = [found.get(cell.name) for cell in experiment.cells]
+    texts.append(["–" if one is None or one.evaluations is None else f"{one.evaluations:.1f}" for one in summaries])
+    texts.append(["–" if one is None else f"{one.seconds_per_epoch:.1f}" for one in summaries])
     lines = ["| | whose | lr | " + " | ".join(heads) + " | seeds |", "|---|---|---" + "|---:" * len(heads) + "|---|"]
     for i, cell in enumerate(experiment.cells):
         summary = found.get(cell.name)

@@ -5,17 +5,28 @@ import sys
 
 import pytest
 
+from hardmax.diagnosis.budget import least_samples
 from hardmax.errors import ArgumentError
-from hardmax.experiments.catalogue import NAMES, choose_cells, find_experiment
+from hardmax.experiments.catalogue import NAMES, choose_cells, choose_parts, find_experiment
+from hardmax.experiments.declaration import Experiment, Measurement
 from hardmax.experiments.plan import plan
 from hardmax.training.schedule import estimator_at, make_space
 
+DECLARED = [find_experiment(name) for name in NAMES]
+EXPERIMENTS = [each for each in DECLARED if isinstance(each, Experiment)]
+MEASUREMENTS = [each for each in DECLARED if isinstance(each, Measurement)]
 
-@pytest.mark.parametrize("name", NAMES)
+
+def test_names():
+    assert [each.name for each in DECLARED] == list(NAMES)
+    assert len(EXPERIMENTS) + len(MEASUREMENTS) == len(NAMES)
+    assert EXPERIMENTS
+    assert MEASUREMENTS
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda each: each.name)
 @pytest.mark.parametrize("quick", [False, True])
-def test_every_cell_can_be_run(name, quick, tmp_path):
-    experiment = find_experiment(name)
-    assert experiment.name == name
+def test_every_cell_can_be_run(experiment, quick, tmp_path):
     runs = plan(experiment, experiment.cells, tmp_path, quick=quick)
     assert len({run.name for run in runs}) == len(runs)
     assert len({cell.name for cell in experiment.cells}) == len(experiment.cells)
@@ -32,13 +43,53 @@ def test_runs_go_seed_by_seed(tmp_path):
     assert runs[0].name == "unstructured-direct-seed0"
 
 
+@pytest.mark.parametrize("measurement", MEASUREMENTS, ids=lambda each: each.name)
+@pytest.mark.parametrize("quick", [False, True])
+def test_everything_can_be_measured(measurement, quick):
+    form = measurement.form(quick=quick)
+    config = form.training
+    assert list(form.epochs) == sorted(set(form.epochs))
+    assert config.epochs == form.epochs[-1]
+    assert not quick or config.data == "sample"  # nothing to download
+    assert len({part.name for part in form.parts}) == len(form.parts)
+    space = make_space(config)
+    estimator_at(config, space, 0, 0)
+    for part in form.parts:
+        assert (part.evaluations is None) != (part.samples is None)
+        entrants = form.entrants(part)
+        assert len({entrant.name for entrant in entrants}) == len({entrant.label for entrant in entrants})
+        assert len({entrant.name for entrant in entrants}) == len(entrants)
+        for entrant in entrants:
+            samples = part.samples or least_samples(entrant.estimator, space)
+            entrant.estimator.check(space, samples)  # none would be skipped
+            assert (entrant.line is None) == (entrant.step is None)
+            assert entrant.kl == "beside" or entrant.estimator.takes_integrand
+            assert (entrant.kl == "auto") == entrant.name.startswith("posterior ")
+
+
+@pytest.mark.parametrize("measurement", MEASUREMENTS, ids=lambda each: each.name)
+def test_names_are_what_a_user_would_type(measurement):
+    """Each name, evaluated, is the estimator that goes by it."""
+    for part in measurement.parts:
+        for entrant in measurement.entrants(part):
+            typed = entrant.name.removeprefix("posterior ")
+            found = eval(typed, {type(each).__name__: type(each) for each in _with_inner(entrant.estimator)})
+            assert found == entrant.estimator or repr(found) == repr(entrant.estimator)
+
+
+def _with_inner(estimator):
+    return [estimator, *([estimator.estimator] if hasattr(estimator, "estimator") else [])]
+
+
 def test_unknown_names():
     with pytest.raises(ArgumentError, match="did you mean figure3"):
         find_experiment("Figure-3")
-    with pytest.raises(ArgumentError, match="there are: figure3"):
+    with pytest.raises(ArgumentError, match="there are: figure1, "):
         find_experiment("nothing")
     with pytest.raises(ArgumentError, match=r"did you mean general-direct.* its cells are: unstructured-direct, "):
         choose_cells(find_experiment("figure3"), ["generaldirect"])
+    with pytest.raises(ArgumentError, match=r"no part 'bond'; did you mean bound\? its parts are: likelihood, bound"):
+        choose_parts(find_experiment("figure1"), ["bond"])
 
 
 def test_chosen_cells_keep_their_order():

@@ -10,8 +10,9 @@ from hardmax.errors import ArgumentError, DataError
 from hardmax.experiments.declaration import Cell, Experiment, Quick
 from hardmax.experiments.plan import plan
 from hardmax.experiments.results import find_row, fingerprint, identity, read_results
-from hardmax.experiments.runner import Watcher, reproduce
+from hardmax.experiments.runner import reproduce
 from hardmax.experiments.summary import Mean
+from hardmax.experiments.watcher import Watcher
 from hardmax.training.config import TrainConfig
 
 TINY = Experiment(
@@ -38,13 +39,14 @@ class Log:
     def watcher(self):
         return Watcher(
             say=self.said.append,
-            begin=lambda planned, done, total: self.began.append((planned.name, done, total)),
+            begin=lambda name, done, total: self.began.append((name, done, total)),
             step=self.count,
-            finished=lambda planned, row: self.finished.append(planned.name),
+            finished=lambda name, told: self.finished.append(name),
             stop=lambda: self.steps <= 0,
         )
 
-    def count(self, planned, epoch, done, total):
+    def count(self, part, doing):
+        assert 0 < part <= 1
         self.steps -= 1
 
 
@@ -104,7 +106,7 @@ def test_what_is_rendered(whole):
     out, _ = whole
     page = (out / "results.md").read_text()
     lines = [line for line in page.splitlines() if line.startswith("| ")]
-    assert lines[0] == "| | whose | lr | epoch 1 | epoch 2 | −log p(x) | s per epoch | seeds |"
+    assert lines[0] == "| | whose | lr | epoch 1 | epoch 2 | −log p(x) | evaluations | s per epoch | seeds |"
     assert len(lines) == 3
     found = [row for row in rows(out) if row["cell"] == "categories-exact"]
     last = Mean.of([row["test"][-1]["negative_elbo"] for row in found])
@@ -190,7 +192,7 @@ def test_partial_results_render(tmp_path):
     assert reproduce(TINY, tmp_path, quick=True, only=["categories-exact"])
     page = (tmp_path / "results.md").read_text()
     assert "quick form" in page
-    assert "| bits, direct | the paper's | 0.001 | – | – | – | not run |" in page
+    assert "| bits, direct | the paper's | 0.001 | – | – | – | – | not run |" in page
     assert "1 of 1" in page
     assert (tmp_path / "tiny.svg").exists()
 

@@ -1,0 +1,125 @@
+"""Labels beside points that hide neither the points nor each other."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.text import Annotation
+
+_MARK = 5.0  # half the width that a marker takes, in typographic points
+_LEAD = 16.0  # labels that stand further off are joined to their points by a thin line
+_LINE = 7.0  # between points on a line that labels keep clear of
+# Where a label may stand, in typographic points from its marker: the nearest place that is free is taken.
+_PLACES = np.array([
+    (distance * x, distance * y)
+    for distance in (8, 13, 19, 26, 34, 44, 56, 70)
+    for x, y in ((1, 0), (0.8, 0.7), (0.8, -0.7), (0, 1), (0, -1), (-0.8, 0.7), (-0.8, -0.7), (-1, 0))
+])  # fmt: skip
+
+
+def place_around(axes: Axes, texts: Sequence[Annotation]) -> None:
+    """Move annotations, made at the points they belong to, to where there is room; lines of the axes are kept clear.
+
+    The figure must have its final layout: draw it once before.
+    """
+    if not texts:
+        return
+    renderer, scale = _renderer(axes)
+    frame = axes.get_window_extent(renderer)
+    centres = axes.transData.transform([text.xy for text in texts])
+    mark = _MARK * scale
+    taken = [np.concatenate([centres - mark, centres + mark], 1)]
+    for line in axes.lines:
+        if len(line.get_xydata()) > 1 and line.get_linestyle() != ":":  # pyright: ignore[reportArgumentType]
+            along = _along(axes.transData.transform(line.get_xydata()), _LINE * scale)
+            taken.append(np.concatenate([along - scale, along + scale], 1))
+    boxes = np.concatenate(taken)
+    for text, centre in zip(texts, centres, strict=True):
+        size = np.array(text.get_window_extent(renderer).size)
+        found = _boxes(centre + _PLACES * scale, size)
+        inside = _overlaps(found, np.array([frame.extents]))[:, 0]
+        hidden = _overlaps(found, boxes).sum(1) + 4 * (size[0] * size[1] - inside)
+        best = int(np.argmin(np.round(hidden, 3)))  # the nearest of those that hide least
+        _move(axes, text, centre, found[best], scale)
+        boxes = np.concatenate([boxes, found[best : best + 1]])
+
+
+def place_in_column(axes: Axes, texts: Sequence[Annotation], x: float) -> None:
+    """Move annotations into a column that begins at x, a fraction of the axes' width, as near their points as can be.
+
+    The figure must have its final layout: draw it once before.
+    """
+    if not texts:
+        return
+    renderer, scale = _renderer(axes)
+    frame = axes.get_window_extent(renderer)
+    order = sorted(texts, key=lambda text: text.xy[1])
+    centres = axes.transData.transform([text.xy for text in order])
+    heights = np.array([1.05 * text.get_window_extent(renderer).height for text in order])
+    middles = _spread(centres[:, 1], heights, frame.y0, frame.y1)
+    for text, centre, middle in zip(order, centres, middles, strict=True):
+        width, height = text.get_window_extent(renderer).size
+        left = frame.x0 + x * frame.width
+        box = np.array([left, middle - height / 2, left + width, middle + height / 2])
+        _move(axes, text, centre, box, scale)
+
+
+def _renderer(axes: Axes) -> tuple[Any, float]:
+    """Return what measures texts, and pixels in a typographic point."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    return figure.canvas.get_renderer(), figure.dpi / 72  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _spread(wanted: np.ndarray, heights: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Return middles of boxes, in rising order as wanted, moved apart until none overlaps and all are between ends.
+
+    Boxes that touch move together, to where they are wanted on the mean.
+    """
+    groups: list[tuple[list[int], float]] = []  # members, and the bottom of the first
+    for i in range(len(wanted)):
+        members = [i]
+        while True:
+            offsets = np.cumsum(heights[members]) - heights[members] / 2
+            bottom = float(np.mean(wanted[members] - offsets))
+            bottom = max(min(bottom, high - heights[members].sum()), low)
+            if not groups or groups[-1][1] + heights[groups[-1][0]].sum() <= bottom:
+                break
+            members = groups.pop()[0] + members
+        groups.append((members, bottom))
+    middles = [bottom + np.cumsum(heights[members]) - heights[members] / 2 for members, bottom in groups]
+    return np.concatenate([np.zeros(0), *middles])
+
+
+def _move(axes: Axes, text: Annotation, centre: np.ndarray, box: np.ndarray, scale: float) -> None:
+    """Put a label into a box, and lead to it where it stands far off."""
+    text.set(position=tuple((box[:2] - centre) / scale), anncoords="offset points", ha="left", va="bottom")
+    nearest = np.clip(centre, box[:2], box[2:])
+    if np.hypot(*(nearest - centre)) > _LEAD * scale:
+        ends = axes.transData.inverted().transform([centre, nearest])
+        axes.plot(ends[:, 0], ends[:, 1], color=text.get_color(), linewidth=0.6, zorder=1, clip_on=False)
+
+
+def _along(ends: np.ndarray, apart: float) -> np.ndarray:
+    """Return points on a line through others, in pixels."""
+    pieces: list[Any] = [ends[:1]]
+    for a, b in pairwise(ends):
+        count = max(int(np.hypot(*(b - a)) / apart), 1)
+        pieces.append(a + np.linspace(0, 1, count + 1)[1:, None] * (b - a))
+    return np.concatenate(pieces)
+
+
+def _boxes(anchors: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Return boxes `[P, 4]` of labels whose nearest edge or corner is at the anchors, which stand around the marker."""
+    side = np.sign(np.round(_PLACES, 6))
+    low = anchors - (1 - side) / 2 * size
+    return np.concatenate([low, low + size], 1)
+
+
+def _overlaps(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Return the areas `[P, Q]` that boxes `[P, 4]` share with others `[Q, 4]`."""
+    low = np.maximum(boxes[:, None, :2], others[None, :, :2])
+    high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
+    return np.clip(high - low, 0, None).prod(-1)
