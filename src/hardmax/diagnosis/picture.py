@@ -4,14 +4,15 @@ import re
 from math import sqrt
 from typing import TYPE_CHECKING, Any
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.text import Annotation
 
 from hardmax.diagnosis.quality import Quality
+from hardmax.drawing.labels import place_around
+from hardmax.drawing.style import house_style, plain_logarithms
 
 if TYPE_CHECKING:
     from hardmax.diagnosis.result import Diagnosis
@@ -19,25 +20,9 @@ if TYPE_CHECKING:
 _COLOURS = ("#3b82c4", "#d97b29", "#3a9d6e", "#c2527e", "#8a6fd1", "#a8843c", "#3aa6b9", "#d0605e", "#7c9a3a")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 _GREY = "#777777"
-_STYLE: dict[Any, Any] = {
-    "font.size": 10,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.axisbelow": True,
-    "axes.edgecolor": "#444444",
-    "axes.linewidth": 0.8,
-    "grid.color": "#e4e4e4",
-    "legend.frameon": False,
-}
 _SIZE = (9.0, 6.2)  # inches
 _TINY = 1e-5  # of the gradient: rounding
 _MARGIN = 1.8  # by which the axes reach beyond the points
-# Where a label may stand, in points from its marker: the nearest place that is free is taken.
-_PLACES = [
-    (distance * x, distance * y)
-    for distance in (9, 15, 22, 30, 40, 52, 66)
-    for x, y in ((1, 0), (0.8, 0.7), (0.8, -0.7), (0, 1), (0, -1), (-0.8, 0.7), (-0.8, -0.7), (-1, 0))
-]
 
 
 def draw(diagnosis: "Diagnosis", batch: int) -> Figure:
@@ -50,9 +35,7 @@ def draw(diagnosis: "Diagnosis", batch: int) -> Figure:
         diagnosis: what was measured.
         batch: examples that the error is for.
     """
-    with matplotlib.rc_context():
-        matplotlib.rcParams.update(matplotlib.rcParamsDefault)
-        matplotlib.rcParams.update(_STYLE)
+    with house_style("diagnosis"):
         figure = Figure(figsize=_SIZE, layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.add_subplot()
@@ -67,15 +50,14 @@ def draw(diagnosis: "Diagnosis", batch: int) -> Figure:
             fontsize=11,
         )
         for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_locator(LogLocator(subs=(1, 2, 5) if points.decades(axis is axes.xaxis) < 2.5 else (1,)))
-            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-            axis.set_minor_formatter(NullFormatter())
+            plain_logarithms(axis, (1, 2, 5) if points.decades(axis is axes.xaxis) < 2.5 else (1,))
         axes.grid()
         _floor(axes, diagnosis, points)
         _least_error(axes, diagnosis, points, batch)
         texts = _families(axes, diagnosis.rows, points)
         figure.legend(loc="outside lower left", fontsize=9, alignment="left")
-        _place(figure, axes, texts)
+        figure.canvas.draw()
+        place_around(axes, texts)
     return figure
 
 
@@ -123,11 +105,11 @@ def _least_error(axes: Axes, diagnosis: "Diagnosis", points: _Points, batch: int
     angle = np.linspace(0, np.pi / 2, 400)[1:-1]
     label = f"equal to the recommended one in a batch of {batch}: $\\sqrt{{bias^2 + deviation^2 / {batch}}}$"
     x, y = advice.error * np.cos(angle), advice.error * sqrt(batch) * np.sin(angle)
-    axes.plot(x, y, color=_GREY, linewidth=1, linestyle=":", zorder=1, label=label)
+    axes.plot(x, y, color=_GREY, linewidth=1, linestyle=(0, (1, 1.65)), zorder=1, label=label)
 
 
-def _families(axes: Axes, rows: tuple[Quality, ...], points: _Points) -> list[tuple[Any, tuple[float, float]]]:
-    """Draw the points, and join those that differ by a number; return their labels, with where they belong."""
+def _families(axes: Axes, rows: tuple[Quality, ...], points: _Points) -> list[Annotation]:
+    """Draw the points, and join those that differ by a number; return their labels."""
     families: dict[str, list[tuple[Quality, str]]] = {}
     for row in rows:
         family, rest = _split(row.name)
@@ -147,7 +129,7 @@ def _families(axes: Axes, rows: tuple[Quality, ...], points: _Points) -> list[tu
             }
             axes.plot(*place, markersize=7, markeredgewidth=1.5, zorder=3, clip_on=False, **marker, **style)
             label = (rest if ladder and i else row.name) + (": no noise" if still else "")
-            texts.append((axes.annotate(label, place, fontsize=9, annotation_clip=False, **style), place))
+            texts.append(axes.annotate(label, place, fontsize=9, annotation_clip=False, **style))
     return texts
 
 
@@ -155,54 +137,3 @@ def _split(name: str) -> tuple[str, str]:
     """Return the family and the rest of a name such as "direct, epsilon 0.1" or "Direct(epsilon=0.1)"."""
     family, rest = re.fullmatch(r"([^,(]*)[,(]?\s*(.*?)\)?", name).groups()  # pyright: ignore[reportOptionalMemberAccess]
     return family, rest
-
-
-def _place(figure: Figure, axes: Axes, texts: list[tuple[Any, tuple[float, float]]]) -> None:
-    """Move labels to where they hide neither points nor each other; a thin line leads to those that stand far off.
-
-    All boxes are `[x0, y0, x1, y1]` in pixels.
-    """
-    figure.canvas.draw()
-    renderer = figure.canvas.get_renderer()  # pyright: ignore[reportAttributeAccessIssue]
-    inside = np.array(axes.get_window_extent(renderer).extents)[None]
-    scale = figure.dpi / 72
-    centres = axes.transData.transform([place for _, place in texts]) if texts else np.zeros((0, 2))
-    along = np.concatenate([_along(axes.transData.transform(line.get_xydata()), 4 * scale) for line in axes.lines])
-    taken = np.concatenate([_around(centres, 5 * scale), _around(along, scale)])
-    for (text, _), centre in zip(texts, centres, strict=True):
-        size = text.get_window_extent(renderer).size
-        boxes = [_box(centre + np.array(place) * scale, place, size) for place in _PLACES]
-        hidden = [_overlap(box, taken) + 4 * (size[0] * size[1] - _overlap(box, inside)) for box in boxes]
-        best = int(np.argmin(np.round(hidden, 3)))
-        box = boxes[best]
-        taken = np.concatenate([taken, box[None]])
-        text.set(position=tuple((box[:2] - centre) / scale), anncoords="offset points", ha="left", va="bottom")
-        if max(np.abs(_PLACES[best])) > 20:
-            ends = axes.transData.inverted().transform([centre, np.clip(centre, box[:2], box[2:])])
-            axes.plot(ends[:, 0], ends[:, 1], color=text.get_color(), linewidth=0.6, zorder=1)
-
-
-def _along(ends: Any, step: float) -> Any:
-    """Return points on a line through others `[N, 2]`, about a step apart."""
-    if len(ends) < 2:
-        return np.zeros((0, 2))
-    length = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(ends, axis=0).T))])
-    at = np.linspace(0, length[-1], max(int(length[-1] / step), 2))
-    return np.stack([np.interp(at, length, ends[:, i]) for i in range(2)], 1)
-
-
-def _around(points: Any, half: float) -> Any:
-    """Return squares around points `[N, 2]`."""
-    return np.concatenate([points - half, points + half], 1)
-
-
-def _box(anchor: Any, place: tuple[float, float], size: Any) -> Any:
-    """Return the box of a label whose nearest edge or corner is at the anchor, seen from its marker."""
-    low = anchor - size * (1 - np.sign(place)) / 2
-    return np.concatenate([low, low + size])
-
-
-def _overlap(box: Any, others: Any) -> float:
-    """Return the area that a box shares with others `[N, 4]`."""
-    shared = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
-    return float(np.prod(shared.clip(0), axis=1).sum())

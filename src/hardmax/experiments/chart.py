@@ -12,8 +12,8 @@ from matplotlib.gridspec import SubplotSpec
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
+from hardmax.drawing.style import house_style, plain_logarithms, save
 from hardmax.experiments.declaration import Cell, Experiment
-from hardmax.experiments.style import house_style, plain_logarithms, save
 from hardmax.experiments.summary import Mean, Summary
 from hardmax.experiments.table import METRICS
 from hardmax.report.figure import COLOURS

@@ -8,11 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from hardmax.drawing.style import house_style, plain_logarithms, save
 from hardmax.experiments.declaration import Measurement
 from hardmax.experiments.numbers import number, seen
 from hardmax.experiments.readings import Found, Reading, select
 from hardmax.experiments.results import Row
-from hardmax.experiments.style import house_style, plain_logarithms, save
 from hardmax.report.figure import COLOURS
 
 EXPLANATION = (

@@ -12,12 +12,12 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 
+from hardmax.drawing.labels import place_around, place_in_column
+from hardmax.drawing.style import house_style, plain_logarithms, save
 from hardmax.experiments.declaration import Measurement
-from hardmax.experiments.labels import place_around, place_in_column
 from hardmax.experiments.numbers import error, number, seen
 from hardmax.experiments.readings import Found, Reading, select
 from hardmax.experiments.results import Row
-from hardmax.experiments.style import house_style, plain_logarithms, save
 from hardmax.report.figure import COLOURS
 
 EXPLANATION = (

@@ -6,10 +6,10 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from hardmax.drawing.labels import _spread, place_around
 from hardmax.experiments import ladders, points
 from hardmax.experiments.figure1 import EXPERIMENT as FIGURE1
 from hardmax.experiments.gradient_quality import EXPERIMENT as QUALITY
-from hardmax.experiments.labels import _spread, place_around
 from hardmax.experiments.numbers import error, number, seen
 from hardmax.experiments.readings import readings
 

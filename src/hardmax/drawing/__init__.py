@@ -1,0 +1,1 @@
+"""How pictures look: one style, logarithmic axes, labels that keep clear of each other."""
