@@ -3,20 +3,15 @@
 from dataclasses import dataclass
 from typing import final
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hardmax.errors import NotExactError
-from hardmax.estimators.abstract import AbstractEstimator, carry
-from hardmax.evaluator import Evaluator
-from hardmax.spaces import AbstractSpace, Binary
-from hardmax.types import Estimate
+from hardmax.estimators.opposite_pairs import AbstractPairs
 
 
 @final
 @dataclass(frozen=True)
-class Arm(AbstractEstimator):
+class Arm(AbstractPairs):
     """ARM: the difference of f at two samples of opposite noise, weighted by how extreme that noise is.
 
     With logistic noise, `z = 1[scores + noise > 0]` and `z' = 1[scores - noise > 0]`,
@@ -45,28 +40,14 @@ class Arm(AbstractEstimator):
         Yin & Zhou, "ARM: augment-REINFORCE-merge gradient for stochastic binary networks", 2019, theorem 1.
     """
 
-    needs = ("draw",)
+    for_categories = "Arsm()"
 
-    def check(self, space: AbstractSpace, samples: int) -> None:
-        """Refuse all but independent bits."""
-        super().check(space, samples)
-        if not isinstance(space, Binary):
-            raise NotExactError(
-                f"{self} needs independent bits, which {space} does not have; use Arsm() for categories"
-            )
-
-    def estimate(
-        self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
-    ) -> Estimate:
-        """Draw with the noise and with its opposite, and weigh the difference of f."""
-        assert isinstance(space, Binary)  # check() has told the caller
-        held = scores.detach()
-        z, opposite = space.draw(held, noise), space.draw(held, space.antithetic(noise))
-        values = f(z)
-        with torch.no_grad():
-            difference = values.detach() - f(opposite)
-        # sigmoid(noise) - 1/2, without its cancellation around zero
-        weight = ((noise / 2).tanh() / 2).to(scores.dtype)
-        gradient = (difference[..., None] * weight).mean(0)
-        value = carry(values.mean(0), space.dot(gradient, scores))
-        return Estimate(value, z, f.evaluations, solves=2.0 * len(noise))
+    def weight(
+        self,
+        scores: Float[Tensor, "*B N"],
+        noise: Float[Tensor, "S *B N"],
+        z: Float[Tensor, "S *B N"],
+        opposite: Float[Tensor, "S *B N"],
+    ) -> Float[Tensor, "S *B N"]:
+        """Return how extreme the noise was: sigmoid(noise) - 1/2, without its cancellation around zero."""
+        return (noise / 2).tanh() / 2

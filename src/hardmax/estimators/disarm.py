@@ -3,20 +3,15 @@
 from dataclasses import dataclass
 from typing import final
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hardmax.errors import NotExactError
-from hardmax.estimators.abstract import AbstractEstimator, carry
-from hardmax.evaluator import Evaluator
-from hardmax.spaces import AbstractSpace, Binary
-from hardmax.types import Estimate
+from hardmax.estimators.opposite_pairs import AbstractPairs
 
 
 @final
 @dataclass(frozen=True)
-class DisArm(AbstractEstimator):
+class DisArm(AbstractPairs):
     """DisARM: the difference of f at two samples of opposite noise, shared out among the bits in which they differ.
 
     With logistic noise, `z = 1[scores + noise > 0]` and `z' = 1[scores - noise > 0]`,
@@ -48,27 +43,14 @@ class DisArm(AbstractEstimator):
         Ho, Yan, Qian & Zhou, "Probabilistic best subset selection via gradient-based optimization", 2020 (U2G).
     """
 
-    needs = ("draw",)
+    for_categories = "DisArmCategorical()"
 
-    def check(self, space: AbstractSpace, samples: int) -> None:
-        """Refuse all but independent bits."""
-        super().check(space, samples)
-        if not isinstance(space, Binary):
-            raise NotExactError(
-                f"{self} needs independent bits, which {space} does not have; use DisArmCategorical() for categories"
-            )
-
-    def estimate(
-        self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
-    ) -> Estimate:
-        """Draw with the noise and with its opposite, and share out the difference of f."""
-        assert isinstance(space, Binary)  # check() has told the caller
-        held = scores.detach()
-        z, opposite = space.draw(held, noise), space.draw(held, space.antithetic(noise))
-        values = f(z)
-        with torch.no_grad():
-            difference = values.detach() - f(opposite)
-        weight = (z - opposite) * held.abs().sigmoid() / 2
-        gradient = (difference[..., None] * weight).mean(0)
-        value = carry(values.mean(0), space.dot(gradient, scores))
-        return Estimate(value, z, f.evaluations, solves=2.0 * len(noise))
+    def weight(
+        self,
+        scores: Float[Tensor, "*B N"],
+        noise: Float[Tensor, "S *B N"],
+        z: Float[Tensor, "S *B N"],
+        opposite: Float[Tensor, "S *B N"],
+    ) -> Float[Tensor, "S *B N"]:
+        """Return the mean of ARM's weight over all noise that gives this pair."""
+        return (z - opposite) * scores.abs().sigmoid() / 2
