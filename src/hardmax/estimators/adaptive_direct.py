@@ -82,14 +82,15 @@ class AdaptiveDirect(AbstractEstimator):
         perturbed = space.perturb(held, noise)
         z = space.argmax(perturbed).to(scores.dtype)
         values, parts = single_changes(f, space, z)
+        known = space if isinstance(space, AbstractFactorised) and space.offers("per_variable") else None
 
         def moved(step: float | Tensor) -> Tensor:
             return space.argmax(space.augment(perturbed, step * parts)).to(scores.dtype)
 
         def shares(step: float | Tensor) -> tuple[Tensor, Tensor]:
-            if isinstance(space, AbstractFactorised) and space.offers("per_variable"):
-                return _expected(space, held.to(noise.dtype), step * parts.to(noise.dtype))
-            return _counted(space, z, moved(step))
+            if known is None:
+                return _counted(space, z, moved(step))
+            return _expected(known, held.to(noise.dtype), step * parts.to(noise.dtype))
 
         most = self.several * shares(self.largest)[1]
 
@@ -100,7 +101,7 @@ class AdaptiveDirect(AbstractEstimator):
         epsilon = first_step(enough, self.smallest, self.largest, _TRIES, like=noise)
         gradient = (space.statistics(moved(epsilon)) - space.statistics(z)).mean(0) / epsilon.to(scores.dtype)
         value = carry(values.mean(0), space.dot(gradient, scores))
-        solves = 2.0 if isinstance(space, AbstractFactorised) and space.offers("per_variable") else _TRIES + 3.0
+        solves = _TRIES + 3.0 if known is None else 2.0
         return Estimate(value, z, f.evaluations, solves * len(noise))
 
 
@@ -123,4 +124,4 @@ def _counted(space: AbstractSpace, z: Tensor, ahead: Tensor) -> tuple[Tensor, Te
     apart = (ahead != z).sum(event)
     first = z.flatten(0, z.dim() - len(space.event_shape) - 1)[:1]
     single = (space.change(first, torch.zeros(1, dtype=torch.long, device=z.device)) != first).sum()
-    return (apart > 0).double().mean(), (apart > single).double().mean()
+    return (apart > 0).float().mean(), (apart > single).float().mean()
