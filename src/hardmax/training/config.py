@@ -104,6 +104,10 @@ class TrainConfig:
     """Baseline of reinforce."""
     epochs: int = 20
     """How often the training pictures are gone through."""
+    starts: int = 1
+    """Initial weights that are tried; the one with the best bound on the validation pictures is trained."""
+    start_epochs: int = 4
+    """Epochs that each of several starts is tried for; they are not counted in --epochs."""
     batch_size: int = 100
     """Pictures in a step."""
     lr: float | None = None
@@ -146,6 +150,8 @@ class TrainConfig:
             "variables",
             "samples",
             "epochs",
+            "starts",
+            "start_epochs",
             "batch_size",
             "hidden",
             "encoder_layers",

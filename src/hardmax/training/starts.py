@@ -1,0 +1,55 @@
+"""Several starts, of which the best is trained: with few categories, where a run ends depends on where it starts."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from hardmax.data import Images
+from hardmax.training.config import TrainConfig
+from hardmax.training.evaluate import evaluate
+from hardmax.training.log import append_rows, read_rows
+from hardmax.training.state import State, make_step
+
+
+def choose_start(
+    config: TrainConfig, images: Images, run: Path, *, say: Callable[[str], None], stop: Callable[[], bool]
+) -> int | None:
+    """Train from each of `config.starts` initial weights for a few epochs; return which has the best bound.
+
+    Judged on the validation pictures. All see the same pictures and noise, those of the run's first epochs. What a
+    start came to is kept in `starts.jsonl`, so that a run that goes on does not try it again.
+
+    Args:
+        config: of the run.
+        images: its pictures.
+        run: its folder.
+        say: gets a line for each start.
+        stop: asked after every step whether to stop.
+
+    Returns:
+        The number of the best start, from 0; None if it was stopped before all were tried.
+    """
+    if config.starts == 1:
+        return 0
+    path = run / "starts.jsonl"
+    bounds = [row["elbo"] for row in read_rows(path)]
+    for start in range(len(bounds), config.starts):
+        bound = _bound_after(config, State.start(config, images, start), stop)
+        if bound is None:
+            return None
+        append_rows(path, [{"start": start, "elbo": bound}])
+        bounds.append(bound)
+        say(f"start {start + 1} of {config.starts}: -ELBO {-bound:.2f} after {config.start_epochs} epochs")
+    return max(range(config.starts), key=bounds.__getitem__)
+
+
+def _bound_after(config: TrainConfig, state: State, stop: Callable[[], bool]) -> float | None:
+    """Train for the epochs of a start; return the bound on the validation pictures, None if it was stopped."""
+    progress = state.progress
+    while progress.epoch < config.start_epochs:
+        for index in state.begin_epoch(config).split(config.batch_size):
+            make_step(config, state, index)
+            progress.step += 1
+            if stop():
+                return None
+        progress.epoch += 1
+    return float(evaluate(state.model, state.held_out["validation"], seed=config.seed)["elbo"])
