@@ -46,7 +46,8 @@ def row_of(experiment: Experiment, planned: Planned, *, quick: bool) -> Row:
     run = Path(planned.config.out)
     _, said = read_config(run)
     measured = read_rows(run / "metrics.jsonl")
-    seconds = [row["train"] for row in read_rows(run / "timing.jsonl")]
+    timing = read_rows(run / "timing.jsonl")
+    seconds = [row["train"] for row in timing]
     config = identity(planned.config)
     rows = {split: [_epoch(row) for row in measured if row["split"] == split] for split in ("validation", "test")}
     if not seconds or not rows["test"]:
@@ -63,6 +64,8 @@ def row_of(experiment: Experiment, planned: Planned, *, quick: bool) -> Row:
         "versions": said.get("versions"),
         "seconds_per_epoch": median(seconds),
         "seconds": seconds,
+        # Of one thread on a busy machine, this is what an idle one would take.
+        "processor_seconds": [row.get("processor") for row in timing],
         "evaluations": _evaluations([row for row in measured if row["split"] == "train"]),
         **rows,
     }

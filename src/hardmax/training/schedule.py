@@ -2,7 +2,7 @@
 
 import math
 
-from hardmax.estimators import AbstractEstimator, ConditionalGradient, Direct, Exact, GibbsCovariance
+from hardmax.estimators import AbstractEstimator, AveragedDirect, ConditionalGradient, Exact, GibbsCovariance
 from hardmax.spaces import (
     AbstractFactorised,
     AbstractSpace,
@@ -46,7 +46,7 @@ def estimator_at(config: TrainConfig, space: AbstractSpace, epoch: int, step: in
     epsilon = max(config.epsilon * shrunk, min(config.epsilon, config.epsilon_floor))
     tau = max(config.tau * shrunk, min(config.tau, config.tau_floor))
     if config.estimator == "auto" and space.categories is not None:
-        return Direct(epsilon, config.two_sided) if epoch < config.epochs_of_direct else Exact()
+        return AveragedDirect(epsilon, config.two_sided) if epoch < config.epochs_of_direct else Exact()
     if config.estimator == "auto" and not isinstance(space, AbstractFactorised):
         return GibbsCovariance() if space.offers("draw") else ConditionalGradient(roulette=True)
     return make_estimator(config, space, epsilon, tau)
@@ -65,8 +65,8 @@ def explain(config: TrainConfig, space: AbstractSpace) -> str:
         return f"{config.estimator} (as asked): {estimator_at(config, space, 0, 0)}, kl {config.kl}"
     if space.categories is not None:
         return (
-            f"auto: posterior direct for {config.epochs_of_direct} epochs, since it brings dead categories to life, "
-            f"then the exact gradient, since it has no noise"
+            f"auto: posterior direct, averaged over its noise, for {config.epochs_of_direct} epochs, since it brings "
+            f"dead categories to life, then the exact gradient, since its fixed point is the bound's"
         )
     if not isinstance(space, AbstractFactorised):
         if space.offers("draw"):

@@ -33,7 +33,7 @@ def test_space(options, space):
 
 def test_auto_on_one_categorical_is_direct_then_exact():
     config, space = TrainConfig(direct_epochs=3), hm.Categorical(10)
-    assert estimator_at(config, space, 2, 0) == hm.Direct(1.0)
+    assert estimator_at(config, space, 2, 0) == hm.AveragedDirect(1.0)
     assert estimator_at(config, space, 3, 0) == hm.Exact()
     assert "3 epochs" in explain(config, space)
     assert TrainConfig(epochs=1).epochs_of_direct == 1
