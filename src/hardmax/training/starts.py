@@ -1,5 +1,6 @@
 """Several starts, of which the best is trained: with few categories, where a run ends depends on where it starts."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,10 +34,12 @@ def choose_start(
     path = run / "starts.jsonl"
     bounds = [row["elbo"] for row in read_rows(path)]
     for start in range(len(bounds), config.starts):
+        begin, worked = time.perf_counter(), time.process_time()
         bound = _bound_after(config, State.start(config, images, start), stop)
         if bound is None:
             return None
-        append_rows(path, [{"start": start, "elbo": bound}])
+        seconds = {"seconds": time.perf_counter() - begin, "processor": time.process_time() - worked}
+        append_rows(path, [{"start": start, "elbo": bound, **seconds}])
         bounds.append(bound)
         say(f"start {start + 1} of {config.starts}: -ELBO {-bound:.2f} after {config.start_epochs} epochs")
     return max(range(config.starts), key=bounds.__getitem__)

@@ -52,8 +52,8 @@ def test_a_better_start_is_chosen_by_what_was_written(config, tmp_path):
 
 
 def test_stopped_while_it_tries_and_gone_on(config, tmp_path):
-    whole = replace(config, out=str(tmp_path / "whole"))
-    train(whole)
+    folders = [tmp_path / "whole", tmp_path / "run"]
+    train(replace(config, out=str(folders[0])))
     steps = 0
 
     def stop() -> bool:
@@ -64,8 +64,9 @@ def test_stopped_while_it_tries_and_gone_on(config, tmp_path):
     assert not train(config, Observer(stop=stop))
     assert len(read_rows(tmp_path / "run" / "starts.jsonl")) == 1
     assert train(TrainConfig(out=config.out, resume=True, epochs=3))
-    for name in ("starts.jsonl", "metrics.jsonl"):
-        assert (tmp_path / "run" / name).read_text() == (tmp_path / "whole" / name).read_text()
+    assert (tmp_path / "run" / "metrics.jsonl").read_text() == (tmp_path / "whole" / "metrics.jsonl").read_text()
+    tried = [[(row["start"], row["elbo"]) for row in read_rows(run / "starts.jsonl")] for run in folders]
+    assert tried[0] == tried[1]
 
 
 def test_starts_differ(config):
