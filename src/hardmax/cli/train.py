@@ -1,31 +1,49 @@
 """`hardmax train`."""
 
 import signal
-from typing import Any
+import time
+from typing import TYPE_CHECKING, Any
 
 from hardmax.cli.options import parse
 from hardmax.training.config import TrainConfig, read_config
 
+if TYPE_CHECKING:
+    from hardmax.training.group import Group
+
+_TWICE = 1.0  # seconds; within them a second signal is the first one again, passed on by what started the processes
+
 
 def run(arguments: list[str]) -> int:
-    """Train, show progress, and say where the result is."""
+    """Train, show progress, and say where the result is; with --devices in processes of their own."""
     config = parse(TrainConfig, "train", arguments)
     if config.resume and not any(word.split("=")[0] == "--epochs" for word in arguments):
         config = _with_epochs_of_the_run(config)
+    from hardmax.training.launch import in_group, joined, spawn
+
+    if config.devices > 1 and not in_group():
+        from hardmax.cli.main import main
+
+        return spawn(config.devices, main, ["train", *arguments])
+    with joined() as group:
+        return _train(config, group)
+
+
+def _train(config: TrainConfig, group: "Group") -> int:
     from rich.console import Console
     from rich.progress import Progress, TimeElapsedColumn, TimeRemainingColumn
 
     from hardmax.training.loop import Observer, train
 
-    console = Console()
-    asked_to_stop = False
+    console = Console(quiet=not group.first)
+    asked_to_stop: float | None = None
 
     def on_signal(number: int, frame: Any) -> None:
         nonlocal asked_to_stop
-        if asked_to_stop:
+        if asked_to_stop is None:
+            asked_to_stop = time.monotonic()
+            console.print("saving (once more Ctrl-C to stop at once) ...")
+        elif time.monotonic() - asked_to_stop > _TWICE:
             raise KeyboardInterrupt
-        asked_to_stop = True
-        console.print("saving (once more Ctrl-C to stop at once) ...")
 
     with Progress(
         *Progress.get_default_columns()[:2], TimeElapsedColumn(), TimeRemainingColumn(), console=console, transient=True
@@ -46,11 +64,12 @@ def run(arguments: list[str]) -> int:
         def say(text: str) -> None:
             console.print(text, highlight=False, markup=False)
 
-        before = signal.signal(signal.SIGINT, on_signal)
+        before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
-            finished = train(config, Observer(say, on_step, on_rows, lambda: asked_to_stop))
+            finished = train(config, Observer(say, on_step, on_rows, lambda: asked_to_stop is not None), group)
         finally:
-            signal.signal(signal.SIGINT, before)
+            for number, handler in before.items():
+                signal.signal(number, handler)
     if not finished:
         console.print(f"stopped and saved; go on with: hardmax train --resume --out {config.out}", highlight=False)
         return 130

@@ -157,6 +157,7 @@ class DiscreteVAE(nn.Module):
         kl: Kl = "auto",
         samples: int | None = None,
         generator: torch.Generator | None = None,
+        noise: Tensor | None = None,
         chunk_size: int | None = None,
         validate: bool = True,
     ) -> Elbo:
@@ -170,6 +171,7 @@ class DiscreteVAE(nn.Module):
             kl=kl,
             samples=samples,
             generator=generator,
+            noise=noise,
             chunk_size=chunk_size,
             validate=validate,
         )

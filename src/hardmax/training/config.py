@@ -37,7 +37,7 @@ EstimatorName = Literal[
 ]
 SpaceName = Literal["categorical", "binary", "pairwise", "subset", "chain", "permutation", "spanning-tree"]
 
-PLACES = ("out", "resume", "data_dir")
+PLACES = ("out", "resume", "data_dir", "devices")
 """Fields of `TrainConfig` that say where a run is, and nothing about what it is."""
 
 
@@ -53,7 +53,8 @@ class TrainConfig:
     out: str = "run"
     """Folder that the run is written to."""
     resume: bool = False
-    """Go on with the run in --out; only --epochs may be changed (what is timed by their number is stretched)."""
+    """Go on with the run in --out; only --epochs (what is timed by their number is stretched) and --devices may be
+    changed."""
     data_dir: str | None = None
     """Folder that holds the named data sets; default: the environment variable HARDMAX_DATA."""
     space: SpaceName = "categorical"
@@ -109,7 +110,7 @@ class TrainConfig:
     start_epochs: int = 4
     """Epochs that each of several starts is tried for; they are not counted in --epochs."""
     batch_size: int = 100
-    """Pictures in a step."""
+    """Pictures in a step, of all --devices together."""
     lr: float | None = None
     """Learning rate of Adam; default, as measured best: 1e-3 for one categorical, 3e-3 for several variables, 2e-3 for
     structured z."""
@@ -137,6 +138,8 @@ class TrainConfig:
     """Stop after so many epochs without a better bound on the validation pictures."""
     device: str = "cpu"
     """cpu, cuda, cuda:1, mps, ..."""
+    devices: int = 1
+    """Processes on this machine that share every batch, on a GPU each with --device cuda; the result is the same."""
     mixed_precision: bool = False
     """Compute in bfloat16 where that is safe (GPU only)."""
     evaluate_images: int = 10_000
@@ -153,6 +156,7 @@ class TrainConfig:
             "starts",
             "start_epochs",
             "batch_size",
+            "devices",
             "hidden",
             "encoder_layers",
             "decoder_layers",
@@ -175,6 +179,13 @@ class TrainConfig:
     def epochs_of_direct(self) -> int:
         """Epochs of posterior direct, chosen where they were left open."""
         return (self.epochs + 1) // 2 if self.direct_epochs is None else self.direct_epochs
+
+    @property
+    def couples_examples(self) -> bool:
+        """Whether the gradient of a picture depends on the others in its batch."""
+        if self.estimator == "reinforce":
+            return self.baseline == "mean"
+        return self.estimator in ("adaptive-direct", "adaptive-implicit-mle")
 
     @property
     def learning_rate(self) -> float:

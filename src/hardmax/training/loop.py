@@ -14,6 +14,7 @@ from hardmax.training.checkpoint import Progress, load_checkpoint, pointed, save
 from hardmax.training.config import TrainConfig, read_config
 from hardmax.training.describe import describe
 from hardmax.training.evaluate import evaluate
+from hardmax.training.group import ALONE, Group
 from hardmax.training.log import append_rows, cut_back
 from hardmax.training.schedule import explain
 from hardmax.training.starts import choose_start
@@ -29,7 +30,7 @@ class Observer:
         say: gets lines of text.
         step: gets epoch, steps done of it and steps in it.
         rows: gets the rows of an epoch.
-        stop: asked after every step whether to save and stop.
+        stop: asked at every step and after every epoch whether to save and stop after it.
     """
 
     say: Callable[[str], None] = lambda text: None
@@ -38,39 +39,56 @@ class Observer:
     stop: Callable[[], bool] = lambda: False
 
 
-def train(config: TrainConfig, observer: Observer | None = None) -> bool:
-    """Train, writing to `config.out`; return False if the observer stopped it before the end.
+def train(config: TrainConfig, observer: Observer | None = None, group: Group = ALONE) -> bool:
+    """Train, writing to `config.out`; return False if an observer stopped it before the end.
+
+    Every process of a group calls this, with the same configuration and an observer of its own.
 
     Raises:
-        ArgumentError: the folder holds a run already, or there is none to resume.
+        ArgumentError: the folder holds a run already, or there is none to resume; the group cannot train this.
         DataError: data or checkpoints cannot be read or written.
     """
     observer = observer or Observer()
     run = Path(config.out)
-    if config.resume:
-        config = replace(read_config(run)[0], epochs=config.epochs, resume=True, out=config.out)
-    elif (run / "config.json").exists():
-        raise ArgumentError(f"{run} holds a run already; add --resume to go on with it, or choose another --out")
+    config = group.from_first(lambda: _resolved(config))
+    group.check(config)
     check_device(config.device)
     images = load(config.data, data_dir=config.data_dir, seed=config.seed)
+    group.check_same("pictures", (tuple(images.train.shape), int(images.train.sum())))
     observer.say(f"data: {images.source}")
-    state = State.start(config, images)  # what cannot be made fails before anything is written
+    state = State.start(config, images, 0, group)  # what cannot be made fails before anything is written
     observer.say(f"estimator: {explain(config, state.model.space)}")
-    run.mkdir(parents=True, exist_ok=True)
-    write_atomically(run / "config.json", describe(config, images))
-    start = choose_start(config, images, run, say=observer.say, stop=observer.stop)
+    if group.size > 1:
+        observer.say(f"{group.size} processes share every batch of {config.batch_size:,} pictures")
+    if group.first:
+        run.mkdir(parents=True, exist_ok=True)
+        write_atomically(run / "config.json", describe(config, images))
+    start = choose_start(config, images, run, say=observer.say, stop=observer.stop, group=group)
     if start is None:
         return False
     if start > 0:
-        state = State.start(config, images, start)
+        state = State.start(config, images, start, group)
     if config.resume and pointed(run, "latest"):
         state.progress = load_checkpoint(run, state.model, state.optimizer, state.generators, state.learned_parameters)
         observer.say(f"resumed after epoch {state.progress.epoch}, step {state.progress.step}")
+    group.check_same("steps done", state.progress.step)
     # Solvers are compiled when first used: not within the seconds of the first epoch.
     state.model.space.argmax(torch.zeros(state.model.space.score_shape))
-    for name in ("metrics.jsonl", "timing.jsonl"):
-        cut_back(run / name, state.progress.epoch)
+    if group.first:
+        for name in ("metrics.jsonl", "timing.jsonl"):
+            cut_back(run / name, state.progress.epoch)
     return _epochs(config, state, run, observer)
+
+
+def _resolved(config: TrainConfig) -> TrainConfig:
+    """Return what the run is told; if it goes on, what it was told when it began."""
+    run = Path(config.out)
+    if config.resume:
+        told = read_config(run)[0]
+        return replace(told, epochs=config.epochs, resume=True, out=config.out, devices=config.devices)
+    if (run / "config.json").exists():
+        raise ArgumentError(f"{run} holds a run already; add --resume to go on with it, or choose another --out")
+    return config
 
 
 def _epochs(config: TrainConfig, state: State, run: Path, observer: Observer) -> bool:
@@ -80,7 +98,7 @@ def _epochs(config: TrainConfig, state: State, run: Path, observer: Observer) ->
         begin, worked = time.perf_counter(), time.process_time()
         if not _epoch(config, state, run, observer):
             return False
-        trained, worked = time.perf_counter(), time.process_time() - worked
+        trained, worked = time.perf_counter(), state.group.total(time.process_time() - worked)
         progress.epoch, progress.position = progress.epoch + 1, 0
         rows = [_train_row(progress), *_evaluate_rows(state, config)]
         evaluated = time.perf_counter()
@@ -88,14 +106,13 @@ def _epochs(config: TrainConfig, state: State, run: Path, observer: Observer) ->
         better = validation > progress.best
         if better:
             progress.best, progress.best_epoch = validation, progress.epoch
-        append_rows(run / "metrics.jsonl", rows)
-        seconds = {"train": trained - begin, "evaluate": evaluated - trained, "processor": worked}
-        append_rows(run / "timing.jsonl", [{"epoch": progress.epoch, "step": progress.step, **seconds}])
-        save_checkpoint(
-            run, state.model, state.optimizer, state.generators, state.learned_parameters, progress, best=better
-        )
+        if state.group.first:
+            append_rows(run / "metrics.jsonl", rows)
+            seconds = {"train": trained - begin, "evaluate": evaluated - trained, "processor": worked}
+            append_rows(run / "timing.jsonl", [{"epoch": progress.epoch, "step": progress.step, **seconds}])
+        _save(state, run, best=better)
         observer.rows(rows)
-        if progress.epoch < config.epochs and observer.stop():
+        if progress.epoch < config.epochs and state.group.total(observer.stop()):
             return False
         if config.patience is not None and progress.epoch - progress.best_epoch >= config.patience:
             observer.say(f"stopped: no better bound on the validation pictures for {config.patience} epochs")
@@ -111,12 +128,12 @@ def _epoch(config: TrainConfig, state: State, run: Path, observer: Observer) -> 
 
     def save() -> None:
         progress.totals = totals.tolist()
-        save_checkpoint(
-            run, state.model, state.optimizer, state.generators, state.learned_parameters, progress, best=False
-        )
+        _save(state, run, best=False)
 
     while progress.position < len(batches):
-        totals += make_step(config, state, batches[progress.position])
+        wish = progress.position + 1 < len(batches) and observer.stop()  # after the last step the epoch ends first
+        sums, stop = make_step(config, state, batches[progress.position], stop=wish)
+        totals += sums
         progress.position += 1
         progress.step += 1
         observer.step(progress.epoch, progress.position, len(batches))
@@ -124,11 +141,18 @@ def _epoch(config: TrainConfig, state: State, run: Path, observer: Observer) -> 
             break
         if config.checkpoint_every and progress.step % config.checkpoint_every == 0:
             save()
-        if observer.stop():
+        if stop:
             save()
             return False
     progress.totals = totals.tolist()
     return True
+
+
+def _save(state: State, run: Path, *, best: bool) -> None:
+    """Write a checkpoint, once for all processes."""
+    if state.group.first:
+        learned = state.learned_parameters
+        save_checkpoint(run, state.model, state.optimizer, state.generators, learned, state.progress, best=best)
 
 
 def _train_row(progress: Progress) -> dict[str, Any]:
@@ -154,7 +178,7 @@ def _evaluate_rows(state: State, config: TrainConfig) -> list[dict[str, Any]]:
             "epoch": progress.epoch,
             "step": progress.step,
             "split": split,
-            **evaluate(state.model, state.held_out[split], seed=config.seed),
+            **evaluate(state.model, state.held_out[split], seed=config.seed, group=state.group),
             "evaluations": None,
         }
         for split in SPLITS

@@ -7,12 +7,19 @@ from pathlib import Path
 from hardmax.data import Images
 from hardmax.training.config import TrainConfig
 from hardmax.training.evaluate import evaluate
+from hardmax.training.group import ALONE, Group
 from hardmax.training.log import append_rows, read_rows
 from hardmax.training.state import State, make_step
 
 
 def choose_start(
-    config: TrainConfig, images: Images, run: Path, *, say: Callable[[str], None], stop: Callable[[], bool]
+    config: TrainConfig,
+    images: Images,
+    run: Path,
+    *,
+    say: Callable[[str], None],
+    stop: Callable[[], bool],
+    group: Group = ALONE,
 ) -> int | None:
     """Train from each of `config.starts` initial weights for a few epochs; return which has the best bound.
 
@@ -24,7 +31,8 @@ def choose_start(
         images: its pictures.
         run: its folder.
         say: gets a line for each start.
-        stop: asked after every step whether to stop.
+        stop: asked at every step whether to stop after it.
+        group: the processes that train.
 
     Returns:
         The number of the best start, from 0; None if it was stopped before all were tried.
@@ -32,14 +40,15 @@ def choose_start(
     if config.starts == 1:
         return 0
     path = run / "starts.jsonl"
-    bounds = [row["elbo"] for row in read_rows(path)]
+    bounds = group.from_first(lambda: [row["elbo"] for row in read_rows(path)])
     for start in range(len(bounds), config.starts):
         begin, worked = time.perf_counter(), time.process_time()
-        bound = _bound_after(config, State.start(config, images, start), stop)
+        bound = _bound_after(config, State.start(config, images, start, group), stop)
         if bound is None:
             return None
-        seconds = {"seconds": time.perf_counter() - begin, "processor": time.process_time() - worked}
-        append_rows(path, [{"start": start, "elbo": bound, **seconds}])
+        seconds = {"seconds": time.perf_counter() - begin, "processor": group.total(time.process_time() - worked)}
+        if group.first:
+            append_rows(path, [{"start": start, "elbo": bound, **seconds}])
         bounds.append(bound)
         say(f"start {start + 1} of {config.starts}: -ELBO {-bound:.2f} after {config.start_epochs} epochs")
     return max(range(config.starts), key=bounds.__getitem__)
@@ -50,9 +59,9 @@ def _bound_after(config: TrainConfig, state: State, stop: Callable[[], bool]) ->
     progress = state.progress
     while progress.epoch < config.start_epochs:
         for index in state.begin_epoch(config).split(config.batch_size):
-            make_step(config, state, index)
+            _, stopped = make_step(config, state, index, stop=stop())
             progress.step += 1
-            if stop():
+            if stopped:
                 return None
         progress.epoch += 1
-    return float(evaluate(state.model, state.held_out["validation"], seed=config.seed)["elbo"])
+    return float(evaluate(state.model, state.held_out["validation"], seed=config.seed, group=state.group)["elbo"])
