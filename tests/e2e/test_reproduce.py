@@ -69,7 +69,7 @@ def test_lists():
 
 
 @pytest.mark.parametrize(("arguments", "words"), [
-    ([], "there are: figure1, figure3"),
+    ([], "there are: figure1, table1, figure2"),
     (["figur3"], "did you mean figure3"),
     (["gradient_quality"], "did you mean gradient-quality"),
     (["figure3", "--only", "general"], "its cells are: unstructured-direct"),

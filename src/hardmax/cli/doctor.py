@@ -12,9 +12,12 @@ _EXTRAS = {
     "solvers": ("fast exact solvers for structured latents", ["numba", "ortools"]),
     "imaging": ("scans in NIfTI files", ["nibabel"]),
     "track": ("TensorBoard logs", ["tensorboard"]),
-    "cluster": ("runs on a Dask or Ray cluster", ["dask", "ray"]),
+    "cluster": ("runs on a Dask or Ray cluster", ["distributed", "ray"]),
 }
-_CORE = ["torch", "numpy", "scipy", "safetensors", "jaxtyping", "tyro", "rich", "matplotlib", "jinja2", "pillow"]
+_CORE = [
+    "torch", "numpy", "scipy", "safetensors", "jaxtyping", "tyro", "rich", "matplotlib", "jinja2", "pillow", "joblib",
+    "filelock",
+]  # fmt: skip
 
 
 def run(arguments: list[str]) -> int:

@@ -2,17 +2,22 @@
 
 import argparse
 import signal
+import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from hardmax.errors import ArgumentError
 from hardmax.experiments.catalogue import NAMES, choose_cells, choose_parts, find_experiment
+from hardmax.experiments.crews.choose import choose_crew
 from hardmax.experiments.declaration import Experiment, Measurement
 
 _EXAMPLES = """examples:
   hardmax reproduce figure3 --quick
   hardmax reproduce figure1 --out results/figure1
   hardmax reproduce figure3 --only general-gibbs-covariance general-direct
+  hardmax reproduce figure3 --workers 4
+  hardmax reproduce figure3 --cluster tcp://scheduler:8786 --out /shared/figure3
   hardmax reproduce gradient-quality --list
 """
 
@@ -37,7 +42,13 @@ def run(arguments: list[str]) -> int:
         print("\n".join([experiment.title, *made_of]))
         return 0
     out = Path(options.out or f"hardmax-{experiment.name}{'-quick' if options.quick else ''}")
-    return _reproduce(experiment, out, options.quick, options.only, options.data_dir)
+    for option in ("workers", "cluster", "rows"):
+        if isinstance(experiment, Measurement) and getattr(options, option):
+            raise ArgumentError(
+                f"{experiment.name} is one training with measurements on the way: --{option} is for what is made of "
+                "many trainings; leave it out"
+            )
+    return _reproduce(experiment, out, options)
 
 
 def _made_of(experiment: Experiment | Measurement, only: list[str]) -> list[str]:
@@ -52,20 +63,13 @@ def _made_of(experiment: Experiment | Measurement, only: list[str]) -> list[str]
     return [head, *(f"  {name:<{width}}  {text}" for name, text in told.items())]
 
 
-def _reproduce(
-    experiment: Experiment | Measurement, out: Path, quick: bool, only: list[str], data_dir: str | None
-) -> int:
+def _reproduce(experiment: Experiment | Measurement, out: Path, options: argparse.Namespace) -> int:
+    crew = choose_crew(options.workers, options.cluster)  # the same for an option, or a cluster that does not answer
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
 
+    from hardmax.cli.live import watch_measurements, watch_runs
     from hardmax.experiments.measure import measure
-    from hardmax.experiments.runner import reproduce
+    from hardmax.experiments.runner import End, reproduce
     from hardmax.experiments.watcher import Watcher
 
     console = Console()
@@ -81,44 +85,28 @@ def _reproduce(
     def say(text: str) -> None:
         console.print(text, highlight=False, markup=False, soft_wrap=True)
 
-    columns = (
-        TextColumn("{task.fields[made]}"),
-        BarColumn(),
-        TextColumn("{task.description}", markup=False),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    # Runs take very different times: the speed that tells the time left is the mean over the last hour.
-    with Progress(*columns, console=console, transient=True, speed_estimate_period=3600) as bar:
-        task = bar.add_task("", total=None, made="")
-        at = 0
-
-        def begin(name: str, done: int, total: int) -> None:
-            nonlocal at
-            at = done
-            bar.update(task, description=name, made=f"{done} of {total}", total=total, completed=done)
-
-        def step(part: float, doing: str) -> None:
-            bar.update(task, description=doing, completed=at + part)
-
-        def finished(name: str, told: str) -> None:
-            say(f"{name:<44} {told}")
-
-        watcher = Watcher(say, begin, step, finished, lambda: asked_to_stop)
-        before = signal.signal(signal.SIGINT, on_signal)
-        try:
-            if isinstance(experiment, Experiment):
-                whole = reproduce(experiment, out, quick=quick, only=only, data_dir=data_dir, watcher=watcher)
-            else:
-                whole = measure(experiment, out, quick=quick, only=only, data_dir=data_dir, watcher=watcher)
-        finally:
-            signal.signal(signal.SIGINT, before)
-    if not whole:
+    watcher = Watcher(say, finished=lambda name, told: say(f"{name:<44} {told}"), stop=lambda: asked_to_stop)
+    chosen = {"quick": options.quick, "only": options.only, "data_dir": options.data_dir}
+    before = signal.signal(signal.SIGINT, on_signal)
+    try:
+        if isinstance(experiment, Measurement):
+            with watch_measurements(console, watcher) as seen:
+                whole = measure(experiment, out, **chosen, watcher=seen)
+            end = End(stopped=not whole, failed={})
+        else:
+            with crew or nullcontext(), watch_runs(console, watcher) as seen:
+                end = reproduce(experiment, out, **chosen, rows=[*map(Path, options.rows)], crew=crew, watcher=seen)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if end.stopped:
         say("stopped and saved; the same command goes on")
         return 130
     pictures = sorted(path.name for kind in ("svg", "png") for path in out.glob(f"{experiment.name}*.{kind}"))
     say(f"the results are in {out}: {', '.join(['results.md', *pictures, 'results.jsonl'])}")
-    return 0
+    if end.failed:
+        names = ", ".join(end.failed)
+        print(f"hardmax: error: {len(end.failed)} runs failed: {names}; the same command tries again", file=sys.stderr)
+    return 1 if end.failed else 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -136,6 +124,20 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", nargs="+", default=[], metavar="CELL", help="make these cells, or parts, alone")
     parser.add_argument(
         "--list", action="store_true", help="list the cells, or parts, of NAME; without NAME, all there is"
+    )
+    parser.add_argument("--workers", type=int, metavar="N", help="make the runs in N processes of this machine")
+    parser.add_argument(
+        "--cluster",
+        metavar="ADDRESS",
+        help="make the runs on a cluster: dask://HOST:PORT, tcp://HOST:PORT, ray://HOST:PORT or ray://auto; --out must "
+        "be a folder that all of its machines share",
+    )
+    parser.add_argument(
+        "--rows",
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="take rows that fit from the results.jsonl of other folders",
     )
     parser.add_argument(
         "--data-dir", metavar="DIR", help="folder that holds the named data sets; default: $HARDMAX_DATA"

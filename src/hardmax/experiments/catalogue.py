@@ -9,7 +9,17 @@ from hardmax.errors import ArgumentError
 from hardmax.experiments.declaration import Cell, Experiment, Measurement, Part
 
 # Each a module beside this one, with its EXPERIMENT.
-NAMES = ("figure1", "table1", "figure3", "gradient-quality", "epsilon", "bits-200", "categories-10x30")
+NAMES = (
+    "figure1",
+    "table1",
+    "figure2",
+    "figure6",
+    "figure3",
+    "gradient-quality",
+    "epsilon",
+    "bits-200",
+    "categories-10x30",
+)
 
 _Item = TypeVar("_Item", Cell, Part)
 

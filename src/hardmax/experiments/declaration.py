@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from hardmax.experiments.panels import Picture
 from hardmax.training.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ class Cell:
     """One way to train, run once for every seed.
 
     Attributes:
-        column: what z is or comes from; in a figure, cells of one column share a marker.
-        row: how it is trained; in a figure, cells of one row share a colour.
+        column: what z is or comes from; in a figure, cells of one column share a marker, or a panel; in a grid, a line.
+        row: how it is trained; in a figure, cells of one row share a colour; in a grid, a column.
         group: whose way it is, such as "the paper's"; in a figure, cells of one group share a dash.
         lr: learning rate, tuned for this cell: at a shared one a comparison tells who likes that rate.
         options: fields of `TrainConfig` that the other cells may not share.
@@ -77,6 +78,11 @@ class Experiment:
         seeds: each cell is run once with each.
         metric: what is drawn and tabulated after each epoch, of the test pictures.
         epochs: those that have a column in the table, beside the last one.
+        view: what the table is: "epochs" has a line for each cell and a column for each of the epochs, "grid" has the
+            last epoch alone, a line for each column of cells and a column for each row of them.
+        published: file in `paper/` with the numbers that a grid is compared with.
+        pictures: of the curves.
+        notes: what else a reader should know, a paragraph each.
     """
 
     name: str
@@ -89,6 +95,10 @@ class Experiment:
     seeds: tuple[int, ...] = (0,)
     metric: Metric = "negative_elbo"
     epochs: tuple[int, ...] = (1, 3, 5, 10)
+    view: Literal["epochs", "grid"] = "epochs"
+    published: str | None = None
+    pictures: tuple[Picture, ...] = (Picture(),)
+    notes: tuple[str, ...] = ()
 
     def config(self, cell: Cell, seed: int, *, quick: bool = False) -> TrainConfig:
         """Return what a cell's run is told; where it is written to is left open."""

@@ -3,7 +3,10 @@
 import json
 from pathlib import Path
 
+from filelock import FileLock
+
 from hardmax.errors import ArgumentError, DataError
+from hardmax.experiments.locks import lock_of
 from hardmax.training.checkpoint import write_atomically
 
 _KIND = "experiment.json"
@@ -22,14 +25,13 @@ def claim(out: Path, name: str, *, quick: bool) -> None:
         DataError: it cannot be read or written.
     """
     kind = {"experiment": name, "quick": quick}
-    path = out / _KIND
+    path, lock = out / _KIND, lock_of(out, "folder")
     try:
-        if path.exists():
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(lock):
+            if not path.exists():
+                write_atomically(path, json.dumps(kind) + "\n")
             found = json.loads(path.read_text())
-        else:
-            out.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, json.dumps(kind) + "\n")
-            return
     except (OSError, ValueError) as error:
         raise DataError(f"cannot use the folder {out}: {error}; choose another with --out") from error
     if found != kind:

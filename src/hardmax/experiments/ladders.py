@@ -11,6 +11,7 @@ from matplotlib.lines import Line2D
 from hardmax.drawing.style import house_style, plain_logarithms, save
 from hardmax.experiments.declaration import Measurement
 from hardmax.experiments.numbers import number, seen
+from hardmax.experiments.page import Block, Column, Entry, Paragraph, Table
 from hardmax.experiments.readings import Found, Reading, select
 from hardmax.experiments.results import Row
 from hardmax.report.figure import COLOURS
@@ -26,28 +27,28 @@ _WIDTH, _PANEL, _LEGEND = 9.0, 3.1, 0.9  # inches
 _ROOM = 1.4  # by which the axes reach beyond the points
 
 
-def tables(form: Measurement, found: Found) -> list[str]:
-    """Return two tables for each epoch and part: a row for each line of estimators, a column for each step."""
-    blocks = []
+def tables(form: Measurement, found: Found) -> list[Block]:
+    """Return two tables for each epoch and part: a line for each line of estimators, a column for each step."""
+    blocks: list[Block] = []
     for epoch in form.epochs:
         for part in form.parts:
             own = select(found, epoch, part)
             norm = next((row["norm"] for _, row in own if row is not None), None)
             size = "" if norm is None else f" Its size is {number(norm)}, all pictures together."
-            blocks.append(f"**After {epoch} epochs: {part.title}.**{size}")
+            blocks.append(Paragraph(f"**After {epoch} epochs: {part.title}.**{size}"))
             blocks.append(_table(own, "bias", seen))
             blocks.append(_table(own, "standard deviation", lambda row: number(row["deviation"])))
     return blocks
 
 
-def _table(own: Found, title: str, told: Callable[[Row], str]) -> str:
+def _table(own: Found, title: str, told: Callable[[Row], str]) -> Table:
     steps = sorted({reading.entrant.step or 0.0 for reading, _ in own})
     known = {(reading.entrant.line, reading.entrant.step): row for reading, row in own}
-    lines = [f"| {title} | " + " | ".join(f"{step:g}" for step in steps) + " |", "|---" + "|---:" * len(steps) + "|"]
+    lines = []
     for line in dict.fromkeys(line for line, _ in known):
         rows = [known.get((line, step)) for step in steps]
-        lines.append(f"| {line} | " + " | ".join("" if row is None else told(row) for row in rows) + " |")
-    return "\n".join(lines)
+        lines.append([Entry(str(line)), *(Entry("" if row is None else told(row)) for row in rows)])
+    return Table([Column(title, number=False), *(Column(f"{step:g}") for step in steps)], lines)
 
 
 def pictures(form: Measurement, found: Found) -> dict[str, str]:

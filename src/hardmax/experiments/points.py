@@ -16,6 +16,7 @@ from hardmax.drawing.labels import place_around, place_in_column
 from hardmax.drawing.style import house_style, plain_logarithms, save
 from hardmax.experiments.declaration import Measurement
 from hardmax.experiments.numbers import error, number, seen
+from hardmax.experiments.page import Block, Column, Entry, Heading, Table
 from hardmax.experiments.readings import Found, Reading, select
 from hardmax.experiments.results import Row
 from hardmax.report.figure import COLOURS
@@ -36,20 +37,19 @@ _FAR = 30  # estimators with so many times less noise than the median stand on t
 _ROOM = 1.6  # by which the axes reach beyond the points
 
 
-def tables(form: Measurement, found: Found) -> list[str]:
-    """Return a block for each epoch, with a table for each part."""
-    blocks = []
+def tables(form: Measurement, found: Found) -> list[Block]:
+    """Return a section for each epoch, with a table for each part."""
+    blocks: list[Block] = []
     for epoch in form.epochs:
-        blocks.append(f"## After {epoch} epoch{'' if epoch == 1 else 's'}")
+        blocks.append(Heading(f"After {epoch} epoch{'' if epoch == 1 else 's'}"))
         for part in form.parts:
-            own = select(found, epoch, part)
-            blocks += [f"**{part.title}**", "\n".join(_lines(own, form.training.batch_size))]
+            blocks.append(_table(select(found, epoch, part), part.title, form.training.batch_size))
     return blocks
 
 
-def _lines(own: Found, batch: int) -> list[str]:
-    lines = ["| estimator | S | evaluations | bias | std | cosine | error | ms |", "|---" + "|---:" * 7 + "|"]
+def _table(own: Found, title: str, batch: int) -> Table:
     measured = [(reading.entrant.name, row) for reading, row in own if row is not None]
+    lines = []
     for name, row in sorted(measured, key=lambda pair: error(pair[1], batch)):
         values = [
             str(row["samples"]),
@@ -60,9 +60,11 @@ def _lines(own: Found, batch: int) -> list[str]:
             number(error(row, batch)),
             number(1e3 * row["seconds"]),
         ]
-        lines.append(f"| `{name}` | {' | '.join(values)} |")
-    lines += [f"| `{reading.entrant.name}` | not measured" + " | " * 6 + " |" for reading, row in own if row is None]
-    return lines
+        lines.append([Entry(f"`{name}`"), *map(Entry, values)])
+    for reading in (reading for reading, row in own if row is None):
+        lines.append([Entry(f"`{reading.entrant.name}`"), Entry("not measured"), *[Entry("")] * 6])
+    heads = ("S", "evaluations", "bias", "std", "cosine", "error", "ms")
+    return Table([Column("estimator", number=False), *map(Column, heads)], lines, title)
 
 
 def pictures(form: Measurement, found: Found) -> dict[str, str]:

@@ -1,32 +1,71 @@
-"""Writes what a reader looks at: a table in Markdown, and a figure."""
+"""Writes what a reader looks at: tables as Markdown, LaTeX and HTML, and pictures."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from hardmax.experiments import grid, table
 from hardmax.experiments.chart import draw
 from hardmax.experiments.declaration import Experiment
+from hardmax.experiments.page import Block, Code, Heading, Image, Page, Paragraph
 from hardmax.experiments.plan import Planned
 from hardmax.experiments.results import Row
 from hardmax.experiments.summary import summarise
-from hardmax.experiments.table import table
+from hardmax.experiments.writers.html import as_html
+from hardmax.experiments.writers.latex import as_latex
+from hardmax.experiments.writers.markdown import as_markdown
 from hardmax.training.checkpoint import write_atomically
 
 # Draws to files by their format: svg, png.
 Draw = Callable[[Mapping[str, Path]], None]
 
+_VIEWS = {"epochs": table, "grid": grid}
 
-def publish(out: Path, page: str, pictures: Mapping[str, Draw]) -> None:
-    """Write `results.md`, and pictures by name as SVG and PNG; each file is replaced at once."""
+
+def publish(out: Path, page: Page, pictures: Mapping[str, Draw]) -> None:
+    """Write `results.md`, `.tex` and `.html`, and pictures by name as SVG and PNG; each file is replaced at once."""
     for name, draw_to in pictures.items():
         temporary = {kind: out / f"{name}.{kind}.tmp" for kind in ("svg", "png")}
         draw_to(temporary)
         for path in temporary.values():
             path.replace(path.with_suffix(""))
-    write_atomically(out / "results.md", page)
+    drawings = {name: (out / f"{name}.svg").read_text(encoding="utf-8") for name in pictures}
+    write_atomically(out / "results.md", as_markdown(page))
+    write_atomically(out / "results.tex", as_latex(page))
+    write_atomically(out / "results.html", as_html(page, drawings))
+
+
+def opening(claim: str, setting: str, note: str | None) -> list[Block]:
+    """Return what a page begins with.
+
+    Args:
+        claim: what the table or figure is about.
+        setting: what was trained.
+        note: what is smaller in the quick form; None for the full one.
+    """
+    said = [claim, setting]
+    if note is not None:
+        said.append(f"**This is the quick form** ({note}). It shows that all works, and no more.")
+    return [Paragraph(text) for text in said]
 
 
 def render(experiment: Experiment, runs: Sequence[Planned], rows: list[Row], out: Path, *, quick: bool) -> None:
-    """Write the table and the figure of the runs that have a row."""
+    """Write tables and pictures of the runs that have a row."""
     found = summarise(experiment, runs, rows)
-    page = table(experiment, found, quick=quick)
-    publish(out, page, {experiment.name: lambda files: draw(experiment, found, files, quick=quick)})
+    pictures = {experiment.name + picture.name: picture for picture in experiment.pictures}
+    page = Page(
+        experiment.title,
+        [
+            *opening(experiment.claim, experiment.setting, experiment.quick.note if quick else None),
+            *_VIEWS[experiment.view].tables(experiment, found, quick=quick),
+            *(Image(name, experiment.title + picture.title) for name, picture in pictures.items()),
+            *map(Paragraph, experiment.notes),
+            Heading("Commands"),
+            Paragraph("One for each cell, with its first seed:"),
+            Code([summary.command for summary in found.values()]),
+        ],
+    )
+    drawn: dict[str, Draw] = {
+        name: lambda files, picture=picture: draw(experiment, picture, found, files, quick=quick)
+        for name, picture in pictures.items()
+    }
+    publish(out, page, drawn)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Set
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,6 @@ from statistics import mean, median
 from typing import Any
 
 from hardmax.errors import DataError
-from hardmax.experiments.declaration import Experiment
 from hardmax.experiments.plan import Planned
 from hardmax.report.options import command
 from hardmax.training.checkpoint import write_atomically
@@ -37,8 +37,13 @@ def same_run(said: dict[str, Any], config: TrainConfig) -> bool:
     return {**identity(TrainConfig()), **said} == identity(config)
 
 
-def row_of(experiment: Experiment, planned: Planned, *, quick: bool) -> Row:
+def row_of(experiment: str, planned: Planned, *, quick: bool) -> Row:
     """Return the row of a finished run, from its folder.
+
+    Args:
+        experiment: the name of the table or figure.
+        planned: the run.
+        quick: whether this is the quick form.
 
     Raises:
         DataError: the folder holds no finished run.
@@ -53,7 +58,7 @@ def row_of(experiment: Experiment, planned: Planned, *, quick: bool) -> Row:
     if not seconds or not rows["test"]:
         raise DataError(f"{run} holds no finished run: metrics.jsonl or timing.jsonl is empty; remove the folder")
     return {
-        "experiment": experiment.name,
+        "experiment": experiment,
         "quick": quick,
         "cell": planned.cell.name,
         "seed": planned.seed,
@@ -66,6 +71,7 @@ def row_of(experiment: Experiment, planned: Planned, *, quick: bool) -> Row:
         "seconds": seconds,
         # Of one thread on a busy machine, this is what an idle one would take.
         "processor_seconds": [row.get("processor") for row in timing],
+        "starts": read_rows(run / "starts.jsonl"),
         "evaluations": _evaluations([row for row in measured if row["split"] == "train"]),
         **rows,
     }
@@ -94,9 +100,28 @@ def read_results(path: Path, fields: Set[str] = _FIELDS) -> tuple[list[Row], int
     try:
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot read {path}: {error}; move it away, and its runs are made again") from error
+        raise _unreadable(path, error) from error
     rows = [row for row in (_parsed(line, fields) for line in lines) if row is not None]
     return rows, len(lines) - len(rows)
+
+
+def read_from(path: Path, offset: int) -> tuple[list[Row], int]:
+    """Return the rows of runs from a place in the file on, in bytes, and the place after the last whole line.
+
+    Of a file that is no longer so long, all rows: it has been written anew.
+    """
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(offset := offset if offset <= size else 0)
+            text = file.read()
+    except FileNotFoundError:
+        return [], 0
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    text = text[: text.rfind(b"\n") + 1]
+    rows = (_parsed(line, _FIELDS) for line in text.decode(errors="replace").splitlines())
+    return [row for row in rows if row is not None], offset + len(text)
 
 
 def mend_results(path: Path, fields: Set[str] = _FIELDS) -> int:
@@ -124,3 +149,7 @@ def _parsed(line: str, fields: Set[str]) -> Row | None:
     if not isinstance(row, dict) or not row.keys() >= fields or not isinstance(row["config"], dict):
         return None
     return row if fingerprint(row["config"]) == row["hash"] else None
+
+
+def _unreadable(path: Path, error: Exception) -> DataError:
+    return DataError(f"cannot read {path}: {error}; move it away, and its runs are made again")

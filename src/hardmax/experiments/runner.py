@@ -1,18 +1,37 @@
 """Makes the runs of a table or figure that are not there yet, and renders what is there."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from hardmax.experiments.borrowed import borrow
 from hardmax.experiments.catalogue import choose_cells
+from hardmax.experiments.crews.crew import AbstractCrew, Alone
 from hardmax.experiments.declaration import Experiment
 from hardmax.experiments.folder import claim
-from hardmax.experiments.making import make_run
+from hardmax.experiments.greeting import check, greet
+from hardmax.experiments.job import Job
+from hardmax.experiments.ledger import Ledger
+from hardmax.experiments.locks import Presence
 from hardmax.experiments.plan import Planned, plan
-from hardmax.experiments.render import render
-from hardmax.experiments.results import ROWS, Row, find_row, mend_results, read_results, row_of
+from hardmax.experiments.results import ROWS
+from hardmax.experiments.sweep import Sweep
 from hardmax.experiments.watcher import Watcher
-from hardmax.training.log import append_rows
-from hardmax.training.loop import Observer
+
+_LOOKS = 100.0  # at the runner's lock in a second, by all who work for it
+
+
+@dataclass(frozen=True)
+class End:
+    """How it ended.
+
+    Attributes:
+        stopped: by the watcher, before all was made.
+        failed: runs that could not be made, by name, and why.
+    """
+
+    stopped: bool
+    failed: dict[str, str]
 
 
 def reproduce(
@@ -22,60 +41,59 @@ def reproduce(
     quick: bool = False,
     only: Sequence[str] = (),
     data_dir: str | None = None,
+    rows: Sequence[Path] = (),
+    crew: AbstractCrew | None = None,
     watcher: Watcher | None = None,
-) -> bool:
-    """Make what is missing, render after every run; return False if the watcher stopped it before the end.
+) -> End:
+    """Make what is missing, and render as it comes.
 
     A run is missing unless `results.jsonl` has a row with its very configuration. One that was stopped or killed goes
-    on from its last checkpoint.
+    on from its last checkpoint. Several runners may work in the same folder: no run is made twice.
 
     Args:
         experiment: what to make.
-        out: the folder for rows, runs and what is rendered.
+        out: the folder for rows, runs and what is rendered; all machines of a crew must see it under this name.
         quick: its quick form.
         only: names of cells; without them, all.
         data_dir: folder that holds the named data sets.
+        rows: files of rows that are taken where they fit.
+        crew: who makes the runs; without it, this process.
         watcher: sees it go by.
 
     Raises:
-        ArgumentError: no such cell, or the folder is for something else.
+        ArgumentError: no such cell, the folder is for something else, or the crew cannot work in it.
         DataError: data cannot be read, or the folder cannot be written.
+        ClusterError: the cluster is lost.
     """
     watcher = watcher or Watcher()
+    crew = crew or Alone(watcher.stop)
     cells = choose_cells(experiment, only)
+    out = out.absolute()
+    folder = None if data_dir is None else str(Path(data_dir).absolute())
     claim(out, experiment.name, quick=quick)
-    if broken := mend_results(out / ROWS):
-        watcher.say(f"{broken} broken lines of {out / ROWS} were removed; their runs are made again")
-    everything = plan(experiment, experiment.cells, out, quick=quick, data_dir=data_dir)
-    wanted = plan(experiment, cells, out, quick=quick, data_dir=data_dir)
-    rows, _ = read_results(out / ROWS)
-    missing = [planned for planned in wanted if find_row(rows, planned) is None]
-    done = len(wanted) - len(missing)
-    if done:
-        watcher.say(f"{done} of {len(wanted)} runs are there already")
-        render(experiment, everything, rows, out, quick=quick)
-    for planned in missing:
-        watcher.begin(planned.name, done, len(wanted))
-        if not make_run(planned.config, _observer(planned, watcher), watcher.say):
-            return False
-        row = row_of(experiment, planned, quick=quick)
-        append_rows(out / ROWS, [row])
-        rows.append(row)
-        done += 1
-        render(experiment, everything, rows, out, quick=quick)
-        watcher.finished(planned.name, _told(row))
-    return True
+    everything = plan(experiment, experiment.cells, out, quick=quick, data_dir=folder)
+    wanted = plan(experiment, cells, out, quick=quick, data_dir=folder)
+    ledger = Ledger(experiment, everything, out, quick=quick)
+    if ledger.broken:
+        watcher.say(f"{ledger.broken} broken lines of {out / ROWS} were removed; their runs are made again")
+    if rows:
+        watcher.say(f"{borrow(rows, everything, ledger)} runs are taken from other folders")
+    missing = [planned for planned in wanted if ledger.find(planned) is None]
+    if len(missing) < len(wanted):
+        watcher.say(f"{len(wanted) - len(missing)} of {len(wanted)} runs are there already")
+        ledger.show()
+    if not missing:
+        ledger.finish()
+        return End(stopped=False, failed={})
+    data = {(planned.config.data, planned.config.data_dir) for planned in missing}
+    with Presence(out) as presence:
+        check(crew.everywhere(greet, presence.path, sorted(data, key=str)), presence.path)
 
+        def job(planned: Planned) -> Job:
+            seconds = max(1.0, crew.size / _LOOKS)
+            return Job(experiment.name, quick, planned, out, presence.path, seconds, ledger.seen)
 
-def _observer(planned: Planned, watcher: Watcher) -> Observer:
-    epochs = planned.config.epochs
-
-    def step(epoch: int, done: int, total: int) -> None:
-        watcher.step((epoch + done / total) / epochs, f"{planned.name}, epoch {epoch + 1}/{epochs}")
-
-    return Observer(step=step, stop=watcher.stop)
-
-
-def _told(row: Row) -> str:
-    test = row["test"][-1]
-    return f"-ELBO {test['negative_elbo']:.2f}  -log p {test['nll']:.2f}  {row['seconds_per_epoch']:.1f} s per epoch"
+        sweep = Sweep(wanted, job, crew, ledger, watcher)
+        whole = sweep.run(presence.end)
+    ledger.finish()
+    return End(stopped=not whole, failed=sweep.failed)

@@ -4,8 +4,12 @@ import matplotlib
 import pytest
 from matplotlib.figure import Figure
 
-from hardmax.experiments.chart import _cut, _style, draw
+from hardmax.experiments.chart import draw
+from hardmax.experiments.curves import cut_off, draw_panel, styles_of
+from hardmax.experiments.figure2 import EXPERIMENT as FIGURE2
 from hardmax.experiments.figure3 import EXPERIMENT
+from hardmax.experiments.figure6 import EXPERIMENT as FIGURE6
+from hardmax.experiments.panels import Panel, Picture
 from hardmax.experiments.summary import Mean, Summary
 
 
@@ -16,7 +20,7 @@ def summary(cell, values, seconds=1.0, seeds=1):
 
 
 def test_no_two_cells_are_told_apart_by_colour_alone():
-    styles = [_style(EXPERIMENT, cell) for cell in EXPERIMENT.cells]
+    styles = list(styles_of(EXPERIMENT, Picture()).values())
     looks = [(style["color"], style["marker"], str(style["linestyle"])) for style in styles]
     assert len(set(looks)) == len(looks)
     groups = {cell.group: style["linestyle"] for cell, style in zip(EXPERIMENT.cells, styles, strict=True)}
@@ -32,9 +36,9 @@ def test_no_two_cells_are_told_apart_by_colour_alone():
 def test_first_epochs_may_leave_the_axis(values, cut):
     axes = Figure().subplots()
     axes.plot(range(len(values)), values)
-    _cut(axes, [summary(EXPERIMENT.cells[0], values)])
+    highest = cut_off(axes, [summary(EXPERIMENT.cells[0], values)])
     assert bool(axes.get_ylim()[1] < max(values)) is cut
-    assert ("cut off" in axes.get_title(loc="right")) is cut
+    assert highest == (max(values) if cut else None)
 
 
 def test_the_same_figure_every_time(tmp_path):
@@ -44,10 +48,78 @@ def test_the_same_figure_every_time(tmp_path):
     }
     for name in ("a.svg", "b.svg"):
         with matplotlib.rc_context({"font.size": 4 if name == "a.svg" else 20}):
-            draw(EXPERIMENT, found, {"svg": tmp_path / name}, quick=False)
+            draw(EXPERIMENT, Picture(), found, {"svg": tmp_path / name}, quick=False)
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 
 def test_nothing_yet(tmp_path):
-    draw(EXPERIMENT, {}, {"png": tmp_path / "a.png"}, quick=True)
+    draw(EXPERIMENT, Picture(), {}, {"png": tmp_path / "a.png"}, quick=True)
     assert (tmp_path / "a.png").exists()
+
+
+@pytest.mark.parametrize("experiment", [FIGURE2, FIGURE6], ids=["figure2", "figure6"])
+def test_no_two_cells_of_a_panel_are_told_apart_by_colour_alone(experiment):
+    for picture in experiment.pictures:
+        styles = styles_of(experiment, picture)
+        for column in picture.columns:
+            own = [styles[cell.name] for cell in experiment.cells if cell.column == column]
+            looks = {(style["marker"], str(style["linestyle"])) for style in own}
+            assert len(looks) == len(own) > 1
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """The figures that would be written."""
+    figures = []
+    monkeypatch.setattr("hardmax.experiments.chart.save", lambda figure, files: figures.append(figure))
+    return figures
+
+
+def panels_of(figure):
+    """Return the axes with panels, by title and label; those of legends have neither frame nor label."""
+    return [axes for axes in figure.axes if axes.axison]
+
+
+def test_each_column_has_panels_of_its_own(drawn):
+    falling = [300.0, 150.0, 140.0, 139.0]
+    found = {cell.name: summary(cell, [value + i for value in falling]) for i, cell in enumerate(FIGURE2.cells)}
+    draw(FIGURE2, FIGURE2.pictures[0], found, {}, quick=True)
+    (figure,) = drawn
+    assert figure.get_suptitle() == "Figure 2: test loss for k = 10, by epoch and by time (quick form)"
+    top, bottom = panels_of(figure)[:3], panels_of(figure)[3:]
+    titles = list(dict.fromkeys(cell.column for cell in FIGURE2.cells))
+    assert [axes.get_title(loc="left") for axes in top] == titles
+    assert [axes.get_title(loc="left") for axes in bottom] == [""] * 3
+    assert {axes.get_xlabel() for axes in top} == {"epoch"}
+    assert {axes.get_xlabel() for axes in bottom} == {"seconds of training"}
+    for above, below, title in zip(top, bottom, titles, strict=True):
+        assert above.get_ylim() == below.get_ylim()
+        own = [cell.name for cell in FIGURE2.cells if cell.column == title]
+        for axes in (above, below):
+            ends = [line.get_ydata()[-1] for line in axes.lines]
+            assert ends == [found[name].metric[-1].value for name in own]
+        assert list(below.lines[0].get_xdata()) == found[own[0]].seconds
+    assert top[0].get_ylim() != top[1].get_ylim()
+    legends = [axes.get_legend() for axes in figure.axes if axes.get_legend()]
+    assert [legend.get_title().get_text() for legend in legends] == ["the paper's", "ours"]
+    rows = [text.get_text() for legend in legends for text in legend.get_texts()]
+    assert rows == list(dict.fromkeys(cell.row for cell in FIGURE2.cells))
+
+
+def test_what_has_not_run_is_said(drawn):
+    cell = FIGURE6.cells[-1]
+    for picture in FIGURE6.pictures:
+        draw(FIGURE6, picture, {cell.name: summary(cell, [150.0, 140.0])}, {}, quick=False)
+        panels = panels_of(drawn[-1])
+        assert len(panels) == 12
+        said = [[text.get_text() for text in axes.texts] for axes in panels]
+        assert said == [["not run"]] * 11 + [[]]
+        assert [len(axes.lines) for axes in panels] == [0] * 11 + [1]
+
+
+def test_long_curves_have_few_markers():
+    axes = Figure().subplots()
+    cell = FIGURE2.cells[0]
+    long, short = summary(cell, [1.0] * 100), summary(cell, [1.0] * 20)
+    draw_panel(axes, Panel("epoch", cell.column), [long, short], styles_of(FIGURE2, FIGURE2.pictures[0]))
+    assert [line.get_markevery() for line in axes.lines] == [12, None]

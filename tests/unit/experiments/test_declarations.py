@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -41,6 +42,30 @@ def test_runs_go_seed_by_seed(tmp_path):
     runs = plan(experiment, experiment.cells, tmp_path)
     assert [run.seed for run in runs] == [0] * len(experiment.cells) + [1] * len(experiment.cells)
     assert runs[0].name == "unstructured-direct-seed0"
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda each: each.name)
+def test_every_cell_is_shown(experiment):
+    """Panels are of columns that there are; where columns have panels, every one has."""
+    columns = {cell.column for cell in experiment.cells}
+    assert len({picture.name for picture in experiment.pictures}) == len(experiment.pictures)
+    for picture in experiment.pictures:
+        assert set(picture.columns) in (set(), columns)
+        assert len({len(row) for row in picture.rows}) == 1
+    if experiment.view == "grid":
+        assert len({(cell.column, cell.row) for cell in experiment.cells}) == len(experiment.cells)
+
+
+def test_figures_2_and_6_are_made_of_the_runs_of_table_1(tmp_path):
+    """Their runs have the names and the configurations of those of table 1, so that rows are shared."""
+    table, *figures = [find_experiment(name) for name in ("table1", "figure2", "figure6")]
+    runs = {
+        each.name: [(run.name, replace(run.config, out="")) for run in plan(each, each.cells, tmp_path)]
+        for each in (table, *figures)
+    }
+    assert sorted(map(str, runs["figure2"] + runs["figure6"])) == sorted(map(str, runs["table1"]))
+    assert {run.categories for _, run in runs["figure2"]} == {10}
+    assert {run.categories for _, run in runs["figure6"]} == {20, 30, 40, 50}
 
 
 @pytest.mark.parametrize("measurement", MEASUREMENTS, ids=lambda each: each.name)

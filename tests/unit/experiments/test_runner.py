@@ -31,23 +31,34 @@ TINY = Experiment(
 
 
 class Log:
-    """Sees an experiment go by, and may stop it after some steps."""
+    """Sees an experiment go by, and may stop it after it has been asked so often."""
 
-    def __init__(self, steps=math.inf):
-        self.began, self.finished, self.said, self.steps = [], [], [], steps
+    def __init__(self, asks=math.inf):
+        self.began, self.finished, self.said, self.asks = [], [], [], asks
 
     def watcher(self):
         return Watcher(
             say=self.said.append,
-            begin=lambda name, done, total: self.began.append((name, done, total)),
-            step=self.count,
+            standing=self.stand,
             finished=lambda name, told: self.finished.append(name),
-            stop=lambda: self.steps <= 0,
+            stop=self.stop,
         )
 
-    def count(self, part, doing):
-        assert 0 < part <= 1
-        self.steps -= 1
+    def stand(self, standing):
+        for planned in standing.running:
+            if planned.name not in [name for name, *_ in self.began]:
+                self.began.append((planned.name, standing.done, standing.total))
+
+    def stop(self):
+        self.asks -= 1
+        return self.asks < 0
+
+
+def make(*arguments, **options):
+    """Reproduce; return whether it came to its end."""
+    end = reproduce(*arguments, **options)
+    assert end.failed == {}
+    return not end.stopped
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +66,7 @@ def whole(tmp_path_factory):
     """The tiny experiment, made in one go."""
     out = tmp_path_factory.mktemp("whole")
     log = Log()
-    assert reproduce(TINY, out, watcher=log.watcher())
+    assert make(TINY, out, watcher=log.watcher())
     return out, log
 
 
@@ -65,7 +76,7 @@ def rows(out):
 
 def results(out):
     """Return the rows without what depends on when they were made."""
-    moment = ("seconds", "seconds_per_epoch", "commit")
+    moment = ("seconds", "seconds_per_epoch", "processor_seconds", "commit")
     return [{key: value for key, value in row.items() if key not in moment} for row in rows(out)]
 
 
@@ -123,7 +134,7 @@ def test_what_is_rendered(whole):
 def test_what_is_finished_is_not_made_again(whole, tmp_path):
     out = copy(whole, tmp_path)
     log = Log()
-    assert reproduce(TINY, out, watcher=log.watcher())
+    assert make(TINY, out, watcher=log.watcher())
     assert log.began == []
     assert log.said == ["4 of 4 runs are there already"]
     assert (out / "results.md").read_text() == (whole[0] / "results.md").read_text()
@@ -134,11 +145,11 @@ def test_another_configuration_is_made_again(whole, tmp_path):
     out = copy(whole, tmp_path)
     changed = replace(TINY, cells=(TINY.cells[0], replace(TINY.cells[1], lr=2e-3)), seeds=(0,))
     log = Log()
-    assert reproduce(changed, out, watcher=log.watcher())
+    assert make(changed, out, watcher=log.watcher())
     assert log.finished == ["categories-exact-seed0"]
     assert rows(out)[-1]["config"]["lr"] == 2e-3
     log = Log()  # and once more: the folder now holds the other run, which is replaced
-    assert reproduce(replace(changed, cells=(replace(TINY.cells[1], lr=4e-3),)), out, watcher=log.watcher())
+    assert make(replace(changed, cells=(replace(TINY.cells[1], lr=4e-3),)), out, watcher=log.watcher())
     assert log.finished == ["categories-exact-seed0"]
     assert "made anew" in log.said[0]
 
@@ -153,24 +164,28 @@ def test_an_option_that_came_later_is_no_other_configuration(tmp_path):
     assert find_row([row], replace(planned, config=replace(planned.config, out="b", data_dir="c"))) is row
 
 
-@pytest.mark.parametrize("steps", [3, 15])  # within an epoch of the first run, after one of the second
-def test_goes_on_after_a_stop(whole, tmp_path, steps):
-    log = Log(steps)
-    assert not reproduce(TINY, tmp_path, watcher=log.watcher())
+@pytest.mark.parametrize("asks", [6, 20])  # within an epoch of the first run, after one of the second
+def test_goes_on_after_a_stop(whole, tmp_path, asks):
+    log = Log(asks)
+    assert not make(TINY, tmp_path, watcher=log.watcher())
     before = log.finished
+    assert len(before) == (asks == 20)
+    assert not list(tmp_path.glob("locks/runner-*"))
     log = Log()
-    assert reproduce(TINY, tmp_path, watcher=log.watcher())
+    assert make(TINY, tmp_path, watcher=log.watcher())
     assert not set(before) & set(log.finished)
     assert results(tmp_path) == results(whole[0])
 
 
 def test_a_kill_between_the_run_and_its_row(whole, tmp_path):
-    assert reproduce(TINY, tmp_path, only=["bits-direct"])
+    assert make(TINY, tmp_path, only=["bits-direct"])
     (tmp_path / "results.jsonl").unlink()
-    log = Log(1)  # would stop after one step, but nothing is trained again
-    assert reproduce(TINY, tmp_path, only=["bits-direct"], watcher=log.watcher())
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/latest")}
+    log = Log()
+    assert make(TINY, tmp_path, only=["bits-direct"], watcher=log.watcher())
     assert len(log.finished) == 2
-    assert log.steps == 1
+    assert len(before) == 2
+    assert all(path.stat().st_mtime_ns == moment for path, moment in before.items())  # nothing is trained again
     assert results(tmp_path) == [row for row in results(whole[0]) if row["cell"] == "bits-direct"]
 
 
@@ -181,7 +196,7 @@ def test_broken_rows_are_made_again(whole, tmp_path):
     (out / "results.jsonl").write_text("\n".join(lines)[:-40])
     assert read_results(out / "results.jsonl")[1] == 2
     log = Log()
-    assert reproduce(TINY, out, watcher=log.watcher())
+    assert make(TINY, out, watcher=log.watcher())
     assert "2 broken lines" in log.said[0]
     assert log.finished == ["categories-exact-seed0", "categories-exact-seed1"]
     assert read_results(out / "results.jsonl")[1] == 0
@@ -189,7 +204,7 @@ def test_broken_rows_are_made_again(whole, tmp_path):
 
 
 def test_partial_results_render(tmp_path):
-    assert reproduce(TINY, tmp_path, quick=True, only=["categories-exact"])
+    assert make(TINY, tmp_path, quick=True, only=["categories-exact"])
     page = (tmp_path / "results.md").read_text()
     assert "quick form" in page
     assert "| bits, direct | the paper's | 0.001 | – | – | – | – | not run |" in page

@@ -11,6 +11,7 @@ from hardmax.experiments import ladders, points
 from hardmax.experiments.figure1 import EXPERIMENT as FIGURE1
 from hardmax.experiments.gradient_quality import EXPERIMENT as QUALITY
 from hardmax.experiments.numbers import error, number, seen
+from hardmax.experiments.page import Heading
 from hardmax.experiments.readings import readings
 
 
@@ -35,32 +36,36 @@ def test_numbers():
     assert error(row(0.3, 4.0, biased=False), 100) == pytest.approx(0.4)
 
 
+def texts(lines):
+    return [[entry.text for entry in line] for line in lines]
+
+
 def test_ladders_have_a_row_for_each_line_and_a_column_for_each_step():
-    titles, *_ = blocks = ladders.tables(FIGURE1, found(FIGURE1))
-    assert len(blocks) == 6
-    assert titles.startswith("**After 60 epochs: gradient of E[log p(x | z)].** Its size is 2")
-    lines = blocks[1].splitlines()
-    assert lines[0] == "| bias | 0.01 | 0.02 | 0.05 | 0.1 | 0.2 | 0.5 | 1 |"
-    assert [line.split(" | ")[0] for line in lines[2:]] == [
-        "| direct", "| direct, two-sided", "| Gumbel-softmax", "| straight-through Gumbel-softmax",
+    title, bias, *others = ladders.tables(FIGURE1, found(FIGURE1))
+    assert len(others) == 4
+    assert title.text.startswith("**After 60 epochs: gradient of E[log p(x | z)].** Its size is 2")
+    assert [column.head for column in bias.columns] == ["bias", "0.01", "0.02", "0.05", "0.1", "0.2", "0.5", "1"]
+    lines = texts(bias.lines)
+    assert [line[0] for line in lines] == [
+        "direct", "direct, two-sided", "Gumbel-softmax", "straight-through Gumbel-softmax",
     ]  # fmt: skip
-    assert lines[2].split(" | ")[1:3] == ["–", "0.11"]
-    assert lines[4].split(" | ")[1:4] == ["", "", "0.24"]  # no tau so small
-    assert len(blocks[4].splitlines()) == 8
+    assert lines[0][1:3] == ["–", "0.11"]
+    assert lines[2][1:4] == ["", "", "0.24"]  # no tau so small
+    assert len(others[2].lines) == 6
 
 
 def test_points_come_best_first():
     pairs = found(QUALITY)
     blocks = points.tables(QUALITY, pairs)
-    assert [block for block in blocks if block.startswith("##")] == [
-        "## After 1 epoch", "## After 5 epochs", "## After 20 epochs",
+    assert [block.text for block in blocks if isinstance(block, Heading)] == [
+        "After 1 epoch", "After 5 epochs", "After 20 epochs",
     ]  # fmt: skip
-    lines = blocks[2].splitlines()[2:]
-    errors = [float(line.split(" | ")[6]) for line in lines]
+    errors = [float(line[6]) for line in texts(blocks[1].lines)]
     assert errors == sorted(errors)
-    assert len(lines) == len(QUALITY.entrants(QUALITY.parts[0]))
-    missing = points.tables(QUALITY, [(reading, None) for reading, _ in pairs])[2]
-    assert missing.count("not measured") == len(lines)
+    assert len(errors) == len(QUALITY.entrants(QUALITY.parts[0]))
+    assert blocks[1].caption == QUALITY.parts[0].title
+    missing = points.tables(QUALITY, [(reading, None) for reading, _ in pairs])[1]
+    assert [line[1] for line in texts(missing.lines)] == ["not measured"] * len(errors)
 
 
 @pytest.mark.parametrize(("view", "measurement"), [(ladders, FIGURE1), (points, QUALITY)])

@@ -1,0 +1,123 @@
+"""A run as a piece of work that any process on any machine can take up: plain arguments in, a row out."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from hardmax.errors import ArgumentError, HardmaxError
+from hardmax.experiments.greeting import compare, versions
+from hardmax.experiments.locks import is_free, lock_of, taken
+from hardmax.experiments.making import make_run
+from hardmax.experiments.plan import Planned
+from hardmax.experiments.results import ROWS, Row, find_row, read_from, row_of
+from hardmax.training.loop import Observer
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run to be made.
+
+    Attributes:
+        experiment: the name of the table or figure.
+        quick: whether this is its quick form.
+        planned: the run.
+        out: folder of the table or figure, the same on all machines.
+        presence: lock that the runner holds as long as it wants the run.
+        seconds: between two looks at that.
+        seen: how far the runner has read `results.jsonl`, in bytes.
+        versions: of what the runner runs on.
+    """
+
+    experiment: str
+    quick: bool
+    planned: Planned
+    out: Path
+    presence: Path
+    seconds: float
+    seen: int
+    versions: dict[str, str] = field(default_factory=versions)
+
+    @property
+    def lock(self) -> Path:
+        """The lock of the run."""
+        return lock_of(self.out, self.planned.name)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a job.
+
+    Attributes:
+        kind: made, now or before; stopped and saved; held by another runner; failed.
+        row: of a run that was made.
+        reason: why it failed.
+        said: lines for the reader.
+    """
+
+    kind: Literal["made", "stopped", "held", "failed"]
+    row: Row | None = None
+    reason: str = ""
+    said: tuple[str, ...] = ()
+
+
+def work(job: Job, stop: Callable[[], bool] | None = None) -> Outcome:
+    """Make a run, or go on with it from its last checkpoint, unless another process is at it.
+
+    Torch gets one thread: sums depend on the number, and so would the last digits. What goes wrong is part of what
+    is returned, so that an error that is raised means that the process itself is lost.
+
+    Args:
+        job: what to do.
+        stop: asked after every step whether to save and stop; without it, once the runner is gone.
+    """
+    stop = stop or _unwanted(job.presence, job.seconds)
+    said: list[str] = []
+    try:
+        with taken(job.lock) as ours:
+            if not ours:
+                return Outcome("held")
+            if (row := find_row(read_from(job.out / ROWS, job.seen)[0], job.planned)) is not None:
+                return Outcome("made", row)  # by another runner, in the meantime
+            if (unlike := compare(versions(), job.versions)) is not None:
+                raise ArgumentError(unlike)
+            with _one_thread():
+                whole = not stop() and make_run(job.planned.config, Observer(stop=stop), said.append)
+            if not whole:
+                return Outcome("stopped", said=tuple(said))
+            return Outcome("made", row_of(job.experiment, job.planned, quick=job.quick), said=tuple(said))
+    except HardmaxError as error:
+        return Outcome("failed", reason=str(error), said=tuple(said))
+    except Exception as error:
+        _log.exception("the run %s failed", job.planned.name)
+        return Outcome("failed", reason=f"{type(error).__name__}: {error}", said=tuple(said))
+
+
+def _unwanted(presence: Path, seconds: float) -> Callable[[], bool]:
+    """Return a function that says whether the runner is gone, and looks at most once in so many seconds."""
+    looked, gone = float("-inf"), False
+
+    def stop() -> bool:
+        nonlocal looked, gone
+        if time.monotonic() - looked >= seconds:
+            looked, gone = time.monotonic(), is_free(presence)
+        return gone
+
+    return stop
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,66 @@
+"""How far runs are, from what they write anyway, wherever they are made."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hardmax.errors import DataError
+from hardmax.experiments.plan import Planned
+from hardmax.experiments.watcher import Standing
+from hardmax.training.log import read_rows
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is.
+
+    Attributes:
+        epoch: epochs done.
+        epochs: in all.
+        bound: -ELBO of the validation pictures after the last of them.
+        seconds: that they took.
+    """
+
+    epoch: int
+    epochs: int
+    bound: float | None
+    seconds: float
+
+
+def read_progress(planned: Planned) -> Progress:
+    """Return how far a run is; one that has written nothing yet, or nothing that can be read now, is at its start."""
+    run, epochs = Path(planned.config.out), planned.config.epochs
+    try:
+        found = [row for row in read_rows(run / "metrics.jsonl") if row["split"] == "validation"]
+        seconds = sum(row["train"] + row["evaluate"] for row in read_rows(run / "timing.jsonl"))
+    except (DataError, KeyError):
+        return Progress(0, epochs, None, 0.0)
+    return Progress(found[-1]["epoch"], epochs, -found[-1]["elbo"], seconds) if found else Progress(0, epochs, None, 0)
+
+
+class Pace:
+    """How fast the runs go that have been seen, and so when all of them will be done."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, Progress] = {}
+
+    def look(self, standing: Standing) -> list[Progress]:
+        """Return how far the runs are that are being made."""
+        found = [read_progress(planned) for planned in standing.running]
+        self._seen |= {planned.name: progress for planned, progress in zip(standing.running, found, strict=True)}
+        return found
+
+    def seconds_left(self, standing: Standing, running: Sequence[Progress]) -> float | None:
+        """Return the time until the last run is done, each epoch as long as those so far; None before the first.
+
+        Args:
+            standing: which runs there are.
+            running: how far those are that are being made.
+        """
+        epochs = sum(progress.epoch for progress in self._seen.values())
+        if not epochs:
+            return None
+        each = sum(progress.seconds for progress in self._seen.values()) / epochs
+        own = [(one.epochs - one.epoch) * (one.seconds / one.epoch if one.epoch else each) for one in running]
+        rest = sum(planned.config.epochs for planned in standing.waiting) * each
+        return max([(sum(own) + rest) / max(standing.size, 1), *own])
