@@ -42,6 +42,8 @@ def ray_cluster():
         command += [f"--{name}={value}" for name, value in options.items()]
         with subprocess.Popen(command, env={**os.environ, **environment}, **_QUIET) as holder:
             try:
+                while "Ray runtime started" not in holder.stdout.readline():
+                    assert holder.poll() is None, "Ray did not start"
                 _wait_for(client)
                 yield {**environment, "RAY_ADDRESS": f"127.0.0.1:{port}"}, f"ray://127.0.0.1:{client}"
             finally:
