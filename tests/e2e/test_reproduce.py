@@ -37,7 +37,8 @@ def test_some_cells_then_the_same_again(tmp_path):
 def test_one_part_of_a_measurement(name, part, picture, count, tmp_path):
     said = hardmax(name, "--quick", "--only", part, cwd=tmp_path)
     out = tmp_path / f"hardmax-{name}-quick"
-    assert f"the results are in {out.name}: results.md, {picture}.png, {picture}.svg, results.jsonl" in said
+    pages = "results.html, results.md, results.tex"
+    assert f"the results are in {out.name}: {pages}, {picture}.png, {picture}.svg, results.jsonl" in said
     assert said.count(f", {part}, ") == count
     rows = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
     assert [row["part"] for row in rows] == [part] * count

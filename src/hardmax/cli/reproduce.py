@@ -102,7 +102,8 @@ def _reproduce(experiment: Experiment | Measurement, out: Path, options: argpars
         say("stopped and saved; the same command goes on")
         return 130
     pictures = sorted(path.name for kind in ("svg", "png") for path in out.glob(f"{experiment.name}*.{kind}"))
-    say(f"the results are in {out}: {', '.join(['results.md', *pictures, 'results.jsonl'])}")
+    pages = [f"results.{kind}" for kind in ("html", "md", "tex")]
+    say(f"the results are in {out}: {', '.join([*pages, *pictures, 'results.jsonl'])}")
     if end.failed:
         names = ", ".join(end.failed)
         print(f"hardmax: error: {len(end.failed)} runs failed: {names}; the same command tries again", file=sys.stderr)
@@ -112,9 +113,9 @@ def _reproduce(experiment: Experiment | Measurement, out: Path, options: argpars
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="hardmax reproduce",
-        description="Make a table or figure again: train, measure, and write a table in Markdown, figures and rows of "
-        "JSON. Some train in many ways and compare the bounds, others train once and compare estimators of the "
-        "gradient. What is there already is not made again, and what was stopped goes on.",
+        description="Make a table or figure again: train, measure, and write tables as HTML, Markdown and LaTeX, "
+        "figures, and rows of JSON. Some train in many ways and compare the bounds, others train once and compare "
+        "estimators of the gradient. What is there already is not made again, and what was stopped goes on.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
