@@ -118,7 +118,7 @@ def pointed(run: Path, pointer: str) -> str | None:
 def write_atomically(path: Path, text: str) -> None:
     """Replace a file at once: a reader sees the old text or the new one."""
     temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(text)
+    temporary.write_text(text, encoding="utf-8")
     _sync(temporary)
     temporary.replace(path)
 
