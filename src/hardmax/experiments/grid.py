@@ -102,7 +102,8 @@ def _beside(line: _Line, published: Published, best: float | None) -> list[Entry
         if theirs is not None:
             less = "" if mean is None or not math.isfinite(mean.value) else f" ({_less(mean, theirs)})"
             entry = replace(entry, note=f"paper {theirs:.2f}{less}")
-        if mean is not None and best is not None and mean.value < best and line.column not in published.other_data:
+        below = mean is not None and best is not None and round(mean.value, 2) < best  # as printed
+        if below and line.column not in published.other_data:
             entry = replace(entry, text=f"{entry.text} {_BEATS}")
         entries.append(entry)
     return entries
@@ -118,7 +119,7 @@ def _against(line: _Line, theirs: float | None) -> Entry:
 
 
 def _less(ours: Mean, theirs: float) -> str:
-    return f"{ours.value - theirs:+.2f}".replace("-", "−")
+    return f"{round(ours.value - theirs, 2) + 0.0:+.2f}".replace("-", "−")  # and not −0.00
 
 
 def _explained(published: Published) -> str:

@@ -87,6 +87,12 @@ def test_ours_the_papers_and_the_difference():
     assert [column.note for column in first.columns[1:4]] == ["the paper's", "the paper's", "ours"]
 
 
+def test_what_prints_the_same_beats_nothing():
+    (metric, *_), _ = shown(found(a_k_1_exact=9.996, a_k_1_new=9.994))
+    assert metric[0][1] == "10.00 / paper 10.00 (+0.00)"
+    assert metric[0][3] == "*9.99 †*"
+
+
 def test_what_is_said():
     text = " ".join(block.text for block in grid.tables(TINY, {}, quick=False) if isinstance(block, Paragraph))
     for words in ("Somebody, 2019, table 1: test loss.", "floor: the least.", "Other pictures.", "†", "a dash"):
