@@ -32,6 +32,8 @@ class AbstractEstimator(ABC):
     """Whether its z are arg maxes of perturbed scores: for structured spaces no samples of q."""
     couples_samples: ClassVar[bool] = False
     """Whether samples of an example serve each other as baselines, and so must be independent."""
+    couples_examples: ClassVar[bool] = False
+    """Whether the gradient of an example depends on the others in its batch."""
     noises: ClassVar[int] = 1
     """Noise tensors that one sample takes, which stand together: the caller's noise is `[S * noises, *B, *score]`."""
 

@@ -71,6 +71,7 @@ class AdaptiveDirect(AbstractEstimator):
     needs = ("change", "parts")
     takes_integrand = True
     perturbs = True
+    couples_examples = True
 
     def __post_init__(self) -> None:
         for share in (self.share, self.several):

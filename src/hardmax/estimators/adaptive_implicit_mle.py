@@ -65,6 +65,7 @@ class AdaptiveImplicitMLE(AbstractLinearised):
     two_sided: bool = False
 
     perturbs = True
+    couples_examples = True
 
     def __post_init__(self) -> None:
         check_step_search(self.share, self.smallest, self.largest, self.tries)

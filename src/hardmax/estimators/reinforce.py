@@ -62,6 +62,11 @@ class Reinforce(AbstractEstimator):
         """With a baseline of other draws."""
         return self.baseline != "none"
 
+    @property
+    def couples_examples(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """With the mean over the other draws of the batch."""
+        return self.baseline == "mean"
+
     def check(self, space: AbstractSpace, samples: int) -> None:
         """Refuse to leave one out of one."""
         super().check(space, samples)

@@ -181,13 +181,6 @@ class TrainConfig:
         return (self.epochs + 1) // 2 if self.direct_epochs is None else self.direct_epochs
 
     @property
-    def couples_examples(self) -> bool:
-        """Whether the gradient of a picture depends on the others in its batch."""
-        if self.estimator == "reinforce":
-            return self.baseline == "mean"
-        return self.estimator in ("adaptive-direct", "adaptive-implicit-mle")
-
-    @property
     def learning_rate(self) -> float:
         """The learning rate, chosen where it was left open."""
         if self.lr is not None:

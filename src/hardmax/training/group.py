@@ -11,6 +11,7 @@ from torch import Tensor, distributed, nn
 
 from hardmax.errors import ArgumentError, HardmaxError
 from hardmax.training.config import TrainConfig
+from hardmax.training.schedule import estimator_at, make_space
 
 T = TypeVar("T")
 
@@ -75,7 +76,7 @@ class Group:
             )
         if self.size == 1:
             return
-        if config.couples_examples:
+        if estimator_at(config, make_space(config), 0, 0).couples_examples:
             raise ArgumentError(
                 f"the gradient of {config.estimator} looks at all pictures of a batch, which {self.size} processes do "
                 f"not have; train in one process, or use another estimator (reinforce: another --baseline)"
