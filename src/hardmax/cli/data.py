@@ -1,11 +1,17 @@
 """`hardmax data`: which data sets there are, getting them, and checking what is here."""
 
 import argparse
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hardmax.data.catalogue import SETS, DataSet, cache_dir, folders, is_complete, locate, obtain, unknown
 from hardmax.data.download import md5
 from hardmax.errors import DataError, HardmaxError
+
+if TYPE_CHECKING:
+    from rich.progress import ProgressColumn
 
 _EXAMPLES = """examples:
   hardmax data list
@@ -13,6 +19,7 @@ _EXAMPLES = """examples:
   hardmax data check mnist
   hardmax data check path/to/my/pictures
 """
+_TRIED = 1000  # of the many picture files of CelebA, so many are read by `check`
 
 
 def run(arguments: list[str]) -> int:
@@ -59,10 +66,12 @@ def _list(data_dir: str | None) -> int:
 
 
 def _whereabouts(entry: DataSet, found: dict[str, Path]) -> str:
-    if not entry.files:
+    if not entry.files and not entry.bring:
         return "found: part of hardmax"
     if is_complete(entry, found):
         return f"found: {_folder(found)}"
+    if entry.bring:
+        return f"not here, and cannot be downloaded: {entry.bring}"
     some = f" ({len(found)} of {len(entry.files)} files found in {_folder(found)})" if found else ""
     return f"not here{some}: hardmax data get {entry.name}"
 
@@ -77,7 +86,7 @@ def _get(names: list[str], data_dir: str | None) -> int:
             raise unknown(name)
     for name in names:
         entry = SETS[name]
-        if not entry.files:
+        if not entry.files and not entry.bring:
             print(f"{name}: part of hardmax, nothing to get")
             continue
         print(f"{name}: {_folder(_fetch(entry, Path(data_dir).expanduser() / name if data_dir else None))}")
@@ -86,24 +95,38 @@ def _get(names: list[str], data_dir: str | None) -> int:
 
 def _fetch(entry: DataSet, into: Path | None) -> dict[str, Path]:
     """Get a set with a progress bar, and return where its files are."""
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
+    from rich.progress import DownloadColumn, TransferSpeedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bars:
-        tasks: dict[str, TaskID] = {}
-
-        def progress(name: str, done: int, total: int | None) -> None:
-            if name not in tasks:
-                tasks[name] = bars.add_task(name, total=total)
-            bars.update(tasks[name], completed=done, total=total)
-
+    with _bars(DownloadColumn(), TransferSpeedColumn()) as progress:
         if entry.name == "omniglot":
             from hardmax.data.omniglot import prepare_omniglot
 
             path = prepare_omniglot(into=into, progress=progress)
             return {path.name: path}
         return obtain(entry, into=into, progress=progress)
+
+
+@contextmanager
+def _bars(*columns: "ProgressColumn") -> Iterator[Callable[[str, int, int | None], None]]:
+    """Show a progress bar, with these columns, for each thing that progress is told of."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+    bars = Progress(TextColumn("{task.description}"), BarColumn(), *columns, console=Console(stderr=True))
+    tasks: dict[str, TaskID] = {}
+
+    def progress(name: str, done: int, total: int | None) -> None:
+        if not tasks:
+            bars.start()  # not before: what has nothing to show would leave an empty line
+        if name not in tasks:
+            tasks[name] = bars.add_task(name, total=total)
+        bars.update(tasks[name], completed=done, total=total)
+
+    try:
+        yield progress
+    finally:
+        if tasks:
+            bars.stop()
 
 
 def _check(names: list[str], data_dir: str | None) -> int:
@@ -138,8 +161,13 @@ def _verdict(name: str, data_dir: str | None, *, asked: bool) -> str:
                     f"hardmax data get {name}"
                 )
         checked = f", md5 of {len(published)} files as published" if published else ""
+    from rich.progress import MofNCompleteColumn
+
     from hardmax.data.loading import load
 
-    images = load(name, data_dir=data_dir)
+    with _bars(MofNCompleteColumn()) as progress:
+        images = load(name, data_dir=data_dir, limit=_TRIED if name == "celeba" else None, progress=progress)
     sizes = f"{len(images.train):,} + {len(images.validation):,} + {len(images.test):,}"
+    if images.attribute_names:
+        checked += f", attributes {', '.join(images.attribute_names)}"
     return f"ok: {sizes} images of {'x'.join(map(str, images.shape))}{checked}; {images.source}"

@@ -7,11 +7,19 @@ catalogue without waiting for torch.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-_HOME = {"Images": "images", "binarize": "images", "load": "loading"}
+_HOME = {
+    "Images": "images",
+    "binarize": "images",
+    "choose_attributes": "attributes",
+    "draw_labelled": "labelled",
+    "load": "loading",
+}
 
 if TYPE_CHECKING:
+    from hardmax.data.attributes import choose_attributes as choose_attributes
     from hardmax.data.images import Images as Images
     from hardmax.data.images import binarize as binarize
+    from hardmax.data.labelled import draw_labelled as draw_labelled
     from hardmax.data.loading import load as load
 
 __all__ = sorted(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]

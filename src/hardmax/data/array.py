@@ -8,8 +8,9 @@ import torch
 from jaxtyping import Int64, UInt8
 from torch import Tensor
 
+from hardmax.data.array_attributes import ATTRIBUTES, NAMES, attribute_bits, attribute_names
 from hardmax.data.idx import GZIP, read_idx
-from hardmax.data.images import PARTS, Images
+from hardmax.data.images import PARTS, UNKNOWN, Images
 from hardmax.data.npz import read_npy, read_npz
 from hardmax.data.picture import SUFFIXES
 from hardmax.data.split import complete
@@ -34,7 +35,7 @@ def load_array(path: Path, *, seed: int = 0) -> Images:
 
     An .npz file has `images` (and `labels`), or `train` with `validation` and `test`, or `x_train` and `x_test` (and
     `y_train`, `y_test`); an .npy or IDX file has the images. Where validation or test are missing, each is a tenth
-    of train.
+    of train. Attributes are `attributes` (or `train_attributes`, ...) with `attribute_names`.
 
     Args:
         path: the file; its first bytes tell its format.
@@ -61,10 +62,24 @@ def load_array(path: Path, *, seed: int = 0) -> Images:
     if len({pixels.shape[1:] for pixels in images.values()}) > 1:
         shapes = ", ".join(f"{part} {'x'.join(map(str, pixels.shape[1:]))}" for part, pixels in images.items())
         raise DataError(f"{path}: the parts have different sizes ({shapes}); save them in one")
+    columns = {"images": images}
     labels, left_out = _labels(path, arrays, images)
-    images, labels = complete(images, labels, seed=seed, origin=str(path))
-    source = "; ".join([f"{path}", *notes, *left_out])
-    return Images(path.stem, source, **images, labels=labels)
+    if labels is not None:
+        columns["labels"] = labels
+    if names := attribute_names(path, arrays):
+        counts = {part: len(pixels) for part, pixels in images.items()}
+        columns["attributes"] = attribute_bits(path, arrays, counts, names)
+    elif any(name in arrays for name in ATTRIBUTES["train"]):
+        left_out.append(f"attributes left out: there is no array {NAMES!r}")
+    columns = complete(columns, seed=seed, origin=str(path))
+    return Images(
+        path.stem,
+        "; ".join([f"{path}", *notes, *left_out]),
+        **columns["images"],
+        labels=columns.get("labels"),
+        attributes=columns.get("attributes"),
+        attribute_names=names,
+    )
 
 
 def to_images(array: np.ndarray, name: str) -> tuple[UInt8[Tensor, "N channels H W"], str]:
@@ -119,8 +134,8 @@ def _read(path: Path) -> dict[str, np.ndarray]:
     if start == b"\x93NUMPY":
         return {"images": read_npy(path)}
     if start.startswith(b"PK") or path.suffix == ".npz":
-        wanted = tuple(name for names in (*_IMAGES.values(), *_LABELS.values()) for name in names)
-        arrays = read_npz(path, only=wanted)
+        known = (*_IMAGES.values(), *_LABELS.values(), *ATTRIBUTES.values(), (NAMES,))
+        arrays = read_npz(path, only=tuple(name for names in known for name in names))
         return arrays or read_npz(path)  # for the names in the error
     if start.startswith((GZIP, b"\0\0")):
         return {"images": read_idx(path, dimensions=3)}
@@ -144,4 +159,6 @@ def _labels(
         if len(values) != len(pixels):
             raise DataError(f"{path}: {name} has {len(values):,} labels for {len(pixels):,} images")
         labels[part] = torch.from_numpy(values.reshape(-1).astype(np.int64))
+        if labels[part].min() < UNKNOWN:
+            raise DataError(f"{path}: {name} has a label {labels[part].min()}, expected 0, 1, ..., or -1 for not known")
     return labels, []

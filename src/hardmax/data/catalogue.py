@@ -17,8 +17,10 @@ class DataSet:
         name: what `load` takes, and the name of the set's folder.
         summary: what it holds, in a few words.
         licence: its licence, and whose it is.
-        files: what the publisher offers; none for the sample that comes with hardmax.
+        files: what the publisher offers; none for the sample that comes with hardmax, or a set to bring.
         converted: a file made from `files`, which is enough on its own.
+        bring: for a set that cannot be downloaded: what its user has to put into its folder.
+        signs: patterns of the file that shows such a set to be here, the best first.
     """
 
     name: str
@@ -26,6 +28,8 @@ class DataSet:
     licence: str
     files: tuple[RemoteFile, ...] = ()
     converted: str | None = None
+    bring: str = ""
+    signs: tuple[str, ...] = ()
 
 
 def _files(md5s: dict[str, str], *addresses: str) -> tuple[RemoteFile, ...]:
@@ -82,6 +86,22 @@ SETS = {
             ),
             converted="omniglot_28x28_u8.npz",
         ),
+        DataSet(
+            "faces",
+            "aligned faces, 64x64 RGB, attributes such as male and smiling",
+            "research only, no redistribution",
+            bring="expected one .npz file, faces64.npz, with the arrays images [N, 64, 64, 3] uint8, attributes [N, A] "
+            "of zeros and ones, and attribute_names [A]",
+            signs=("faces64.npz", "*.npz"),
+        ),
+        DataSet(
+            "celeba",
+            "202,599 faces, 40 attributes, read as 64x64 RGB or any size",
+            "non-commercial research only (MMLAB, The Chinese University of Hong Kong)",
+            bring="expected list_attr_celeba.txt, the folder img_align_celeba with the pictures, and "
+            "list_eval_partition.txt, as they are published",
+            signs=("list_attr_celeba.txt", "Anno/list_attr_celeba.txt"),
+        ),
     )
 }
 
@@ -116,8 +136,13 @@ def folders(name: str, data_dir: str | Path | None = None) -> list[Path]:
 def locate(entry: DataSet, places: list[Path]) -> dict[str, Path]:
     """Find the files of a set in some folders, gzipped or not: published name -> path, for those that are there.
 
-    If the set's converted file is there, it is the only one in the answer.
+    If the set's converted file is there, it is the only one in the answer. Of a set to bring, the answer has the files
+    that show it to be here.
     """
+    for place in places:
+        for sign in entry.signs:
+            if shown := sorted(place.glob(sign)):
+                return {path.name: path for path in shown}
     if entry.converted:
         for place in places:
             if (place / entry.converted).is_file():
@@ -133,6 +158,8 @@ def locate(entry: DataSet, places: list[Path]) -> dict[str, Path]:
 
 def is_complete(entry: DataSet, found: dict[str, Path]) -> bool:
     """Tell whether these files are all that the set needs."""
+    if entry.signs:
+        return bool(found)
     return entry.converted in found or all(file.name in found for file in entry.files)
 
 
@@ -157,8 +184,15 @@ def obtain(
     Raises:
         DataError: a file cannot be downloaded.
     """
-    found = locate(entry, [into] if into else folders(entry.name, data_dir))
+    places = [into] if into else folders(entry.name, data_dir)
+    found = locate(entry, places)
     if not is_complete(entry, found):
+        if entry.bring:
+            raise DataError(
+                f"the set {entry.name!r} is not in {' nor in '.join(map(str, places))}, and cannot be downloaded; "
+                f"{entry.bring}; or name another folder (data_dir, --data-dir, HARDMAX_DATA) that has the folder "
+                f"{entry.name}"
+            )
         for file in entry.files:
             if file.name not in found:
                 found[file.name] = download(file, into or cache_dir() / entry.name, progress)

@@ -10,6 +10,7 @@ from torch import Tensor
 from hardmax.errors import ArgumentError, DtypeError
 
 PARTS = ("train", "validation", "test")
+UNKNOWN = -1  # the label, or the bit of an attribute, that nobody has given
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -22,7 +23,11 @@ class Images:
         train: `[N, channels, H, W]`, uint8.
         validation: `[N, channels, H, W]`, uint8.
         test: `[N, channels, H, W]`, uint8.
-        labels: `[N]` int64 for each of "train", "validation" and "test", or None if there are none.
+        labels: `[N]` int64 for each of "train", "validation" and "test", or None if there are none. The class of each
+            image, counted from zero; -1 where it is not known.
+        attributes: `[N, A]` int64 for each of the three, or None if there are none. 1 where the image has the
+            attribute, 0 where it has not, -1 where that is not known.
+        attribute_names: what the A attributes are called; empty if there are none.
 
     Example:
         >>> from hardmax.data import load
@@ -39,6 +44,8 @@ class Images:
     validation: UInt8[Tensor, "validation channels H W"]
     test: UInt8[Tensor, "test channels H W"]
     labels: dict[str, Int64[Tensor, "_"]] | None = None
+    attributes: dict[str, Int64[Tensor, "_ A"]] | None = None
+    attribute_names: tuple[str, ...] = ()
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -48,7 +55,8 @@ class Images:
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{len(getattr(self, part)):,} {part}" for part in PARTS)
-        return f"Images({self.name}: {sizes}, {'x'.join(map(str, self.shape))})"
+        attributes = f", {len(self.attribute_names)} attributes" if self.attribute_names else ""
+        return f"Images({self.name}: {sizes}, {'x'.join(map(str, self.shape))}{attributes})"
 
 
 def binarize(

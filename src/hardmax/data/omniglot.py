@@ -60,7 +60,7 @@ def load_omniglot(data_dir: str | Path | None = None) -> Images:
         )
     pixels, labels = torch.from_numpy(images).unsqueeze(1), torch.from_numpy(character.astype(np.int64))
     background, evaluation = (torch.from_numpy(np.flatnonzero(split == which)) for which in (0, 1))
-    parts = {part: background[index] for part, index in deal(len(background), ["validation"], seed=0).items()}
+    parts = {part: background[index] for part, index in deal([()] * len(background), ["validation"], seed=0).items()}
     parts["test"] = evaluation
     return Images(
         name="omniglot",

@@ -23,12 +23,20 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def published():
-    """Return the folder of the published sets, for tests marked data."""
+    """Return the folder of the sets that can be downloaded, for tests marked data."""
     if not PUBLISHED:
         pytest.skip("HARDMAX_DATA is not set: it names the folder with the published data sets")
-    for name in SETS.keys() - {"sample"}:
+    for name in (name for name, entry in SETS.items() if entry.files):
         if not (Path(PUBLISHED) / name).is_dir():
             pytest.skip(f"HARDMAX_DATA has no folder {name}")
+    return Path(PUBLISHED)
+
+
+@pytest.fixture
+def real_faces():
+    """Return the folder that has the set faces, for tests marked data: it is never downloaded."""
+    if not PUBLISHED or not (Path(PUBLISHED) / "faces").is_dir():
+        pytest.skip("HARDMAX_DATA names no folder that has a folder faces, which cannot be downloaded")
     return Path(PUBLISHED)
 
 

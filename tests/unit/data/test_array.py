@@ -79,6 +79,8 @@ def test_arrays_that_are_no_images(tmp_path, array, message):
 
 
 LABELS = np.arange(40) % 3
+NAMES = ["odd", "third"]
+BITS = np.stack([np.arange(40) % 2, np.arange(40) % 3 == 0], 1).astype(np.int8)
 
 
 @pytest.mark.parametrize(
@@ -89,6 +91,7 @@ LABELS = np.arange(40) % 3
         ({"images": GREY, "labels": LABELS.astype(np.uint8)[:, None]}, (32, 4, 4), True),
         ({"images": GREY, "labels": LABELS / 2}, (32, 4, 4), False),
         ({"images": GREY, "labels": np.zeros((40, 2), int)}, (32, 4, 4), False),
+        ({"images": GREY, "labels": np.where(LABELS, LABELS, -1)}, (32, 4, 4), True),
         ({"images": GREY, "attributes": np.zeros((40, 2))}, (32, 4, 4), False),
         ({"train": GREY, "test": GREY[:9]}, (36, 4, 9), False),
         ({"train": GREY, "validation": GREY[:5], "test": GREY[:9]}, (40, 5, 9), False),
@@ -104,7 +107,8 @@ def test_names_in_an_npz(tmp_path, arrays, sizes, labelled):
     if not labelled and {"labels", "y_train"} & arrays.keys():
         assert "left out" in images.source
     if labelled:
-        rows = {tuple(image.reshape(-1).tolist()): label for image, label in zip(GREY, LABELS, strict=True)}
+        labels = arrays.get("labels", LABELS).reshape(-1)
+        rows = {tuple(image.reshape(-1).tolist()): label for image, label in zip(GREY, labels, strict=True)}
         for part in ("train", "validation", "test"):
             found = [rows[tuple(row)] for row in getattr(images, part).flatten(1).tolist()]
             assert images.labels[part].tolist() == found
@@ -118,6 +122,25 @@ def test_names_in_an_npz(tmp_path, arrays, sizes, labelled):
         ({}, r"has arrays \(none\)"),
         ({"train": GREY, "test": RGB}, "different sizes.*train 1x6x6, test 3x6x5"),
         ({"images": GREY, "labels": LABELS[:7]}, "labels has 7 labels for 40 images"),
+        ({"images": GREY, "labels": LABELS - 2}, "labels has a label -2, expected 0, 1, ..., or -1 for not known"),
+        (
+            {"images": GREY, "attribute_names": NAMES},
+            "has attribute_names, but no attributes for train",
+        ),
+        (
+            {"train": GREY, "test": GREY[:9], "train_attributes": BITS, "attribute_names": NAMES},
+            "no attributes for test: expected an array 'test_attributes'",
+        ),
+        (
+            {"images": GREY, "attributes": BITS[:7], "attribute_names": NAMES},
+            r"attributes is \[7, 2\], expected \[40, 2\]: a row for each image, a column for each of odd, third",
+        ),
+        ({"images": GREY, "attributes": BITS, "attribute_names": ["a"]}, r"is \[40, 2\], expected \[40, 1\]"),
+        ({"images": GREY, "attributes": 2 * BITS, "attribute_names": NAMES}, "other values than 0 and 1"),
+        ({"images": GREY, "attributes": BITS / 3, "attribute_names": NAMES}, "other values than 0 and 1"),
+        ({"images": GREY, "attributes": BITS, "attribute_names": ["Odd", "odd"]}, "'Odd' and 'odd' have the same name"),
+        ({"images": GREY, "attributes": BITS, "attribute_names": [1, 2]}, r"is int64 \[2\], expected texts \[A\]"),
+        ({"images": GREY, "attributes": BITS, "attribute_names": "odd"}, r"is <U3 \[\], expected texts"),
         ({"images": np.array([GREY, "x"], dtype=object)}, "'images'.*pickled Python objects, which are never loaded"),
     ],
 )
@@ -125,6 +148,44 @@ def test_npz_that_cannot_be_used(tmp_path, arrays, message):
     np.savez(tmp_path / "mine.npz", **arrays)
     with pytest.raises(DataError, match=message):
         load(str(tmp_path / "mine.npz"))
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (BITS, BITS),
+        (BITS.astype(bool), BITS),
+        (BITS.astype(np.float32), BITS),
+        (2 * BITS - 1, BITS),
+        (np.where(np.arange(40)[:, None] < 9, -1, BITS), np.where(np.arange(40)[:, None] < 9, -1, BITS)),
+    ],
+    ids=["uint8", "bool", "float", "CelebA's", "partly known"],
+)
+@pytest.mark.parametrize("names", [NAMES, [name.encode() for name in NAMES]], ids=["str", "bytes"])
+def test_attributes_in_an_npz(tmp_path, values, expected, names):
+    np.savez(tmp_path / "mine.npz", images=GREY, attributes=values, attribute_names=names)
+    images = load(tmp_path / "mine.npz")
+    assert images.attribute_names == ("odd", "third")
+    rows = {tuple(image.reshape(-1).tolist()): row for image, row in zip(GREY, expected.tolist(), strict=True)}
+    for part in ("train", "validation", "test"):
+        assert images.attributes[part].dtype == torch.int64
+        found = [rows[tuple(row)] for row in getattr(images, part).flatten(1).tolist()]
+        assert images.attributes[part].tolist() == found
+
+
+def test_attributes_for_each_part(tmp_path):
+    arrays = {"train": GREY, "test": GREY[:9], "train_attributes": BITS, "test_attributes": 1 - BITS[:9]}
+    np.savez(tmp_path / "mine.npz", **arrays, attribute_names=NAMES)
+    images = load(tmp_path / "mine.npz")
+    assert images.attributes["test"].tolist() == (1 - BITS[:9]).tolist()
+    assert [len(images.attributes[part]) for part in ("train", "validation", "test")] == [36, 4, 9]
+
+
+def test_attributes_without_names_are_left_out(tmp_path):
+    np.savez(tmp_path / "mine.npz", images=GREY, attributes=BITS)
+    images = load(tmp_path / "mine.npz")
+    assert images.attributes is None
+    assert "attributes left out: there is no array 'attribute_names'" in images.source
 
 
 def test_a_pickle_is_not_run(tmp_path):

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from hardmax.data import load
@@ -18,6 +19,8 @@ from hardmax.errors import DataError, HardmaxError
         ("fashion_mnist", "'fashion-mnist'"),
         ("omnigolt", "'omniglot'"),
         ("samples", "'sample'"),
+        ("CelebA", "'celeba'"),
+        ("face", "'faces'"),
     ],
 )
 def test_near_matches(name, near):
@@ -44,9 +47,12 @@ def test_empty_name():
         load("")
 
 
-def test_size_is_for_folders(tmp_path):
-    with pytest.raises(DataError, match="size is for a folder"):
+def test_size_and_limit_are_for_pictures_in_files(tmp_path):
+    with pytest.raises(DataError, match=r"are for a folder .* or celeba, got size=8, limit=None with the set 'sample'"):
         load("sample", size=8)
+    np.save(tmp_path / "mine.npy", np.zeros((30, 8, 8), np.uint8))
+    with pytest.raises(DataError, match=r"got size=None, limit=5 with the file .*mine\.npy"):
+        load(tmp_path / "mine.npy", limit=5)
 
 
 def test_the_cache(cache, monkeypatch, tmp_path):
@@ -83,10 +89,20 @@ def test_files_are_found_one_by_one(cache, tmp_path):
 
 
 def test_published_files_are_described_in_full():
-    assert list(SETS) == ["sample", "mnist", "fashion-mnist", "omniglot"]
+    assert list(SETS) == ["sample", "mnist", "fashion-mnist", "omniglot", "faces", "celeba"]
     for entry in SETS.values():
         assert entry.licence
         assert entry.summary
         for file in entry.files:
             assert len(file.md5) == 32
             assert all(url.startswith("http") and url.endswith(file.name) for url in file.urls)
+        assert not (entry.files and entry.bring)
+        assert bool(entry.bring) == bool(entry.signs)
+
+
+@pytest.mark.parametrize(("name", "expected"), [("faces", "faces64.npz"), ("celeba", "list_attr_celeba.txt")])
+def test_what_cannot_be_downloaded_says_what_to_bring(cache, tmp_path, name, expected):
+    with pytest.raises(DataError, match=rf"not in .*{name}, and cannot be downloaded; expected .*{expected}") as caught:
+        load(name, data_dir=tmp_path)
+    assert f"{tmp_path / name} nor in {cache / name}" in str(caught.value)
+    assert not cache.exists()

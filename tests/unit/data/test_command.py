@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from hardmax.cli.data import run
 from hardmax.data.catalogue import SETS
@@ -26,7 +27,8 @@ def test_list(offered, cache, capsys):
     for entry in SETS.values():
         assert entry.summary in lines
         assert entry.licence in lines
-    assert "part of hardmax" in lines
+    assert lines.count("part of hardmax") == 1
+    assert "not here, and cannot be downloaded: expected list_attr_celeba.txt" in lines
     assert "not here: hardmax data get mnist" in lines
     assert f"downloads go to {cache}" in lines
     run(["get", "mnist"])
@@ -105,9 +107,46 @@ def test_check_images_of_ones_own(tmp_path, capsys):
         run(["check", "nothing"])
 
 
+def test_sets_to_bring(cache, tmp_path, capsys):
+    with pytest.raises(DataError, match=r"'faces' is not in .*cannot be downloaded; expected one \.npz"):
+        run(["get", "faces"])
+    assert run(["check", "faces"]) == 1
+    (tmp_path / "faces").mkdir()
+    attributes = np.arange(60).reshape(30, 2) % 2
+    images = np.zeros((30, 8, 8, 3), np.uint8)
+    np.savez(tmp_path / "faces" / "mine.npz", images=images, attributes=attributes, attribute_names=["male", "smiling"])
+    assert run(["get", "faces", "--data-dir", str(tmp_path)]) == 0
+    assert run(["list", "--data-dir", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.count(str(tmp_path / "faces")) == 2
+    assert run(["check", "faces", "--data-dir", str(tmp_path)]) == 0
+    assert "ok: 24 + 3 + 3 images of 3x8x8, attributes male, smiling; " in capsys.readouterr().out
+
+
+def test_wrong_files_on_the_command_line(tmp_path):
+    """One line that says what is wrong and where, and no traceback."""
+
+    def hardmax(*arguments):
+        code = "import sys; from hardmax.cli.main import main; sys.exit(main())"
+        return subprocess.run([sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True)
+
+    said = hardmax("data", "get", "celeba")
+    assert said.returncode == 2
+    assert said.stderr.startswith("hardmax: error: the set 'celeba' is not in")
+    assert "cannot be downloaded; expected list_attr_celeba.txt" in said.stderr
+    for i in range(20):
+        Image.new("L", (4, 4), i).save(tmp_path / f"{i}.png")
+    (tmp_path / "attributes.csv").write_text("picture,smiling\n3.png,1\n4.pgn,0\n")
+    said = hardmax("data", "check", tmp_path)
+    assert said.returncode == 1
+    assert "attributes.csv, line 3: there is no picture '4.pgn'" in said.stdout
+    assert "did you mean '4.png'?" in said.stdout
+    assert "Traceback" not in said.stdout + said.stderr
+
+
 @pytest.mark.data
 def test_check_published(published, capsys):
-    assert run(["check", "--data-dir", str(published)]) == 0
+    names = [name for name, entry in SETS.items() if not entry.bring]
+    assert run(["check", *names, "--data-dir", str(published)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert all("ok: " in line for line in lines)
     assert sum("md5 of 4 files as published" in line for line in lines) == 2

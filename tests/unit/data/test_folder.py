@@ -95,8 +95,17 @@ def test_size(mixed):
     assert "500 of other sizes" in images.source
     with pytest.raises(DataError, match="size must be positive, got 0"):
         load(str(mixed), size=0)
-    with pytest.raises(DataError, match=r"need at least .* GB of memory.*size=64"):
+    with pytest.raises(DataError, match=r"need [\d,]+ GB of memory.*size=64.*limit="):
         load(str(mixed), size=10_000_000)
+
+
+def test_limit(mixed):
+    told = []
+    images = load(mixed, limit=90, progress=lambda *said: told.append(said))
+    assert torch.cat(list(images.labels.values())).bincount().min() >= 28
+    assert "90 of 503, evenly spread" in images.source
+    assert told[-1] == (str(mixed), 90, 90)
+    assert len(load(mixed, limit=1000).train) == 400
 
 
 @pytest.mark.parametrize("modes", [["L"], ["1", "L", "LA", "I;16"], ["RGB", "P"]], ids=str)
