@@ -15,6 +15,7 @@ _HOME = {
     "AbstractControlled": "estimators",
     "AbstractEstimator": "estimators",
     "AbstractFactorised": "spaces",
+    "AbstractJoin": "objectives",
     "AbstractLikelihood": "objectives",
     "AbstractSampler": "estimators",
     "AbstractSpace": "spaces",
@@ -42,11 +43,14 @@ _HOME = {
     "DoubleControlVariates": "estimators",
     "DtypeError": "errors",
     "Elbo": "objectives",
+    "Encoded": "models",
     "Estimate": "types",
     "Evaluator": "evaluator",
     "Exact": "estimators",
     "GappedStraightThrough": "estimators",
+    "GaussianBeside": "objectives",
     "GaussianLikelihood": "objectives",
+    "GaussianRows": "objectives",
     "GibbsCovariance": "estimators",
     "GumbelRao": "estimators",
     "GumbelSoftmax": "estimators",
@@ -55,6 +59,8 @@ _HOME = {
     "ImplicitMLE": "estimators",
     "LocalExpectation": "estimators",
     "MissingExtraError": "errors",
+    "MixedObjective": "objectives",
+    "MixedVAE": "models",
     "MuProp": "estimators",
     "NotExactError": "errors",
     "PairwiseBinary": "spaces",
@@ -74,6 +80,7 @@ _HOME = {
     "diagnose": "diagnosis",
     "elbo": "objectives",
     "exact_bounds": "objectives",
+    "exact_mixed_bounds": "objectives",
     "expectation": "expectations",
     "fenchel_young_loss": "objectives",
     "from_distribution": "distributions",
@@ -85,8 +92,11 @@ _HOME = {
     "greedy_bound": "objectives",
     "importance_weighted_bound": "objectives",
     "importance_weighted_elbo": "objectives",
+    "load_model": "models",
+    "mixed_elbo": "objectives",
     "perturb_and_map_bound": "objectives",
     "sample": "expectations",
+    "sampled_mixed_bounds": "objectives",
     "to_distribution": "distributions",
 }
 
@@ -140,13 +150,21 @@ if TYPE_CHECKING:
     from hardmax.expectations import expectation as expectation
     from hardmax.expectations import sample as sample
     from hardmax.models import DiscreteVAE as DiscreteVAE
+    from hardmax.models import Encoded as Encoded
+    from hardmax.models import MixedVAE as MixedVAE
+    from hardmax.models import load_model as load_model
+    from hardmax.objectives import AbstractJoin as AbstractJoin
     from hardmax.objectives import AbstractLikelihood as AbstractLikelihood
     from hardmax.objectives import BernoulliLikelihood as BernoulliLikelihood
     from hardmax.objectives import Bounds as Bounds
     from hardmax.objectives import Elbo as Elbo
+    from hardmax.objectives import GaussianBeside as GaussianBeside
     from hardmax.objectives import GaussianLikelihood as GaussianLikelihood
+    from hardmax.objectives import GaussianRows as GaussianRows
+    from hardmax.objectives import MixedObjective as MixedObjective
     from hardmax.objectives import elbo as elbo
     from hardmax.objectives import exact_bounds as exact_bounds
+    from hardmax.objectives import exact_mixed_bounds as exact_mixed_bounds
     from hardmax.objectives import fenchel_young_loss as fenchel_young_loss
     from hardmax.objectives import gaussian_elbo as gaussian_elbo
     from hardmax.objectives import gaussian_kl as gaussian_kl
@@ -156,7 +174,9 @@ if TYPE_CHECKING:
     from hardmax.objectives import greedy_bound as greedy_bound
     from hardmax.objectives import importance_weighted_bound as importance_weighted_bound
     from hardmax.objectives import importance_weighted_elbo as importance_weighted_elbo
+    from hardmax.objectives import mixed_elbo as mixed_elbo
     from hardmax.objectives import perturb_and_map_bound as perturb_and_map_bound
+    from hardmax.objectives import sampled_mixed_bounds as sampled_mixed_bounds
     from hardmax.spaces import AbstractFactorised as AbstractFactorised
     from hardmax.spaces import AbstractSpace as AbstractSpace
     from hardmax.spaces import Binary as Binary

@@ -1,8 +1,24 @@
 """Encoders and decoders: plain modules."""
 
-from hardmax.nn.convolutional import ConvDecoder, ConvEncoder
-from hardmax.nn.inputs import decoder_input
-from hardmax.nn.mlp import MLPDecoder, MLPEncoder
+from hardmax.nn.convolutional import ConvDecoder, ConvEncoder, conv_pixels, conv_trunk
+from hardmax.nn.heads import GaussianHead, ScoreHead, leaky
+from hardmax.nn.inputs import decoder_input, decoder_variables, decoder_width
+from hardmax.nn.mlp import MLPDecoder, MLPEncoder, mlp
 from hardmax.nn.outputs import encoder_output
 
-__all__ = ["ConvDecoder", "ConvEncoder", "MLPDecoder", "MLPEncoder", "decoder_input", "encoder_output"]
+__all__ = [
+    "ConvDecoder",
+    "ConvEncoder",
+    "GaussianHead",
+    "MLPDecoder",
+    "MLPEncoder",
+    "ScoreHead",
+    "conv_pixels",
+    "conv_trunk",
+    "decoder_input",
+    "decoder_variables",
+    "decoder_width",
+    "encoder_output",
+    "leaky",
+    "mlp",
+]

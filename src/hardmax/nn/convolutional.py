@@ -1,5 +1,6 @@
 """Convolutional networks for larger pictures: halved until no side is longer than eight, and doubled again."""
 
+from collections import OrderedDict
 from math import ceil, prod
 from typing import final
 
@@ -20,9 +21,72 @@ def _sizes(shape: tuple[int, ...]) -> list[tuple[int, int]]:
     return sizes
 
 
+def conv_trunk(shape: tuple[int, ...], hidden: int, width: int = 32) -> nn.Sequential:
+    """Return strided 3x3 convolutions that halve the picture and double the channels, then one linear layer.
+
+    Args:
+        shape: of one picture, (channels, H, W).
+        hidden: how many features come out, after a ReLU: `[B, *shape] -> [B, hidden]`.
+        width: channels after the first convolution.
+
+    Example:
+        >>> import torch
+        >>> conv_trunk((3, 50, 64), 40)(torch.zeros(2, 3, 50, 64)).shape
+        torch.Size([2, 40])
+    """
+    sizes = _sizes(shape)
+    layers, channels = [], shape[0]
+    for level in range(len(sizes) - 1):
+        layers += [nn.Conv2d(channels, width * 2**level, 3, stride=2, padding=1), nn.ReLU()]
+        channels = width * 2**level
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(channels * prod(sizes[-1]), hidden), nn.ReLU())
+
+
+def conv_pixels(inputs: int, shape: tuple[int, ...], hidden: int, width: int = 32) -> nn.Sequential:
+    """Return the mirror image of `conv_trunk`: two linear layers, then transposed convolutions.
+
+    Args:
+        inputs: of one vector, `[R, inputs] -> [R, *shape]`.
+        shape: of one picture, (channels, H, W).
+        hidden: width of the first layer.
+        width: channels before the last convolution.
+
+    Example:
+        >>> import torch
+        >>> conv_pixels(20, (3, 50, 64), 40)(torch.zeros(2, 20)).shape
+        torch.Size([2, 3, 50, 64])
+    """
+    sizes = _sizes(shape)[::-1]
+    channels = [width * 2**level for level in reversed(range(len(sizes) - 1))]
+    first = channels[0] if channels else shape[0]
+    linear = nn.Sequential(
+        nn.Linear(inputs, hidden),
+        nn.ReLU(),
+        nn.Linear(hidden, first * prod(sizes[0])),
+        nn.Unflatten(1, (first, *sizes[0])),
+    )
+    after = [*channels[1:], shape[0]] if channels else []
+    steps = nn.Sequential(*(_Doubled(*step) for step in zip(channels, after, sizes[1:], strict=True)))
+    return nn.Sequential(OrderedDict(first=linear, steps=steps))
+
+
+@final
+class _Doubled(nn.ConvTranspose2d):
+    """A transposed convolution of what is positive, its result cut to the size that was halved."""
+
+    def __init__(self, inputs: int, outputs: int, size: tuple[int, int]) -> None:
+        super().__init__(inputs, outputs, 4, stride=2, padding=1)
+        self._size = size
+
+    def forward(self, x: Tensor) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return twice the picture, or one row or column less: `[R, inputs, h, w] -> [R, outputs, *size]`."""
+        height, width = self._size
+        return super().forward(x.relu())[..., :height, :width]
+
+
 @final
 class ConvEncoder(nn.Module):
-    """Strided 3x3 convolutions that halve the picture and double the channels, then one linear layer to scores.
+    """`conv_trunk`, then one linear layer to scores.
 
     Args:
         shape: of one picture, (channels, H, W).
@@ -39,18 +103,7 @@ class ConvEncoder(nn.Module):
     def __init__(self, shape: tuple[int, ...], space: AbstractSpace, hidden: int = 300, width: int = 32) -> None:
         super().__init__()
         self.space = space
-        sizes = _sizes(shape)
-        layers, channels = [], shape[0]
-        for level in range(len(sizes) - 1):
-            layers += [nn.Conv2d(channels, width * 2**level, 3, stride=2, padding=1), nn.ReLU()]
-            channels = width * 2**level
-        self.layers = nn.Sequential(
-            *layers,
-            nn.Flatten(),
-            nn.Linear(channels * prod(sizes[-1]), hidden),
-            nn.ReLU(),
-            nn.Linear(hidden, prod(space.score_shape)),
-        )
+        self.layers = conv_trunk(shape, hidden, width).append(nn.Linear(hidden, prod(space.score_shape)))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return scores: `[B, *shape] -> [B, *score]`."""
@@ -59,7 +112,7 @@ class ConvEncoder(nn.Module):
 
 @final
 class ConvDecoder(nn.Module):
-    """The mirror image of `ConvEncoder`: transposed convolutions, each result cut to the size it came from.
+    """The mirror image of `ConvEncoder`: `conv_pixels` of z.
 
     Args:
         shape: of one picture, (channels, H, W).
@@ -76,23 +129,8 @@ class ConvDecoder(nn.Module):
     def __init__(self, shape: tuple[int, ...], space: AbstractSpace, hidden: int = 300, width: int = 32) -> None:
         super().__init__()
         self.space = space
-        self.sizes = _sizes(shape)[::-1]
-        channels = [width * 2**level for level in reversed(range(len(self.sizes) - 1))]
-        first = channels[0] if channels else shape[0]
-        self.first = nn.Sequential(
-            nn.Linear(decoder_width(space), hidden),
-            nn.ReLU(),
-            nn.Linear(hidden, first * prod(self.sizes[0])),
-            nn.Unflatten(1, (first, *self.sizes[0])),
-        )
-        after = [*channels[1:], shape[0]] if channels else []
-        self.steps = nn.ModuleList(
-            nn.ConvTranspose2d(a, b, 4, stride=2, padding=1) for a, b in zip(channels, after, strict=True)
-        )
+        self.first, self.steps = conv_pixels(decoder_width(space), shape, hidden, width)
 
     def forward(self, z: Tensor) -> Tensor:
         """Return the parameters of the pixels: `[R, *event] -> [R, *shape]`."""
-        x = self.first(decoder_input(z, self.space))
-        for step, (height, width) in zip(self.steps, self.sizes[1:], strict=True):
-            x = step(x.relu())[..., :height, :width]
-        return x
+        return self.steps(self.first(decoder_input(z, self.space)))

@@ -1,5 +1,6 @@
 """The paper's networks: pixels - hidden - scores, and z - hidden - pixels."""
 
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from math import prod
 from typing import final
@@ -9,6 +10,17 @@ from torch import Tensor, nn
 from hardmax.nn.inputs import decoder_input, decoder_width
 from hardmax.nn.outputs import encoder_output
 from hardmax.spaces import AbstractSpace
+
+
+def mlp(widths: Sequence[int], activation: Callable[[], nn.Module] = nn.ReLU) -> nn.Sequential:
+    """Return linear layers of these widths with an activation between them, and none after the last.
+
+    Example:
+        >>> [layer.out_features for layer in mlp([784, 400, 200]) if isinstance(layer, nn.Linear)]
+        [400, 200]
+    """
+    layers = [module for pair in pairwise(widths) for module in (nn.Linear(*pair), activation())]
+    return nn.Sequential(*layers[:-1])
 
 
 @final
@@ -30,7 +42,7 @@ class MLPEncoder(nn.Module):
     def __init__(self, shape: tuple[int, ...], space: AbstractSpace, hidden: int = 300, *, layers: int = 1) -> None:
         super().__init__()
         self.space = space
-        self.layers = _layers(prod(shape), hidden, layers, prod(space.score_shape))
+        self.layers = mlp([prod(shape), *[hidden] * layers, prod(space.score_shape)])
 
     def forward(self, x: Tensor) -> Tensor:
         """Return scores: `[B, *pixels] -> [B, *score]`."""
@@ -56,7 +68,7 @@ class MLPDecoder(nn.Module):
     def __init__(self, shape: tuple[int, ...], space: AbstractSpace, hidden: int = 300, *, layers: int = 1) -> None:
         super().__init__()
         self.space, self.shape = space, shape
-        self.layers = _layers(decoder_width(space), hidden, layers, prod(shape))
+        self.layers = mlp([decoder_width(space), *[hidden] * layers, prod(shape)])
 
     def forward(self, z: Tensor) -> Tensor:
         """Return the parameters of the pixels: `[R, *event] -> [R, *shape]`."""
@@ -71,9 +83,3 @@ class MLPDecoder(nn.Module):
             return None
         bits = first.in_features == 2 * prod(self.space.event_shape)
         return (first, last) if bits else None
-
-
-def _layers(width: int, hidden: int, layers: int, out: int) -> nn.Sequential:
-    widths = [width, *[hidden] * layers]
-    below = [module for pair in pairwise(widths) for module in (nn.Linear(*pair), nn.ReLU())]
-    return nn.Sequential(*below, nn.Linear(hidden, out))

@@ -1,4 +1,4 @@
-"""What is z worth? Likelihoods, the evidence lower bound, exact and importance-weighted bounds, Gaussian latents."""
+"""What is z worth? Likelihoods, the evidence lower bound, other bounds; discrete, Gaussian and mixed latents."""
 
 from hardmax.objectives.bounds import Bounds, exact_bounds, importance_weighted_bound
 from hardmax.objectives.elbo import Elbo, elbo
@@ -11,18 +11,26 @@ from hardmax.objectives.gaussian import (
     gaussian_sample_full,
 )
 from hardmax.objectives.greedy import greedy_bound
+from hardmax.objectives.joins import AbstractJoin, GaussianBeside, GaussianRows
 from hardmax.objectives.likelihoods import AbstractLikelihood, BernoulliLikelihood, GaussianLikelihood
+from hardmax.objectives.mixed import MixedObjective, mixed_elbo
+from hardmax.objectives.mixed_bounds import exact_mixed_bounds, sampled_mixed_bounds
 from hardmax.objectives.perturb_and_map import perturb_and_map_bound
 from hardmax.objectives.vimco import importance_weighted_elbo
 
 __all__ = [
+    "AbstractJoin",
     "AbstractLikelihood",
     "BernoulliLikelihood",
     "Bounds",
     "Elbo",
+    "GaussianBeside",
     "GaussianLikelihood",
+    "GaussianRows",
+    "MixedObjective",
     "elbo",
     "exact_bounds",
+    "exact_mixed_bounds",
     "fenchel_young_loss",
     "gaussian_elbo",
     "gaussian_kl",
@@ -32,5 +40,7 @@ __all__ = [
     "greedy_bound",
     "importance_weighted_bound",
     "importance_weighted_elbo",
+    "mixed_elbo",
     "perturb_and_map_bound",
+    "sampled_mixed_bounds",
 ]

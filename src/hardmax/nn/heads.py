@@ -1,0 +1,74 @@
+"""What stands on the features of a trunk: scores of a discrete latent, Gaussians of a continuous one."""
+
+from functools import partial
+from math import prod
+from typing import final
+
+from torch import Tensor, nn
+
+from hardmax.nn.mlp import mlp
+from hardmax.nn.outputs import encoder_output
+from hardmax.spaces import AbstractSpace
+
+# Deviation: the paper has ReLU. With it, a unit that is off for every picture never comes back.
+leaky = partial(nn.LeakyReLU, 0.2)
+
+
+@final
+class ScoreHead(nn.Module):
+    """`h -> FC(hidden) -> LeakyReLU -> FC(scores)`.
+
+    Args:
+        inputs: features.
+        space: what z may be.
+        hidden: width of the hidden layer.
+
+    Example:
+        >>> import torch, hardmax as hm
+        >>> ScoreHead(200, hm.Categorical(10))(torch.zeros(8, 200)).shape
+        torch.Size([8, 10])
+    """
+
+    def __init__(self, inputs: int, space: AbstractSpace, hidden: int = 100) -> None:
+        super().__init__()
+        self.space = space
+        self.layers = mlp([inputs, hidden, prod(space.score_shape)], leaky)
+
+    def forward(self, h: Tensor) -> Tensor:
+        """Return scores: `[B, inputs] -> [B, *score]`."""
+        return encoder_output(self.layers(h), self.space)
+
+
+@final
+class GaussianHead(nn.Module):
+    """`h -> rows x FC(hidden) -> LeakyReLU -> FC(shared) -> LeakyReLU -> FC(2 c)`: several Gaussians at once.
+
+    The first layer gives every Gaussian a vector of its own; the last two layers are the same for all of them.
+
+    Args:
+        inputs: features.
+        rows: how many Gaussians.
+        c: dimensions of each.
+        hidden: width of the first layer.
+        shared: width of the layer between.
+
+    Example:
+        >>> import torch
+        >>> mean, log_variance = GaussianHead(200, rows=10, c=20)(torch.zeros(8, 200))
+        >>> mean.shape, log_variance.shape
+        (torch.Size([8, 10, 20]), torch.Size([8, 10, 20]))
+
+    References:
+        Lorberbom et al., 2019, section 5.3.
+    """
+
+    def __init__(self, inputs: int, rows: int, c: int, hidden: int = 100, shared: int = 66) -> None:
+        super().__init__()
+        self.own = nn.Sequential(nn.Linear(inputs, rows * hidden), nn.Unflatten(-1, (rows, hidden)), leaky())
+        # Deviation: the paper has no activation between these two, which makes them one.
+        self.shared = mlp([hidden, shared, 2 * c], leaky)
+
+    def forward(self, h: Tensor) -> tuple[Tensor, Tensor]:
+        """Return mean and log-variance: `[B, inputs] -> [B, rows, c]` twice."""
+        mean, log_variance = self.shared(self.own(h)).chunk(2, -1)
+        return mean, log_variance
