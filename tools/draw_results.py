@@ -8,6 +8,7 @@ import torch
 from matplotlib.figure import Figure
 
 from hardmax.report.pictures import grid
+from hardmax.models import DiscreteVAE
 from hardmax.training.log import read_rows
 from hardmax.training.restore import restore
 
@@ -40,7 +41,7 @@ def curves(runs: Path) -> None:
 
 def categories(runs: Path) -> None:
     """Draw what each of fifty categories of Fashion-MNIST means."""
-    model = restore(runs / "fashion-k50-auto-s0").model
+    model = restore(runs / "fashion-k50-auto-s0", kind=DiscreteVAE).model
     picture = grid(model.decode(torch.eye(50)), columns=10)
     picture.resize((picture.width * 2, picture.height * 2), resample=0).save(OUT / "fashion-k50.png", optimize=True)
 

@@ -155,10 +155,13 @@ class Evaluator:
         """Whether to keep the graph of a whole table for the sake of its entries at z.
 
         Not if it does not fit; nor if many categories share their rows between few examples: backward would go
-        through K rows, where f at z takes one for each example and sample.
+        through K rows, where f at z takes one for each example and sample. Nor if every category of every example is a
+        row of its own, as `f.rows()` without a table says: backward costs twice what forward does, so that K rows to
+        and fro cost more than K rows to, and those at z again.
         """
         if not self.has_table:
-            return self.fits(self._space.size)
+            own = self.has_rows and 2 * self._space.size > 3 * samples
+            return not own and self.fits(self._space.size)
         return not hasattr(self._f, "pairs") or self._space.size <= 2 * samples * math.prod(self._batch_shape)
 
     def fits(self, count: int) -> bool:

@@ -3,7 +3,7 @@
 import json
 import os
 import shutil
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -11,52 +11,23 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from hardmax.errors import DataError
-from hardmax.models import DiscreteVAE
+from hardmax.training.progress import Progress
+from hardmax.training.state import State
 
 
-@dataclass
-class Progress:
-    """Where a run stands: what a checkpoint keeps beside weights.
-
-    Attributes:
-        epoch: epochs finished.
-        position: steps done of the epoch after them.
-        step: steps done in all.
-        best: best bound on the validation pictures, and the epoch it was reached after.
-        totals: sums over the unfinished epoch, for its row in `metrics.jsonl`.
-    """
-
-    epoch: int = 0
-    position: int = 0
-    step: int = 0
-    best: float = float("-inf")
-    best_epoch: int = 0
-    totals: list[float] = field(default_factory=lambda: [0.0] * 5)
-
-
-def save_checkpoint(
-    run: Path,
-    model: DiscreteVAE,
-    optimizer: torch.optim.Optimizer,
-    generators: dict[str, torch.Generator],
-    learned: list[torch.nn.Parameter],
-    progress: Progress,
-    *,
-    best: bool,
-) -> None:
+def save_checkpoint(run: Path, state: State, *, best: bool) -> None:
     """Write `checkpoint-<step>/`, then point `latest` (and `best`) at it, then remove what nothing points at.
 
     Raises:
         DataError: the disk is full or cannot be written; the checkpoint before is untouched.
     """
-    name = f"checkpoint-{progress.step}"
+    name = f"checkpoint-{state.progress.step}"
     temporary = run / f"{name}.tmp"
     shutil.rmtree(temporary, ignore_errors=True)
     try:
-        model.save_pretrained(temporary)
-        tensors = _optimizer_tensors(optimizer) | _generator_tensors(generators) | _learned_tensors(learned)
-        save_file(tensors, temporary / "training.safetensors")
-        (temporary / "training.json").write_text(json.dumps(asdict(progress)) + "\n")
+        state.task.model.save_pretrained(temporary)
+        save_file(_tensors(state), temporary / "training.safetensors")
+        (temporary / "training.json").write_text(json.dumps(asdict(state.progress)) + "\n")
         for file in temporary.iterdir():
             _sync(file)
         shutil.rmtree(run / name, ignore_errors=True)
@@ -72,38 +43,27 @@ def save_checkpoint(
             shutil.rmtree(old, ignore_errors=True)
 
 
-def load_checkpoint(
-    run: Path,
-    model: DiscreteVAE,
-    optimizer: torch.optim.Optimizer,
-    generators: dict[str, torch.Generator],
-    learned: list[torch.nn.Parameter],
-) -> Progress:
-    """Bring model, optimizer, generators and an estimator's own parameters back to the latest checkpoint.
-
-    Returns:
-        Where it stood.
-    """
+def load_checkpoint(run: Path, state: State) -> None:
+    """Bring a state back to the latest checkpoint: model, optimizer, generators, an estimator's own parameters."""
     folder = run / (pointed(run, "latest") or "")
-    device = next(model.parameters()).device
-    DiscreteVAE.from_pretrained(folder, model, device=device)
+    model = state.task.model
+    model.from_pretrained(folder, model, device=next(model.parameters()).device)
     try:
         tensors = load_file(folder / "training.safetensors")
-        progress = Progress(**json.loads((folder / "training.json").read_text()))
+        state.progress = Progress(**json.loads((folder / "training.json").read_text()))
     except Exception as error:
         raise DataError(f"cannot read {folder}: {error}") from error
-    state = optimizer.state_dict()
-    state["state"] = {}
+    optimizer = state.optimizer.state_dict()
+    optimizer["state"] = {}
     for key, tensor in tensors.items():
         kind, index, name = key.split("/")
         if kind == "optimizer":
-            state["state"].setdefault(int(index), {})[name] = tensor
+            optimizer["state"].setdefault(int(index), {})[name] = tensor
         elif kind == "estimator":
-            learned[int(index)].data.copy_(tensor)
+            state.task.learned[int(index)].data.copy_(tensor)
         else:
-            generators[name].set_state(tensor)
-    optimizer.load_state_dict(state)
-    return progress
+            state.task.generators[name].set_state(tensor)
+    state.optimizer.load_state_dict(optimizer)
 
 
 def pointed(run: Path, pointer: str) -> str | None:
@@ -128,17 +88,13 @@ def _sync(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-def _optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    return {
+def _tensors(state: State) -> dict[str, Tensor]:
+    """Return all that is no part of the model, each under `kind/index/name`."""
+    optimizer = {
         f"optimizer/{index}/{name}": torch.as_tensor(value).contiguous()
-        for index, state in optimizer.state_dict()["state"].items()
-        for name, value in state.items()
+        for index, values in state.optimizer.state_dict()["state"].items()
+        for name, value in values.items()
     }
-
-
-def _generator_tensors(generators: dict[str, torch.Generator]) -> dict[str, Tensor]:
-    return {f"generator/0/{name}": generator.get_state() for name, generator in generators.items()}
-
-
-def _learned_tensors(learned: list[torch.nn.Parameter]) -> dict[str, Tensor]:
-    return {f"estimator/{index}/value": parameter.detach() for index, parameter in enumerate(learned)}
+    generators = {f"generator/0/{name}": generator.get_state() for name, generator in state.task.generators.items()}
+    learned = {f"estimator/{index}/value": parameter.detach() for index, parameter in enumerate(state.task.learned)}
+    return optimizer | generators | learned

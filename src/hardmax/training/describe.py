@@ -16,7 +16,12 @@ def describe(config: TrainConfig, images: Images) -> str:
     """Return `config.json`: the resolved configuration, the data, versions and the commit."""
     said = {
         "config": {**config.to_dict(), "resume": False},
-        "data": {"name": images.name, "source": images.source, "shape": list(images.shape)},
+        "data": {
+            "name": images.name,
+            "source": images.source,
+            "shape": list(images.shape),
+            "attributes": list(images.attribute_names),
+        },
         "versions": {
             "hardmax": hardmax.__version__,
             "torch": torch.__version__,

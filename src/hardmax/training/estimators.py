@@ -29,10 +29,10 @@ from hardmax.estimators import (
     UnorderedSet,
 )
 from hardmax.spaces import AbstractSpace, Binary
-from hardmax.training.config import TrainConfig
+from hardmax.training.estimator_config import EstimatorConfig
 
 
-def make_estimator(config: TrainConfig, space: AbstractSpace, epsilon: float, tau: float) -> AbstractEstimator:
+def make_estimator(config: EstimatorConfig, space: AbstractSpace, epsilon: float, tau: float) -> AbstractEstimator:
     """Return the estimator that a configuration names, at this epsilon and tau; "auto" is that of independent z."""
     match config.estimator:
         case "adaptive-direct":

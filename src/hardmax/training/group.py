@@ -11,7 +11,6 @@ from torch import Tensor, distributed, nn
 
 from hardmax.errors import ArgumentError, HardmaxError
 from hardmax.training.config import TrainConfig
-from hardmax.training.schedule import estimator_at, make_space
 
 T = TypeVar("T")
 
@@ -63,8 +62,8 @@ class Group:
             distributed.broadcast_object_list(made, device=torch.device("cpu"))
         return made[0]  # pyright: ignore[reportReturnType]
 
-    def check(self, config: TrainConfig) -> None:
-        """Refuse what cannot be trained by this group.
+    def check(self, config: TrainConfig, *, couples_examples: bool) -> None:
+        """Refuse what cannot be trained by this group, such as gradients that look at the whole batch.
 
         Raises:
             ArgumentError: naming the option to change.
@@ -76,10 +75,10 @@ class Group:
             )
         if self.size == 1:
             return
-        if estimator_at(config, make_space(config), 0, 0).couples_examples:
+        if couples_examples:
             raise ArgumentError(
-                f"the gradient of {config.estimator} looks at all pictures of a batch, which {self.size} processes do "
-                f"not have; train in one process, or use another estimator (reinforce: another --baseline)"
+                f"a gradient that looks at all pictures of a batch, which {self.size} processes do not have, cannot be "
+                f"shared; train in one process, or use another estimator (reinforce: another --baseline)"
             )
         if config.batch_size < self.size:
             raise ArgumentError(f"batch-size must be at least {self.size}, one picture each, got {config.batch_size}")

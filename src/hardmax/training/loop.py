@@ -3,22 +3,21 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import isnan
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from hardmax.data import load
 from hardmax.errors import ArgumentError
-from hardmax.training.checkpoint import Progress, load_checkpoint, pointed, save_checkpoint, write_atomically
+from hardmax.training.catalogue import task_class
+from hardmax.training.checkpoint import load_checkpoint, pointed, save_checkpoint, write_atomically
 from hardmax.training.config import TrainConfig, read_config
 from hardmax.training.describe import describe
-from hardmax.training.evaluate import evaluate
 from hardmax.training.group import ALONE, Group
 from hardmax.training.log import append_rows, cut_back
-from hardmax.training.schedule import explain
 from hardmax.training.starts import choose_start
-from hardmax.training.state import SPLITS, State, make_step
+from hardmax.training.state import State
+from hardmax.training.task import SPLITS, Row
 from hardmax.validation import check_device
 
 
@@ -29,13 +28,13 @@ class Observer:
     Attributes:
         say: gets lines of text.
         step: gets epoch, steps done of it and steps in it.
-        rows: gets the rows of an epoch.
+        rows: gets the rows of an epoch, that of the training pictures first.
         stop: asked at every step and after every epoch whether to save and stop after it.
     """
 
     say: Callable[[str], None] = lambda text: None
     step: Callable[[int, int, int], None] = lambda epoch, done, total: None
-    rows: Callable[[list[dict[str, Any]]], None] = lambda rows: None
+    rows: Callable[[list[Row]], None] = lambda rows: None
     stop: Callable[[], bool] = lambda: False
 
 
@@ -51,13 +50,14 @@ def train(config: TrainConfig, observer: Observer | None = None, group: Group = 
     observer = observer or Observer()
     run = Path(config.out)
     config = group.from_first(lambda: _resolved(config))
-    group.check(config)
+    task = task_class(config.model)
+    group.check(config, couples_examples=task.couples_examples(config))
     check_device(config.device)
-    images = load(config.data, data_dir=config.data_dir, seed=config.seed)
+    images = task.load(config)
     group.check_same("pictures", (tuple(images.train.shape), int(images.train.sum())))
     observer.say(f"data: {images.source}")
-    state = State.start(config, images, 0, group)  # what cannot be made fails before anything is written
-    observer.say(f"estimator: {explain(config, state.model.space)}")
+    state = State(task.start(config, images, 0, group))  # what cannot be made fails before anything is written
+    observer.say(state.task.explain())
     if group.size > 1:
         observer.say(f"{group.size} processes share every batch of {config.batch_size:,} pictures")
     if group.first:
@@ -67,13 +67,11 @@ def train(config: TrainConfig, observer: Observer | None = None, group: Group = 
     if start is None:
         return False
     if start > 0:
-        state = State.start(config, images, start, group)
+        state = State(task.start(config, images, start, group))
     if config.resume and pointed(run, "latest"):
-        state.progress = load_checkpoint(run, state.model, state.optimizer, state.generators, state.learned_parameters)
+        load_checkpoint(run, state)
         observer.say(f"resumed after epoch {state.progress.epoch}, step {state.progress.step}")
     group.check_same("steps done", state.progress.step)
-    # Solvers are compiled when first used: not within the seconds of the first epoch.
-    state.model.space.argmax(torch.zeros(state.model.space.score_shape))
     if group.first:
         for name in ("metrics.jsonl", "timing.jsonl"):
             cut_back(run / name, state.progress.epoch)
@@ -100,18 +98,19 @@ def _epochs(config: TrainConfig, state: State, run: Path, observer: Observer) ->
             return False
         trained, worked = time.perf_counter(), state.group.total(time.process_time() - worked)
         progress.epoch, progress.position = progress.epoch + 1, 0
-        rows = [_train_row(progress), *_evaluate_rows(state, config)]
+        rows = _rows(state)
         evaluated = time.perf_counter()
-        validation = rows[1]["elbo"]
+        validation = rows["validation"]["elbo"]
         better = validation > progress.best
         if better:
             progress.best, progress.best_epoch = validation, progress.epoch
         if state.group.first:
-            append_rows(run / "metrics.jsonl", rows)
+            append_rows(run / "metrics.jsonl", rows.values())
             seconds = {"train": trained - begin, "evaluate": evaluated - trained, "processor": worked}
             append_rows(run / "timing.jsonl", [{"epoch": progress.epoch, "step": progress.step, **seconds}])
         _save(state, run, best=better)
-        observer.rows(rows)
+        observer.rows(list(rows.values()))
+        observer.say(state.task.tell(rows))
         if progress.epoch < config.epochs and state.group.total(observer.stop()):
             return False
         if config.patience is not None and progress.epoch - progress.best_epoch >= config.patience:
@@ -123,7 +122,7 @@ def _epochs(config: TrainConfig, state: State, run: Path, observer: Observer) ->
 def _epoch(config: TrainConfig, state: State, run: Path, observer: Observer) -> bool:
     """Train to the end of the epoch; return False if the observer stopped it."""
     progress = state.progress
-    batches = state.begin_epoch(config).split(config.batch_size)
+    batches = state.begin_epoch()
     totals = torch.tensor(progress.totals, dtype=torch.float64, device=config.device)
 
     def save() -> None:
@@ -132,10 +131,9 @@ def _epoch(config: TrainConfig, state: State, run: Path, observer: Observer) -> 
 
     while progress.position < len(batches):
         wish = progress.position + 1 < len(batches) and observer.stop()  # after the last step the epoch ends first
-        sums, stop = make_step(config, state, batches[progress.position], stop=wish)
+        sums, stop = state.make_step(batches[progress.position], stop=wish)
         totals += sums
         progress.position += 1
-        progress.step += 1
         observer.step(progress.epoch, progress.position, len(batches))
         if progress.position == len(batches):  # the checkpoint after the epoch has this step's name
             break
@@ -151,35 +149,17 @@ def _epoch(config: TrainConfig, state: State, run: Path, observer: Observer) -> 
 def _save(state: State, run: Path, *, best: bool) -> None:
     """Write a checkpoint, once for all processes."""
     if state.group.first:
-        learned = state.learned_parameters
-        save_checkpoint(run, state.model, state.optimizer, state.generators, learned, state.progress, best=best)
+        save_checkpoint(run, state, best=best)
 
 
-def _train_row(progress: Progress) -> dict[str, Any]:
-    """Return the row of the training pictures: means over the epoch, while the weights changed."""
-    elbo, reconstruction, kl, evaluations, count = progress.totals
+def _rows(state: State) -> dict[str, Row]:
+    """Return the row of each split; of the training pictures means over the epoch, while the weights changed."""
+    *sums, count = state.progress.totals
+    # What the steps of an epoch do not measure they give as NaN.
+    means = {name: total / count for name, total in zip(state.task.sums, sums, strict=True) if not isnan(total)}
+    found = {"train": means, **{split: state.task.evaluate(split) for split in SPLITS}}
+    at = {"epoch": state.progress.epoch, "step": state.progress.step}
     return {
-        "epoch": progress.epoch,
-        "step": progress.step,
-        "split": "train",
-        "elbo": elbo / count,
-        "nll": None,
-        "kl": kl / count,
-        "reconstruction": reconstruction / count,
-        "active": None,
-        "evaluations": evaluations / count,
+        split: {**at, "split": split, **{name: row.get(name) for name in state.task.metrics}}
+        for split, row in found.items()
     }
-
-
-def _evaluate_rows(state: State, config: TrainConfig) -> list[dict[str, Any]]:
-    progress = state.progress
-    return [
-        {
-            "epoch": progress.epoch,
-            "step": progress.step,
-            "split": split,
-            **evaluate(state.model, state.held_out[split], seed=config.seed, group=state.group),
-            "evaluations": None,
-        }
-        for split in SPLITS
-    ]

@@ -1,45 +1,53 @@
 """A finished or unfinished run, brought back from its folder."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Generic, Literal, TypeVar
 
 import torch
-from torch import Tensor
 
-from hardmax.data import Images, binarize, load
+from hardmax.data import Images
 from hardmax.errors import DataError
-from hardmax.models import DiscreteVAE
-from hardmax.random import stream
+from hardmax.models import AbstractModel, load_model
+from hardmax.training.catalogue import MODELS, task_class
 from hardmax.training.checkpoint import pointed
-from hardmax.training.config import TrainConfig, read_config
-from hardmax.training.schedule import make_space
+from hardmax.training.config import read_config
 from hardmax.validation import check_device
 
-_MANY, _FEW = 1024, 500  # values of z; pictures
-Split = Literal["train", "validation", "test"]
+M = TypeVar("M", bound=AbstractModel)
 
 
 @dataclass(frozen=True)
-class Restored:
-    """A run's configuration, its model, and which checkpoint the model is from."""
+class Restored(Generic[M]):
+    """A run's configuration, of the kind of its model, the model, and which checkpoint that is from."""
 
-    config: TrainConfig
-    model: DiscreteVAE
+    config: Any
+    model: M
     checkpoint: str
 
     def images(self, data_dir: str | None = None) -> Images:
         """Load the pictures that the run was trained on."""
-        return load(self.config.data, data_dir=data_dir or self.config.data_dir, seed=self.config.seed)
+        config = self.config if data_dir is None else replace(self.config, data_dir=data_dir)
+        return task_class(config.model).load(config)
 
 
 def restore(
-    run: str | Path, checkpoint: Literal["best", "latest"] = "best", *, device: torch.device | str = "cpu"
-) -> Restored:
+    run: str | Path,
+    checkpoint: Literal["best", "latest"] = "best",
+    *,
+    device: torch.device | str = "cpu",
+    kind: type[M] = AbstractModel,
+) -> Restored[M]:
     """Bring back a run's model, from its best checkpoint by validation or its latest one.
 
+    Args:
+        run: its folder.
+        checkpoint: which.
+        device: where the model goes.
+        kind: of the model that is wanted.
+
     Raises:
-        DataError: no run is there, it has no checkpoint yet, or a file is broken.
+        DataError: no run is there, it has no checkpoint yet, a file is broken, or its model is of another kind.
     """
     check_device(str(device))
     run = Path(run)
@@ -47,17 +55,7 @@ def restore(
     name = pointed(run, checkpoint) or pointed(run, "latest")
     if name is None:
         raise DataError(f"{run} has no checkpoint yet: let its first epoch finish (hardmax train --resume --out {run})")
-    return Restored(config, DiscreteVAE.from_pretrained(run / name, device=device).eval(), name)
-
-
-def evaluated(config: TrainConfig, images: Images, split: Split) -> Tensor:
-    """Return the pictures of a split that are evaluated after each epoch."""
-    most = config.evaluate_images
-    if make_space(config).size > _MANY:  # every z is gone through for every picture
-        most = min(most, _FEW)
-    return held_out(config, images, split)[:most]
-
-
-def held_out(config: TrainConfig, images: Images, split: Split) -> Tensor:
-    """Return the pictures of a split as the model sees them, `[N, *shape]`; drawn pixels are always the same ones."""
-    return binarize(getattr(images, split), config.binarize, stream(config.seed, "binarize", split))
+    model = load_model(run / name, device=device).eval()
+    if not isinstance(model, kind):
+        raise DataError(f"{run} holds {MODELS[config.model][2]}, which this is not for")
+    return Restored(config, model, name)

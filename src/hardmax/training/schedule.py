@@ -1,55 +1,6 @@
-"""Which estimator is used when."""
+"""The learning rate by step."""
 
-import math
-
-from hardmax.estimators import AbstractEstimator, AveragedDirect, ConditionalGradient, Exact, GibbsCovariance
-from hardmax.spaces import (
-    AbstractFactorised,
-    AbstractSpace,
-    Binary,
-    Categorical,
-    Chain,
-    PairwiseBinary,
-    Permutation,
-    SpanningTree,
-    Subset,
-)
 from hardmax.training.config import TrainConfig
-from hardmax.training.estimators import make_estimator
-
-
-def make_space(config: TrainConfig) -> AbstractSpace:
-    """Return the space that a configuration asks for."""
-    n = config.variables
-    match config.space:
-        case "categorical":
-            return Categorical(config.categories, None if n == 1 else n)
-        case "binary":
-            return Binary(n)
-        case "pairwise":
-            edges = [(i, i + 1) for i in range(n - 1)] if config.graph == "chain" else None
-            return PairwiseBinary(n, edges, config.supermodular, config.solver)  # pyright: ignore[reportArgumentType]
-        case "subset":
-            return Subset(n, config.chosen)
-        case "chain":
-            return Chain(n, config.categories)
-        case "permutation":
-            return Permutation(n)
-        case "spanning-tree":
-            return SpanningTree(n)
-
-
-def estimator_at(config: TrainConfig, space: AbstractSpace, epoch: int, step: int) -> AbstractEstimator:
-    """Return the estimator of a step; epochs and steps count from 0."""
-    updated = step // config.anneal_every * config.anneal_every
-    shrunk = math.exp(-config.anneal * updated)
-    epsilon = max(config.epsilon * shrunk, min(config.epsilon, config.epsilon_floor))
-    tau = max(config.tau * shrunk, min(config.tau, config.tau_floor))
-    if config.estimator == "auto" and space.categories is not None:
-        return AveragedDirect(epsilon, config.two_sided) if epoch < config.epochs_of_direct else Exact()
-    if config.estimator == "auto" and not isinstance(space, AbstractFactorised):
-        return GibbsCovariance() if space.offers("draw") else ConditionalGradient(roulette=True)
-    return make_estimator(config, space, epsilon, tau)
 
 
 def learning_rate_at(config: TrainConfig, step: int, steps: int) -> float:
@@ -57,19 +8,3 @@ def learning_rate_at(config: TrainConfig, step: int, steps: int) -> float:
     if config.lr_schedule == "constant":
         return config.learning_rate
     return config.learning_rate * min(1.0, 2 * (1 - step / steps))
-
-
-def explain(config: TrainConfig, space: AbstractSpace) -> str:
-    """Say which estimator a run uses, and why where it chose itself."""
-    if config.estimator != "auto":
-        return f"{config.estimator} (as asked): {estimator_at(config, space, 0, 0)}, kl {config.kl}"
-    if space.categories is not None:
-        return (
-            f"auto: posterior direct, averaged over its noise, for {config.epochs_of_direct} epochs, since it brings "
-            f"dead categories to life, then the exact gradient, since its fixed point is the bound's"
-        )
-    if not isinstance(space, AbstractFactorised):
-        if space.offers("draw"):
-            return "auto: the Gibbs covariance, which has no bias, from exact samples"
-        return "auto: the conditional gradient with roulette, since there are too many z for exact samples"
-    return "auto: local expectation with roulette, the best measured for independent variables"

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hardmax.data import Images
+from hardmax.training.catalogue import task_class
 from hardmax.training.config import TrainConfig
-from hardmax.training.evaluate import evaluate
 from hardmax.training.group import ALONE, Group
 from hardmax.training.log import append_rows, read_rows
-from hardmax.training.state import State, make_step
+from hardmax.training.state import State
 
 
 def choose_start(
@@ -43,7 +43,7 @@ def choose_start(
     bounds = group.from_first(lambda: [row["elbo"] for row in read_rows(path)])
     for start in range(len(bounds), config.starts):
         begin, worked = time.perf_counter(), time.process_time()
-        bound = _bound_after(config, State.start(config, images, start, group), stop)
+        bound = _bound_after(State(task_class(config.model).start(config, images, start, group)), stop)
         if bound is None:
             return None
         seconds = {"seconds": time.perf_counter() - begin, "processor": group.total(time.process_time() - worked)}
@@ -54,14 +54,12 @@ def choose_start(
     return max(range(config.starts), key=bounds.__getitem__)
 
 
-def _bound_after(config: TrainConfig, state: State, stop: Callable[[], bool]) -> float | None:
+def _bound_after(state: State, stop: Callable[[], bool]) -> float | None:
     """Train for the epochs of a start; return the bound on the validation pictures, None if it was stopped."""
-    progress = state.progress
-    while progress.epoch < config.start_epochs:
-        for index in state.begin_epoch(config).split(config.batch_size):
-            _, stopped = make_step(config, state, index, stop=stop())
-            progress.step += 1
+    while state.progress.epoch < state.config.start_epochs:
+        for index in state.begin_epoch():
+            _, stopped = state.make_step(index, stop=stop())
             if stopped:
                 return None
-        progress.epoch += 1
-    return float(evaluate(state.model, state.held_out["validation"], seed=config.seed, group=state.group)["elbo"])
+        state.progress.epoch += 1
+    return float(state.task.evaluate("validation")["elbo"])

@@ -7,7 +7,7 @@ import torch
 
 import hardmax as hm
 from hardmax.diagnosis import bounded, candidates, diagnose_elbo, enumerated, monte_carlo
-from hardmax.training.config import EstimatorName
+from hardmax.training.estimator_config import EstimatorName
 
 SPACES = [hm.Categorical(5), hm.Categorical(3, 2), hm.Binary(4), hm.PairwiseBinary(4), hm.Subset(5, 2), hm.Chain(3, 3)]
 

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import hardmax as hm
-from hardmax.training.config import EstimatorName, TrainConfig
+from hardmax.training.discrete.config import DiscreteConfig
+from hardmax.training.discrete.spaces import make_space
+from hardmax.training.estimator_config import EstimatorName
 from hardmax.training.estimators import make_estimator
 from hardmax.training.log import read_rows
 from hardmax.training.loop import Observer, train
-from hardmax.training.schedule import make_space
 
 NAMES = [name for name in get_args(EstimatorName) if name not in ("auto", "exact")]
 CATEGORICAL = {"arsm"}
@@ -31,7 +32,7 @@ def pictures(tmp_path_factory):
 
 def config_of(name, pictures, tmp_path, **options):
     options = {"space": "categorical" if name in CATEGORICAL else "binary", "variables": 4, "categories": 3, **options}
-    return TrainConfig(
+    return DiscreteConfig(
         data=pictures,
         out=str(tmp_path / "run"),
         estimator=name,
@@ -55,7 +56,7 @@ def test_it_trains(name, pictures, tmp_path):
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - BITS - {"gibbs-covariance", "conditional"}))
 def test_categories_are_served_too(name):
-    config = TrainConfig(estimator=name, variables=4, categories=3)
+    config = DiscreteConfig(estimator=name, variables=4, categories=3)
     space = make_space(config)
     make_estimator(config, space, 0.5, 0.5).check(space, 2)
 
@@ -72,8 +73,8 @@ def test_epsilon_and_tau_arrive():
         ("disarm", bits, hm.DisArm()),
         ("disarm", categories, hm.DisArmCategorical()),
     ]:
-        assert make_estimator(TrainConfig(estimator=name), space, 0.3, 0.7) == expected
-    rebar = make_estimator(TrainConfig(estimator="rebar"), bits, 0.3, 0.7)
+        assert make_estimator(DiscreteConfig(estimator=name), space, 0.3, 0.7) == expected
+    rebar = make_estimator(DiscreteConfig(estimator="rebar"), bits, 0.3, 0.7)
     assert isinstance(rebar, hm.Rebar)
     assert (rebar.tau, rebar.learned) == (0.7, True)
 
@@ -91,7 +92,7 @@ def test_what_an_estimator_learns_survives_a_stop(pictures, tmp_path):
 
     halves = config_of("rebar", pictures, tmp_path / "halves", epochs=2)
     assert not train(halves, Observer(stop=stop))
-    resumed = TrainConfig(**{**halves.to_dict(), "resume": True})
+    resumed = DiscreteConfig(**{**halves.to_dict(), "resume": True})
     assert train(resumed)
     texts = [(tmp_path / name / "run" / "metrics.jsonl").read_text() for name in ("whole", "halves")]
     assert texts[0] == texts[1]

@@ -9,10 +9,11 @@ import torch
 import hardmax as hm
 from hardmax.data import load
 from hardmax.training import loop
-from hardmax.training.config import TrainConfig
-from hardmax.training.evaluate import evaluate
+from hardmax.training.discrete.config import DiscreteConfig
+from hardmax.training.discrete.evaluate import evaluate
+from hardmax.training.discrete.pictures import held_out
 from hardmax.training.loop import Observer, train
-from hardmax.training.restore import held_out, restore
+from hardmax.training.restore import restore
 
 
 @pytest.fixture
@@ -27,7 +28,9 @@ def pictures(tmp_path):
 
 
 def config_of(pictures, tmp_path, **options):
-    return TrainConfig(data=pictures, out=str(tmp_path / "run"), **{"epochs": 3, "lr": 1e-2, "hidden": 32, **options})
+    return DiscreteConfig(
+        data=pictures, out=str(tmp_path / "run"), **{"epochs": 3, "lr": 1e-2, "hidden": 32, **options}
+    )
 
 
 def test_it_learns_and_leaves_global_randomness_alone(pictures, tmp_path):
@@ -44,13 +47,13 @@ def test_seeds(pictures, tmp_path):
     texts = []
     for name, seed in [("a", 0), ("b", 0), ("c", 1)]:
         out = tmp_path / name
-        train(TrainConfig(data=pictures, out=str(out), epochs=2, hidden=32, seed=seed))
+        train(DiscreteConfig(data=pictures, out=str(out), epochs=2, hidden=32, seed=seed))
         texts.append((out / "metrics.jsonl").read_text())
     assert texts[0] == texts[1] != texts[2]
 
 
 def test_an_observer_can_stop_it_and_it_goes_on_as_if_nothing_had_happened(pictures, tmp_path):
-    whole = TrainConfig(data=pictures, out=str(tmp_path / "whole"), hidden=32, epochs=3, binarize="stochastic")
+    whole = DiscreteConfig(data=pictures, out=str(tmp_path / "whole"), hidden=32, epochs=3, binarize="stochastic")
     train(whole)
     count = 0
 
@@ -59,9 +62,9 @@ def test_an_observer_can_stop_it_and_it_goes_on_as_if_nothing_had_happened(pictu
         count += 1
         return count == 7
 
-    parts = TrainConfig(data=pictures, out=str(tmp_path / "parts"), hidden=32, epochs=3, binarize="stochastic")
+    parts = DiscreteConfig(data=pictures, out=str(tmp_path / "parts"), hidden=32, epochs=3, binarize="stochastic")
     assert not train(parts, Observer(stop=stop))
-    assert train(TrainConfig(out=parts.out, resume=True, epochs=3))
+    assert train(DiscreteConfig(out=parts.out, resume=True, epochs=3))
     assert (tmp_path / "parts" / "metrics.jsonl").read_text() == (tmp_path / "whole" / "metrics.jsonl").read_text()
     first, second = restore(tmp_path / "whole").model, restore(tmp_path / "parts").model
     assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
@@ -117,7 +120,7 @@ def test_on_a_gpu(pictures, tmp_path, mixed_precision):
 
 
 def test_restore_without_a_checkpoint(tmp_path):
-    (tmp_path / "config.json").write_text(json.dumps({"config": TrainConfig().to_dict()}))
+    (tmp_path / "config.json").write_text(json.dumps({"config": DiscreteConfig().to_dict()}))
     with pytest.raises(hm.DataError, match="no checkpoint yet"):
         restore(tmp_path)
 
@@ -127,7 +130,7 @@ def test_restore_without_a_checkpoint(tmp_path):
 def test_killed_before_any_write(pictures, tmp_path, monkeypatch, moment, call):
     """Killed just before the n-th write of rows or of a checkpoint; checkpoints fall on the ends of epochs, too."""
     options = {"data": pictures, "hidden": 8, "epochs": 2, "batch_size": 60, "checkpoint_every": 4}
-    whole, parts = (TrainConfig(out=str(tmp_path / name), **options) for name in ("whole", "parts"))
+    whole, parts = (DiscreteConfig(out=str(tmp_path / name), **options) for name in ("whole", "parts"))
     train(whole)
     original, count = getattr(loop, moment), 0
 
@@ -143,7 +146,7 @@ def test_killed_before_any_write(pictures, tmp_path, monkeypatch, moment, call):
         train(parts)
     except KeyboardInterrupt:
         monkeypatch.undo()
-        train(TrainConfig(out=parts.out, resume=True, epochs=2))
+        train(DiscreteConfig(out=parts.out, resume=True, epochs=2))
     assert (tmp_path / "parts" / "metrics.jsonl").read_text() == (tmp_path / "whole" / "metrics.jsonl").read_text()
     a, b = restore(whole.out, "latest"), restore(parts.out, "latest")
     assert a.checkpoint == b.checkpoint

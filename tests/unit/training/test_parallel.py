@@ -11,12 +11,15 @@ import hardmax as hm
 from hardmax.data import load
 from hardmax.errors import ArgumentError
 from hardmax.experiments.results import identity
-from hardmax.training.config import EstimatorName, TrainConfig
-from hardmax.training.evaluate import evaluate
+from hardmax.training.discrete.config import DiscreteConfig
+from hardmax.training.discrete.evaluate import evaluate
+from hardmax.training.discrete.spaces import make_space
+from hardmax.training.discrete.task import DiscreteTask
+from hardmax.training.estimator_config import EstimatorName
+from hardmax.training.estimator_schedule import estimator_at
 from hardmax.training.group import Group, Message
 from hardmax.training.loop import train
-from hardmax.training.schedule import estimator_at, make_space
-from hardmax.training.state import State, add_gradients
+from hardmax.training.state import State
 
 NAMES = get_args(EstimatorName)
 COUPLED = {"adaptive-direct", "adaptive-implicit-mle", "reinforce"}
@@ -31,7 +34,7 @@ def pictures(tmp_path_factory):
 
 
 def config_of(pictures, name, **options):
-    return TrainConfig(
+    return DiscreteConfig(
         data=pictures,
         estimator=name,
         space="categorical" if name in ("arsm", "auto") else "binary",
@@ -47,12 +50,12 @@ def in_parts(config, size, count=7):
     """Gradients of a step of so many pictures, and its sums, from the parts of so many processes."""
     gradients, sums = [], []
     for rank in range(size):
-        state = State.start(config, load(config.data), 0, Group(rank, size))
-        for parameter in state.model.parameters():  # so that z matters, as it does later in training
+        task = DiscreteTask.start(config, load(config.data), 0, Group(rank, size))
+        for parameter in task.model.parameters():  # so that z matters, as it does later in training
             parameter.data.mul_(3)
-        index = state.begin_epoch(config)[:count]
-        sums.append(add_gradients(config, state, index))
-        parameters = [*state.model.parameters(), *state.learned_parameters]
+        index = State(task).begin_epoch()[0][:count]
+        sums.append(task.add_gradients(index, 0, 0))
+        parameters = [*task.model.parameters(), *task.learned]
         gradients.append(
             torch.cat([torch.zeros_like(p).view(-1) if p.grad is None else p.grad.view(-1) for p in parameters])
         )
@@ -89,7 +92,7 @@ def test_parts_add_up_to_the_whole(name, pictures):
     {"estimator": "reinforce", "baseline": "none"},
 ], ids=str)  # fmt: skip
 def test_parts_of_other_models_add_up_too(options, pictures):
-    assert same(TrainConfig(data=pictures, hidden=8, **options), 2)
+    assert same(DiscreteConfig(data=pictures, hidden=8, **options), 2)
 
 
 @pytest.mark.parametrize("name", sorted(COUPLED))
@@ -97,8 +100,8 @@ def test_what_is_refused_does_not_add_up(name, pictures):
     config = config_of(pictures, name)
     assert couples_examples(config)
     assert not same(config, 2)
-    with pytest.raises(ArgumentError, match=f"{name} looks at all pictures"):
-        Group(0, 2).check(config)
+    with pytest.raises(ArgumentError, match="looks at all pictures of a batch"):
+        Group(0, 2).check(config, couples_examples=True)
 
 
 def test_fewer_pictures_than_processes(pictures):
@@ -110,14 +113,14 @@ def test_fewer_pictures_than_processes(pictures):
 def test_a_mistake_is_seen(mistake, pictures, monkeypatch):
     """Noise or pixels drawn for the part alone, and parts that overlap, do not add up to the whole."""
     config = config_of(pictures, "direct", binarize="stochastic")
-    original = getattr(State, mistake, None)
+    original = getattr(DiscreteTask, mistake, None)
     if mistake == "noise":
-        monkeypatch.setattr(State, "noise", lambda self, config, estimator, count, part: original(
-            self, config, estimator, part.stop - part.start, slice(None)
+        monkeypatch.setattr(DiscreteTask, "noise", lambda self, estimator, count, part: original(
+            self, estimator, part.stop - part.start, slice(None)
         ))  # fmt: skip
     elif mistake == "batch":
-        monkeypatch.setattr(State, "batch", lambda self, config, index, part: original(
-            self, config, index[part], slice(None)
+        monkeypatch.setattr(DiscreteTask, "batch", lambda self, index, part: original(
+            self, index[part], slice(None)
         ))  # fmt: skip
     else:
         monkeypatch.setattr(Group, "part", lambda self, count: slice(0, count))
@@ -177,17 +180,17 @@ def test_evaluation_in_parts(monkeypatch):
 )
 def test_refusals(options, group, message):
     with pytest.raises(ArgumentError, match=message):
-        group.check(TrainConfig(**options))
+        group.check(DiscreteConfig(**options), couples_examples=False)
 
 
 def test_from_python_it_is_one_process(tmp_path):
     with pytest.raises(ArgumentError, match="run hardmax train --devices 2"):
-        train(TrainConfig(devices=2, out=str(tmp_path / "run")))
+        train(DiscreteConfig(devices=2, out=str(tmp_path / "run")))
     assert not (tmp_path / "run").exists()
 
 
 def test_how_many_processes_is_not_what_a_run_is():
-    one = TrainConfig()
+    one = DiscreteConfig()
     assert identity(replace(one, devices=2)) == identity(one)
     with pytest.raises(ArgumentError, match="devices must be at least 1, got 0"):
-        TrainConfig(devices=0)
+        DiscreteConfig(devices=0)

@@ -5,8 +5,10 @@ import math
 import pytest
 
 import hardmax as hm
-from hardmax.training.config import TrainConfig
-from hardmax.training.schedule import estimator_at, explain, learning_rate_at, make_space
+from hardmax.training.discrete.config import DiscreteConfig
+from hardmax.training.discrete.spaces import make_space
+from hardmax.training.estimator_schedule import estimator_at, explain
+from hardmax.training.schedule import learning_rate_at
 
 
 @pytest.mark.parametrize(
@@ -28,26 +30,26 @@ from hardmax.training.schedule import estimator_at, explain, learning_rate_at, m
     ],
 )
 def test_space(options, space):
-    assert make_space(TrainConfig(**options)) == space
+    assert make_space(DiscreteConfig(**options)) == space
 
 
 def test_auto_on_one_categorical_is_direct_then_exact():
-    config, space = TrainConfig(direct_epochs=3), hm.Categorical(10)
+    config, space = DiscreteConfig(direct_epochs=3), hm.Categorical(10)
     assert estimator_at(config, space, 2, 0) == hm.AveragedDirect(1.0)
     assert estimator_at(config, space, 3, 0) == hm.Exact()
     assert "3 epochs" in explain(config, space)
-    assert TrainConfig(epochs=1).epochs_of_direct == 1
-    assert TrainConfig(epochs=40).epochs_of_direct == 20
+    assert DiscreteConfig(epochs=1).epochs_of_direct == 1
+    assert DiscreteConfig(epochs=40).epochs_of_direct == 20
 
 
 def test_auto_on_several_variables_is_local_expectation_with_roulette():
-    config = TrainConfig(space="binary", variables=5)
+    config = DiscreteConfig(space="binary", variables=5)
     assert estimator_at(config, hm.Binary(5), 0, 0) == hm.LocalExpectation(roulette=True)
     assert "roulette" in explain(config, hm.Binary(5))
 
 
 def test_auto_on_structured_spaces():
-    small, large = TrainConfig(space="pairwise", variables=15), TrainConfig(space="pairwise", variables=30)
+    small, large = DiscreteConfig(space="pairwise", variables=15), DiscreteConfig(space="pairwise", variables=30)
     assert estimator_at(small, make_space(small), 0, 0) == hm.GibbsCovariance()
     assert estimator_at(large, make_space(large), 0, 0) == hm.ConditionalGradient(roulette=True)
     assert "no bias" in explain(small, make_space(small))
@@ -57,7 +59,7 @@ def test_auto_on_structured_spaces():
 def test_options_of_pairwise_bits_belong_to_them():
     for option in ({"supermodular": True}, {"graph": "chain"}, {"solver": "min-cut"}):
         with pytest.raises(hm.ArgumentError, match="--space pairwise"):
-            TrainConfig(space="binary", variables=5, **option)
+            DiscreteConfig(space="binary", variables=5, **option)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +76,7 @@ def test_options_of_pairwise_bits_belong_to_them():
     ],
 )
 def test_by_name(name, estimator):
-    config = TrainConfig(estimator=name)
+    config = DiscreteConfig(estimator=name)
     assert estimator_at(config, hm.Categorical(10), 0, 0) == estimator
     assert name in explain(config, hm.Categorical(10))
 
@@ -82,26 +84,26 @@ def test_by_name(name, estimator):
 def test_the_paper_s_annealing():
     """epsilon = max(0.1, exp(-1e-5 t)), tau = max(0.5, exp(-1e-5 t)), updated every 1,000 steps."""
     space = hm.Categorical(10)
-    direct = TrainConfig(estimator="direct", anneal=1e-5)
+    direct = DiscreteConfig(estimator="direct", anneal=1e-5)
     assert estimator_at(direct, space, 0, 999).epsilon == 1.0
     assert estimator_at(direct, space, 0, 1999).epsilon == pytest.approx(math.exp(-1e-2))
     assert estimator_at(direct, space, 0, 10**6).epsilon == 0.1
-    soft = TrainConfig(estimator="gumbel-softmax", anneal=1e-5)
+    soft = DiscreteConfig(estimator="gumbel-softmax", anneal=1e-5)
     assert estimator_at(soft, space, 0, 10**6).tau == 0.5
 
 
 def test_a_setting_below_the_floor_stays():
-    config = TrainConfig(estimator="direct", epsilon=0.05, anneal=1.0)
+    config = DiscreteConfig(estimator="direct", epsilon=0.05, anneal=1.0)
     assert estimator_at(config, hm.Categorical(10), 0, 10**6).epsilon == 0.05
 
 
 def test_learning_rate():
-    config = TrainConfig(lr=0.1)
+    config = DiscreteConfig(lr=0.1)
     assert [learning_rate_at(config, step, 100) for step in (0, 50, 75, 100)] == pytest.approx([0.1, 0.1, 0.05, 0])
-    assert learning_rate_at(TrainConfig(lr=0.1, lr_schedule="constant"), 99, 100) == 0.1
-    assert TrainConfig().learning_rate == 1e-3
-    assert TrainConfig(space="binary", variables=15).learning_rate == 3e-3
-    assert TrainConfig(space="pairwise", variables=15).learning_rate == 2e-3
+    assert learning_rate_at(DiscreteConfig(lr=0.1, lr_schedule="constant"), 99, 100) == 0.1
+    assert DiscreteConfig().learning_rate == 1e-3
+    assert DiscreteConfig(space="binary", variables=15).learning_rate == 3e-3
+    assert DiscreteConfig(space="pairwise", variables=15).learning_rate == 2e-3
 
 
 @pytest.mark.parametrize("options", [
@@ -110,4 +112,4 @@ def test_learning_rate():
 ])  # fmt: skip
 def test_bad_configurations(options):
     with pytest.raises(hm.ArgumentError):
-        TrainConfig(**options)
+        DiscreteConfig(**options)

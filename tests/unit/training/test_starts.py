@@ -7,18 +7,18 @@ import pytest
 
 from hardmax.data import load
 from hardmax.errors import ArgumentError
-from hardmax.training.config import TrainConfig
+from hardmax.training.discrete.config import DiscreteConfig
+from hardmax.training.discrete.task import DiscreteTask
 from hardmax.training.log import read_rows
 from hardmax.training.loop import Observer, train
 from hardmax.training.starts import choose_start
-from hardmax.training.state import State
 
 _COUNT = 3
 
 
 @pytest.fixture
 def config(tmp_path):
-    return TrainConfig(
+    return DiscreteConfig(
         out=str(tmp_path / "run"), epochs=3, hidden=16, starts=_COUNT, start_epochs=1, evaluate_images=100
     )
 
@@ -63,7 +63,7 @@ def test_stopped_while_it_tries_and_gone_on(config, tmp_path):
 
     assert not train(config, Observer(stop=stop))
     assert len(read_rows(tmp_path / "run" / "starts.jsonl")) == 1
-    assert train(TrainConfig(out=config.out, resume=True, epochs=3))
+    assert train(DiscreteConfig(out=config.out, resume=True, epochs=3))
     assert (tmp_path / "run" / "metrics.jsonl").read_text() == (tmp_path / "whole" / "metrics.jsonl").read_text()
     tried = [[(row["start"], row["elbo"]) for row in read_rows(run / "starts.jsonl")] for run in folders]
     assert tried[0] == tried[1]
@@ -71,7 +71,7 @@ def test_stopped_while_it_tries_and_gone_on(config, tmp_path):
 
 def test_starts_differ(config):
     images = load(config.data)
-    weights = [next(State.start(config, images, start).model.parameters()) for start in (0, 0, 1)]
+    weights = [next(DiscreteTask.start(config, images, start).model.parameters()) for start in (0, 0, 1)]
     assert weights[0].equal(weights[1])
     assert not weights[0].equal(weights[2])
 
@@ -79,4 +79,4 @@ def test_starts_differ(config):
 @pytest.mark.parametrize("name", ["starts", "start_epochs"])
 def test_refusals(name):
     with pytest.raises(ArgumentError, match=f"{name.replace('_', '-')} must be at least 1, got 0"):
-        TrainConfig(**{name: 0})
+        DiscreteConfig(**{name: 0})

@@ -3,11 +3,12 @@
 import pytest
 
 import hardmax as hm
-from hardmax.training.config import TrainConfig
-from hardmax.training.evaluate import evaluate, perturbed, refined
+from hardmax.training.discrete.config import DiscreteConfig
+from hardmax.training.discrete.evaluate import evaluate, perturbed, refined
+from hardmax.training.discrete.pictures import held_out
 from hardmax.training.log import read_rows
 from hardmax.training.loop import train
-from hardmax.training.restore import held_out, restore
+from hardmax.training.restore import restore
 
 
 @pytest.mark.parametrize(
@@ -24,7 +25,7 @@ from hardmax.training.restore import held_out, restore
     ids=str,
 )
 def test_train_and_evaluate(options, tmp_path):
-    config = TrainConfig(
+    config = DiscreteConfig(
         epochs=1, batch_size=500, hidden=20, evaluate_images=50, out=str(tmp_path / "run"), lr=0.01, **options
     )
     assert train(config)
@@ -52,4 +53,4 @@ def test_train_and_evaluate(options, tmp_path):
 )
 def test_what_cannot_be(options, error, message, tmp_path):
     with pytest.raises(error, match=message):
-        train(TrainConfig(out=str(tmp_path / "run"), **options))
+        train(DiscreteConfig(out=str(tmp_path / "run"), **options))

@@ -1,0 +1,116 @@
+"""A discrete VAE in training: its pictures, its estimator, and the gradients of one step."""
+
+from collections.abc import Mapping
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+
+from hardmax.data import Images, binarize
+from hardmax.estimators import AbstractControlled, AbstractEstimator
+from hardmax.models import DiscreteVAE
+from hardmax.random import stream
+from hardmax.training.discrete.config import DiscreteConfig
+from hardmax.training.discrete.evaluate import evaluate
+from hardmax.training.discrete.pictures import evaluated
+from hardmax.training.discrete.spaces import make_space
+from hardmax.training.estimator_schedule import estimator_at, explain
+from hardmax.training.group import ALONE, Group
+from hardmax.training.task import SPLITS, AbstractTask, Row
+
+
+@final
+class DiscreteTask(AbstractTask[DiscreteConfig, DiscreteVAE]):
+    """Maximise the evidence lower bound of a `DiscreteVAE`."""
+
+    sums = ("elbo", "reconstruction", "kl", "evaluations")
+    metrics = ("elbo", "nll", "kl", "reconstruction", "active", "evaluations")
+
+    def __init__(self, config: DiscreteConfig, images: Images, model: DiscreteVAE, group: Group) -> None:
+        self.config, self.group = config, group
+        self.model = model.to(config.device)
+        estimator = estimator_at(config, model.space, 0, 0)
+        # An estimator with parameters of its own is one object for the whole run; others are made for every step.
+        self._kept = estimator if isinstance(estimator, AbstractControlled) and estimator.parameters() else None
+        self.generators = {"noise": torch.Generator(config.device), "binarize": torch.Generator()}
+        self.pictures = images.train
+        if config.binarize != "stochastic":  # once for all epochs
+            self.pictures = binarize(images.train, config.binarize).to(config.device)
+        self.count = len(self.pictures)
+        self.held_out = {split: evaluated(config, images, split).to(config.device) for split in SPLITS}
+        # Solvers are compiled when first used: not within the seconds of the first epoch.
+        model.space.argmax(torch.zeros(model.space.score_shape))
+
+    @classmethod
+    def start(cls, config: DiscreteConfig, images: Images, start: int = 0, group: Group = ALONE) -> "DiscreteTask":
+        """Return the task with the initial weights of this number; torch's global generator is kept."""
+        architecture = config.architecture
+        if architecture == "auto":
+            architecture = "conv" if max(images.shape[1:]) > 32 else "mlp"
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(stream(config.seed, "init", *([start] if start else [])).initial_seed())
+            model = DiscreteVAE.build(
+                make_space(config),
+                images.shape,
+                architecture=architecture,
+                hidden=config.hidden,
+                encoder_layers=config.encoder_layers,
+                decoder_layers=config.decoder_layers,
+                prior=config.prior,
+                likelihood=config.likelihood,
+            )
+        return cls(config, images, model, group)
+
+    @classmethod
+    def couples_examples(cls, config: DiscreteConfig) -> bool:
+        """Whether the estimator looks at the whole batch."""
+        return estimator_at(config, make_space(config), 0, 0).couples_examples
+
+    def explain(self) -> str:
+        """Say which estimator is used."""
+        return f"estimator: {explain(self.config, self.model.space)}"
+
+    @property
+    def learned(self) -> list[nn.Parameter]:
+        """The estimator's own parameters, which `Estimate.auxiliary` trains."""
+        return [] if self._kept is None else self._kept.parameters()
+
+    def add_gradients(self, index: Tensor, epoch: int, step: int) -> Tensor:
+        """Add this process's part to the gradients of the mean of the bound over the batch."""
+        estimator = self._kept or estimator_at(self.config, self.model.space, epoch, step)
+        part = self.group.part(len(index))
+        x, noise = self.batch(index, part), self.noise(estimator, len(index), part)
+        if not len(x):  # the last batch of an epoch may have fewer pictures than there are processes
+            return torch.zeros(len(self.sums) + 1, device=x.device)
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=self.config.mixed_precision):
+            out = self.model(x, estimator=estimator, kl=self.config.kl, noise=noise)
+        loss = -out.value.sum() / len(index)
+        (loss if out.auxiliary is None else loss + out.auxiliary * (len(x) / len(index))).backward()
+        counts = torch.tensor([out.evaluations * len(x), len(x)], device=x.device)
+        return torch.cat([torch.stack([out.value.detach().sum(), out.reconstruction.sum(), out.kl.sum()]), counts])
+
+    def batch(self, index: Tensor, part: slice) -> Tensor:
+        """Return a part of the pictures of one step; pixels are drawn for all of them, whatever the part."""
+        if self.config.binarize == "stochastic":
+            drawn = binarize(self.pictures[index], "stochastic", self.generators["binarize"])
+            return drawn[part].to(self.config.device)
+        return self.pictures[index[part].to(self.pictures.device)]
+
+    def noise(self, estimator: AbstractEstimator, count: int, part: slice) -> Tensor:
+        """Return a part of the noise of one step of so many pictures; it is drawn for all of them, too."""
+        samples = self.config.samples or estimator.default_samples
+        shape = (samples * estimator.noises, count)
+        return self.model.space.noise(shape, self.generators["noise"], device=self.config.device)[:, part]
+
+    def evaluate(self, split: str) -> dict[str, Any]:
+        """Return the bound and what it is made of, exact where z can be enumerated."""
+        return evaluate(self.model, self.held_out[split], seed=self.config.seed, group=self.group)
+
+    def tell(self, rows: Mapping[str, Row]) -> str:
+        """Return the bounds of an epoch."""
+        test = rows["test"]
+        return (
+            f"epoch {test['epoch']:>3}  -ELBO train {-rows['train']['elbo']:.2f}  "
+            f"validation {-rows['validation']['elbo']:.2f}  test {-test['elbo']:.2f}  "
+            f"-log p {test['nll']:.2f}  active {test['active']}"
+        )

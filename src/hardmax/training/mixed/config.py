@@ -1,0 +1,79 @@
+"""What the training of a mixed VAE is told. No torch here: the command line shows its help from this file."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from hardmax.errors import ArgumentError
+from hardmax.training.estimator_config import EstimatorConfig
+
+
+@dataclass(frozen=True)
+class MixedConfig(EstimatorConfig):
+    """Train a variational auto-encoder with a discrete and a continuous latent, some of its pictures labelled.
+
+    Example: hardmax train --model mixed --data mnist --labels 100 --epochs 20 --out runs/mixed
+    """
+
+    model: Literal["mixed"] = "mixed"
+    """What is trained: mixed, or another model with options of its own (hardmax train --help)."""
+    labels: int = 100
+    """Training pictures whose label is used, as many of each class; 0: none, the categories find their own meaning."""
+    label_seed: int | None = None
+    """Seed of the draw of those pictures; default: --seed."""
+    attributes: str | None = None
+    """Attributes to learn, such as smiling,male: z is one bit for each; default: one category for each class."""
+    categories: int | None = None
+    """Values of z where there are no labels; default: the number of classes."""
+    continuous: int | None = None
+    """Dimensions of each Gaussian; default: 20 for classes, 64 for attributes."""
+    supervision: Literal["argmax", "cross-entropy", "hamming"] = "argmax"
+    """How labels teach: z(epsilon) is the label (argmax); cross-entropy, which that is in the mean; direct optimization
+    of the expected number of wrong variables (hamming)."""
+    label_weight: float = 10.0
+    """Weight of the labels' loss, or the bound's gradients swamp what encoder and classifier share."""
+    labelled_elbo: float = 0.1
+    """Weight of the bound of labelled pictures, z given."""
+    elbo: float = 1.0
+    """Weight of the bound; 0 leaves a classifier alone."""
+    consistency: float = 10.0
+    """Weight of teaching a distorted picture what the classifier is sure of for the plain one; 0: not."""
+    confidence: float = 0.95
+    """How sure that must be."""
+    augment: Literal["none", "shift", "affine", "flip"] = "affine"
+    """How labelled pictures, and those of consistency, are distorted: moved; also turned, scaled and sheared; flip:
+    half as much of that, and mirrored (clothes, faces)."""
+    schedule: Literal["together", "labelled-first"] = "together"
+    """together: labelled and other pictures in every step, after --head-epochs of labels and consistency alone;
+    labelled-first, as the paper's released code: --head-epochs on labelled pictures alone, then the others alone."""
+    head_epochs: int = 2
+    """Epochs before the bound of unlabelled pictures takes part."""
+    labelled_batch: int = 50
+    """Labelled pictures in a step, beside --batch-size others."""
+    encoder_input: Literal["same", "grey"] = "same"
+    """What the encoder sees: what the decoder is to draw, or the grey picture that it was rounded from."""
+    architecture: Literal["auto", "mlp", "conv"] = "auto"
+    """Networks: the paper's, or convolutional; auto: convolutional for pictures over 32 x 32."""
+    likelihood: Literal["auto", "bernoulli", "gaussian"] = "auto"
+    """Distribution of the pixels given the latents; auto: gaussian for colour, else bernoulli."""
+    prior: Literal["uniform", "learned"] = "uniform"
+    """Distribution of the discrete latent."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.need_at_least_one("categories", "continuous", "labelled_batch")
+        for name in ("labels", "label_weight", "labelled_elbo", "elbo", "consistency", "head_epochs"):
+            if getattr(self, name) < 0:
+                raise ArgumentError(f"{name.replace('_', '-')} must not be negative, got {getattr(self, name)}")
+        if not 0 <= self.confidence < 1:
+            raise ArgumentError(f"confidence must be at least 0 and below 1, got {self.confidence}")
+        if self.labels == 0 and self.elbo == 0:
+            raise ArgumentError("without --labels and without --elbo there is nothing to learn from")
+        if self.labels == 0 and self.schedule == "labelled-first":
+            raise ArgumentError("schedule labelled-first needs --labels")
+        if self.attributes is not None and self.categories is not None:
+            raise ArgumentError("categories is for classes, attributes are bits: give one of the two")
+
+    @property
+    def attribute_names(self) -> tuple[str, ...]:
+        """The attributes that are learned; none where z is a category."""
+        return tuple(name.strip() for name in (self.attributes or "").split(",") if name.strip())

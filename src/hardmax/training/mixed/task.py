@@ -1,0 +1,187 @@
+"""A mixed VAE in training: labelled and other pictures in every step, and what each of them teaches."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, final
+
+import torch
+from torch import Tensor
+
+from hardmax.data import Images, draw_labelled
+from hardmax.errors import ArgumentError
+from hardmax.models import MixedVAE
+from hardmax.random import stream
+from hardmax.spaces import Categorical
+from hardmax.training.estimator_schedule import estimator_at
+from hardmax.training.group import ALONE, Group
+from hardmax.training.mixed.augment import distort, draw_distortions
+from hardmax.training.mixed.config import MixedConfig
+from hardmax.training.mixed.evaluate import evaluate
+from hardmax.training.mixed.pictures import Seen, as_z, load_pictures, make_space, seen
+from hardmax.training.mixed.schedule import Weights, weights_at
+from hardmax.training.mixed.terms import consistency_loss, label_loss
+from hardmax.training.task import SPLITS, AbstractTask, Row
+
+
+@final
+class MixedTask(AbstractTask[MixedConfig, MixedVAE]):
+    """Minimise a sum, with the weights of the configuration.
+
+    - elbo(x)                                     unlabelled pictures
+    - elbo(x, y)                                  labelled ones, the discrete latent given
+    + loss(scores(distorted x), y)                labels, through the arg max
+    - sure(x) log q(best z of x | distorted x)    consistency of unlabelled pictures
+    """
+
+    sums = ("elbo", "reconstruction", "kl", "evaluations", "label_loss", "consistency_loss", "sure")
+    metrics = ("elbo", "nll", "kl", "reconstruction", "accuracy", "accuracy_sampled", *sums[3:])
+
+    def __init__(self, config: MixedConfig, images: Images, model: MixedVAE, group: Group) -> None:
+        self.config, self.group = config, group
+        self.model = model.to(config.device)
+        self.pictures = seen(config, images, "train").to(config.device)
+        self.count = len(self.pictures)
+        self.labelled = self._draw_labelled(images)
+        self.held_out = {s: seen(config, images, s)[: config.evaluate_images].to(config.device) for s in SPLITS}
+        names = ("noise", "gaussian", "labelled", "distort", "teach")
+        self.generators = {name: torch.Generator(config.device) for name in names}
+        # "auto" of a discrete VAE ends with the exact gradient, which dies once the labels have made q sure.
+        self._estimated = config if config.estimator != "auto" else replace(config, estimator="averaged-direct")
+
+    def _draw_labelled(self, images: Images) -> Seen | None:
+        if not self.config.labels:
+            return None
+        if self.pictures.labels is None:
+            raise ArgumentError(f"{images.name} has no labels; give --labels 0, or pictures with classes or attributes")
+        seed = self.config.seed if self.config.label_seed is None else self.config.label_seed
+        return self.pictures[draw_labelled(self.pictures.labels.cpu(), self.config.labels, seed)]
+
+    @staticmethod
+    def load(config: MixedConfig) -> Images:
+        """Return the pictures, with the attributes that are asked for."""
+        return load_pictures(config)
+
+    @classmethod
+    def start(cls, config: MixedConfig, images: Images, start: int = 0, group: Group = ALONE) -> "MixedTask":
+        """Return the task with the initial weights of this number; torch's global generator is kept."""
+        architecture, likelihood = config.architecture, config.likelihood
+        if architecture == "auto":
+            architecture = "conv" if max(images.shape[1:]) > 32 else "mlp"
+        if likelihood == "auto":
+            likelihood = "gaussian" if images.shape[0] > 1 else "bernoulli"
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(stream(config.seed, "init", *([start] if start else [])).initial_seed())
+            model = MixedVAE.build(
+                make_space(config, images),
+                images.shape,
+                architecture=architecture,
+                join="beside" if config.attribute_names else "rows",
+                continuous=config.continuous or (64 if config.attribute_names else 20),
+                prior=config.prior,
+                likelihood=likelihood,
+            )
+        return cls(config, images, model, group)
+
+    @classmethod
+    def couples_examples(cls, config: MixedConfig) -> bool:
+        """Whether the estimator looks at the whole batch."""
+        space = Categorical(2)
+        return estimator_at(config, space, 0, 0).couples_examples
+
+    def explain(self) -> str:
+        """Say what teaches."""
+        estimator = estimator_at(self._estimated, self.model.space, 0, 0)
+        labels = f"{self.config.labels:,} labels by {self.config.supervision}" if self.labelled else "no labels"
+        return f"learns from {labels}, and from {self.count:,} pictures by {estimator}"
+
+    def add_gradients(self, index: Tensor, epoch: int, step: int) -> Tensor:
+        """Add this process's part to the gradients of the loss of a step."""
+        weights = weights_at(self.config, epoch)
+        loss, told = self._unlabelled(index, weights, epoch, step)
+        if self.labelled is not None and (weights.labels or weights.labelled_elbo):
+            taught, mean = self._labelled(self.labelled, weights)
+            loss, told["label_loss"] = loss + taught, mean * len(index)  # all sums are over the pictures of the step
+        if loss.requires_grad:  # a process may have no picture of the last batch
+            loss.backward()
+        nothing = torch.full((), torch.nan, device=loss.device)
+        return torch.stack([told.get(name, nothing) for name in (*self.sums, "count")])
+
+    def _unlabelled(self, index: Tensor, weights: Weights, epoch: int, step: int) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the part of the loss that needs no label, and sums over this process's pictures."""
+        config, model, part = self.config, self.model, self.group.part(len(index))
+        some = self.pictures[index[part].to(self.pictures.x.device)]
+        loss = torch.zeros((), device=some.x.device)
+        told = {"count": loss + len(some)}
+        if not weights.elbo and not weights.consistency:
+            return loss, told
+        encoded = model.encode(some.shown)
+        if weights.elbo:
+            estimator = estimator_at(self._estimated, model.space, epoch, step)
+            samples = (config.samples or estimator.default_samples) * estimator.noises
+            noise = model.space.noise((samples, len(index)), self.generators["noise"], device=config.device)[:, part]
+            out = model(
+                some.x,
+                encoded=encoded,
+                estimator=estimator,
+                kl=config.kl,
+                noise=noise,
+                continuous_noise=self._gaussian(len(index), part),
+            )
+            loss = loss - weights.elbo * out.value.sum() / len(index)
+            told |= {"elbo": out.value.detach().sum(), "kl": out.kl.sum(), "reconstruction": out.reconstruction.sum()}
+            told["evaluations"] = told["count"] * out.evaluations
+        if weights.consistency:
+            distorted = model.scores(self._distorted(some.shown, len(index), part))
+            losses, sure = consistency_loss(encoded.scores.detach(), distorted, model.space, config.confidence)
+            loss = loss + weights.consistency * losses.sum() / len(index)
+            told |= {"consistency_loss": losses.detach().sum(), "sure": sure.sum()}
+        return loss, told
+
+    def _labelled(self, labelled: Seen, weights: Weights) -> tuple[Tensor, Tensor]:
+        """Return the part of the loss that labelled pictures make, and this process's part of their mean loss."""
+        config, model, count = self.config, self.model, self.config.labelled_batch
+        part = self.group.part(count)
+        drawn = torch.randint(len(labelled), (count,), generator=self.generators["labelled"], device=config.device)
+        few = labelled[drawn[part]]
+        assert few.labels is not None
+        target = as_z(few.labels, model.space)
+        losses = label_loss(
+            model.scores(self._distorted(few.shown, count, part)),
+            target,
+            model.space,
+            config.supervision,
+            epsilon=config.epsilon,
+            noise=model.space.noise((1, count), self.generators["teach"], device=config.device)[:, part],
+        )
+        loss = weights.labels * losses.sum() / count
+        if weights.labelled_elbo:
+            bound = model.labelled(
+                few.x, target, encoded=model.encode(few.shown), continuous_noise=self._gaussian(count, part)
+            )
+            loss = loss - weights.labelled_elbo * bound.sum() / count
+        return loss, losses.detach().sum() / count
+
+    def _gaussian(self, count: int, part: slice) -> Tensor:
+        """Return a part of the Gaussians' noise of so many pictures; it is drawn for all of them."""
+        shape = (count, self.model.join.rows, self.model.join.c)
+        return torch.randn(shape, generator=self.generators["gaussian"], device=self.config.device)[part]
+
+    def _distorted(self, pictures: Tensor, count: int, part: slice) -> Tensor:
+        """Return distorted copies of a part of so many pictures; distortions are drawn for all of them."""
+        if self.config.augment == "none":
+            return pictures
+        return distort(pictures, draw_distortions(self.config.augment, count, self.generators["distort"])[part])
+
+    def evaluate(self, split: str) -> dict[str, Any]:
+        """Return the bound, what it is made of, and how often the label is predicted."""
+        return evaluate(self.model, self.held_out[split], seed=self.config.seed, group=self.group)
+
+    def tell(self, rows: Mapping[str, Row]) -> str:
+        """Return bounds and accuracies of an epoch."""
+        test = rows["test"]
+        trained = "" if rows["train"]["elbo"] is None else f"train {-rows['train']['elbo']:.2f}  "
+        known = "" if test["accuracy"] is None else f"  test accuracy {test['accuracy']:.2%}"
+        return (
+            f"epoch {test['epoch']:>3}  -ELBO {trained}validation {-rows['validation']['elbo']:.2f}  "
+            f"test {-test['elbo']:.2f}{known}"
+        )

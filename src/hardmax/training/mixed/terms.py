@@ -1,0 +1,69 @@
+"""What labels and confident predictions teach an encoder's scores: the terms of the loss beside the bound."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from hardmax.estimators import Direct
+from hardmax.expectations import expectation
+from hardmax.objectives import fenchel_young_loss
+from hardmax.spaces import AbstractSpace
+
+Supervision = Literal["argmax", "cross-entropy", "hamming"]
+
+
+def label_loss(
+    scores: Tensor, target: Tensor, space: AbstractSpace, kind: Supervision, *, epsilon: float, noise: Tensor
+) -> Tensor:
+    """Return the loss of scores against labels, `[B, *score]` and `[B, *event] -> [B]`.
+
+    - "argmax": theorem 1 with z(epsilon) set to the label, `(statistics(z*) - statistics(label)) / epsilon` for scores.
+      In the mean it is the gradient of cross-entropy / epsilon.
+    - "cross-entropy": `-log q(label)`.
+    - "hamming": the expected number of wrong variables, through `Direct(epsilon)`.
+
+    Args:
+        scores: of the pictures.
+        target: their labels as z.
+        space: of z.
+        kind: which loss.
+        epsilon: of direct optimization.
+        noise: `[1, B, *score]`.
+    """
+    match kind:
+        case "argmax":
+            return fenchel_young_loss(scores, target, space, noise=noise, validate=False) / epsilon
+        case "cross-entropy":
+            return -space.log_prob(scores, target)
+        case "hamming":
+            # A wrong category is two wrong entries of its one-hot row.
+            entries = 2 if space.categories is not None else 1
+
+            def right(z: Tensor) -> Tensor:
+                return -(z - target).abs().flatten(2).sum(-1) / entries
+
+            return -expectation(right, scores, space, Direct(epsilon), noise=noise, validate=False).value
+
+
+def consistency_loss(
+    plain: Tensor, distorted: Tensor, space: AbstractSpace, confidence: float
+) -> tuple[Tensor, Tensor]:
+    """Teach a distorted picture what the encoder is sure of for the plain one.
+
+    Args:
+        plain: scores of the plain pictures `[B, *score]`; they learn nothing here.
+        distorted: scores of their distorted copies.
+        space: of z.
+        confidence: probability that the best z must have.
+
+    Returns:
+        `-log q(best z | distorted)` where the encoder is sure, else zero, `[B]`; and where it is sure, `[B]`.
+
+    References:
+        Sohn et al., "FixMatch: simplifying semi-supervised learning with consistency and confidence", 2020.
+    """
+    with torch.no_grad():
+        best = space.argmax(plain).to(plain.dtype)
+        sure = space.log_prob(plain, best).exp() > confidence
+    return torch.where(sure, -space.log_prob(distorted, best), 0.0), sure
