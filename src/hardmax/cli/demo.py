@@ -5,7 +5,7 @@ import shutil
 import time
 from pathlib import Path
 
-from hardmax.training.config import TrainConfig
+from hardmax.training.discrete.config import DiscreteConfig
 
 # name, options: the same pictures, networks, seed and number of epochs for all
 RUNS = {
@@ -29,7 +29,7 @@ def run(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     out = Path(options.out)
     configs = {
-        name: TrainConfig(data="sample", epochs=options.epochs, out=str(out / name), **chosen)  # pyright: ignore[reportArgumentType]
+        name: DiscreteConfig(data="sample", epochs=options.epochs, out=str(out / name), **chosen)  # pyright: ignore[reportArgumentType]
         for name, chosen in RUNS.items()
     }
     from rich.console import Console

@@ -15,8 +15,9 @@ from hardmax.errors import ArgumentError, DataError
 if TYPE_CHECKING:
     from hardmax.diagnosis import Diagnosis, Quality
     from hardmax.estimators import AbstractEstimator
+    from hardmax.models import DiscreteVAE
     from hardmax.spaces import AbstractSpace
-    from hardmax.training.config import TrainConfig
+    from hardmax.training.discrete.config import DiscreteConfig
     from hardmax.training.restore import Restored
 
 ENUMERATED = 2**16  # values of z; beyond, the exact gradient is replaced by the mean of many unbiased estimates
@@ -72,9 +73,10 @@ def run(arguments: list[str]) -> int:
     options = parse(Options, "diagnose", arguments)
     from rich.console import Console
 
+    from hardmax.models import DiscreteVAE
     from hardmax.training.restore import restore
 
-    restored = restore(options.run, options.checkpoint, device=options.device)
+    restored = restore(options.run, options.checkpoint, device=options.device, kind=DiscreteVAE)
     found = _diagnose(options, restored)
     batch = restored.config.batch_size
     advice = _advice(found, restored, batch)
@@ -97,7 +99,7 @@ def run(arguments: list[str]) -> int:
     return 0
 
 
-def _diagnose(options: Options, restored: "Restored") -> "Diagnosis":
+def _diagnose(options: Options, restored: "Restored[DiscreteVAE]") -> "Diagnosis":
     """Measure the gradient of the bound on a few pictures, and show how far it is."""
     import torch
     from rich.console import Console
@@ -105,7 +107,7 @@ def _diagnose(options: Options, restored: "Restored") -> "Diagnosis":
 
     from hardmax.diagnosis import candidates, diagnose_elbo
     from hardmax.random import stream
-    from hardmax.training.restore import held_out
+    from hardmax.training.discrete.pictures import held_out
 
     model, config = restored.model, restored.config
     pictures = held_out(config, restored.images(options.data_dir), options.split)
@@ -151,7 +153,7 @@ def _family(name: str) -> str:
     return name.split(",")[0]
 
 
-def _advice(found: "Diagnosis", restored: "Restored", batch: int) -> dict[str, Any]:
+def _advice(found: "Diagnosis", restored: "Restored[DiscreteVAE]", batch: int) -> dict[str, Any]:
     """Return sentences, and the options and the command for hardmax train."""
     from hardmax.diagnosis.advice import recommend
 
@@ -184,14 +186,14 @@ def _rungs(found: "Diagnosis", batch: int) -> list[str]:
     return lines
 
 
-def _train_options(row: "Quality", config: "TrainConfig", space: "AbstractSpace") -> list[str] | None:
+def _train_options(row: "Quality", config: "DiscreteConfig", space: "AbstractSpace") -> list[str] | None:
     """Return the options of hardmax train that make an estimator, None where there are none.
 
     They are found by trying: the estimator's own settings are those of the options with the same names.
     """
     from hardmax.diagnosis.naming import short_name
-    from hardmax.training.config import EstimatorName
-    from hardmax.training.schedule import estimator_at
+    from hardmax.training.estimator_config import EstimatorName
+    from hardmax.training.estimator_schedule import estimator_at
 
     family = _family(row.name)
     if family not in get_args(EstimatorName):
@@ -213,13 +215,13 @@ def _train_options(row: "Quality", config: "TrainConfig", space: "AbstractSpace"
     return words + ([] if row.samples == row.estimator.default_samples else ["--samples", str(row.samples)])
 
 
-def _plain(config: "TrainConfig") -> "TrainConfig":
+def _plain(config: "DiscreteConfig") -> "DiscreteConfig":
     """Return a configuration with all that concerns the estimator at its default."""
     defaults = {field.name: field.default for field in fields(config)}
     return replace(config, **{name: defaults[name] for name in ("estimator", "samples", "anneal", *_SETTINGS)})
 
 
-def _command(config: "TrainConfig", name: str, words: list[str]) -> str:
+def _command(config: "DiscreteConfig", name: str, words: list[str]) -> str:
     """Return the line that trains as the run did, with another estimator."""
     from hardmax.report.options import command
 

@@ -2,18 +2,20 @@
 
 import json
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
+from hardmax.cli.by_model import module_for
 from hardmax.cli.options import parse
+from hardmax.errors import ArgumentError
 
 
 @dataclass(frozen=True)
 class Options:
-    """Say how good a trained model is: the bound and -log p(x), exact where z can be enumerated.
+    """Say how good a trained model is: the bound and -log p(x), exact where z can be enumerated; accuracy of labels.
 
-    Example: hardmax evaluate runs/first --split test
+    Examples: hardmax evaluate runs/first --split test; hardmax evaluate runs/faces --samples 20 --json
     """
 
     run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
@@ -24,12 +26,14 @@ class Options:
     """Pictures to evaluate on."""
     checkpoint: Literal["best", "latest"] = "best"
     """The best by validation, or the latest."""
-    samples: int = 1000
-    """Samples of z for each picture, where z cannot be enumerated."""
+    samples: int | None = None
+    """Samples for each picture, of z where it cannot be enumerated and of Gaussians; default: 1000, of mixed models
+    100."""
     refine: bool = False
-    """Also improve the encoder's best code of each picture by greedy changes: what a search adds to the encoder."""
+    """Also improve the encoder's best code of each picture by greedy changes: what a search adds to the encoder
+    (discrete models)."""
     perturb_and_map: bool = False
-    """Also give the bound of the encoder as perturb-and-MAP (pairwise bits)."""
+    """Also give the bound of the encoder as perturb-and-MAP (discrete models of pairwise bits)."""
     images: int | None = None
     """Most pictures to evaluate; default: all."""
     data_dir: str | None = None
@@ -37,53 +41,50 @@ class Options:
     device: str = "cpu"
     """cpu, cuda, ..."""
 
+    def __post_init__(self) -> None:
+        for name in ("samples", "images"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise ArgumentError(f"{name} must be at least 1, got {getattr(self, name)}")
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What was found.
+
+    Attributes:
+        images: number of pictures.
+        told: all numbers, by name.
+        tables: headings, and rows of as many texts.
+    """
+
+    images: int
+    told: dict[str, Any]
+    tables: list[tuple[tuple[str, ...], list[tuple[str, ...]]]]
+
 
 def run(arguments: list[str]) -> int:
     """Evaluate and print."""
     options = parse(Options, "evaluate", arguments)
+    evaluate = module_for("evaluate", options.run).evaluate
     from rich.console import Console
     from rich.progress import Progress
     from rich.table import Table
 
-    from hardmax.training.evaluate import evaluate, perturbed, refined
-    from hardmax.training.restore import held_out, restore
+    from hardmax.training.restore import restore
 
     restored = restore(options.run, options.checkpoint, device=options.device)
-    pictures = held_out(restored.config, restored.images(options.data_dir), options.split)[: options.images]
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True) as bar:
-        task = bar.add_task(f"{len(pictures):,} pictures", total=len(pictures))
-        found = evaluate(
-            restored.model,
-            pictures.to(options.device),
-            samples=options.samples,
-            seed=restored.config.seed,
-            on_batch=lambda count: bar.advance(task, count),
-        )
-    model, pictures = restored.model, pictures.to(options.device)
-    if options.refine:
-        found["refined"] = refined(model, pictures)
-    if options.perturb_and_map:
-        found["perturb_and_map"] = perturbed(model, pictures, samples=options.samples, seed=restored.config.seed)
-    exact = model.enumerable
+    found: Evaluation = evaluate(options, restored, Progress(console=Console(stderr=True), transient=True))
     if options.json:
-        told = {"run": options.run, "checkpoint": restored.checkpoint, "split": options.split, "images": len(pictures)}
-        print(json.dumps({**told, "exact": exact, **found}))
+        told = {"run": options.run, "checkpoint": restored.checkpoint, "split": options.split, "images": found.images}
+        print(json.dumps({**told, **found.told}))
         return 0
-    table = Table(
-        title=f"{options.run}, {restored.checkpoint}: {len(pictures):,} {options.split} pictures", min_width=60
-    )
-    table.add_column("")
-    table.add_column("nats per picture", justify="right")
-    name = "-ELBO" if model.space.offers("draw") else "-ELBO of perturb-and-MAP"
-    table.add_row(name if exact else f"{name} ({options.samples} samples)", f"{-found['elbo']:.3f}")
-    table.add_row("-log p(x)" if exact else f"-log p(x), at most ({options.samples} samples)", f"{found['nll']:.3f}")
-    table.add_row("KL(q || prior)", f"{found['kl']:.3f}")
-    table.add_row("-E log p(x | z)", f"{-found['reconstruction']:.3f}")
-    if options.perturb_and_map:
-        table.add_row(f"-ELBO of perturb-and-MAP ({options.samples} samples)", f"{found['perturb_and_map']:.3f}")
-    if options.refine:
-        table.add_row("-log p(x, z), z refined by greedy changes", f"{found['refined']:.3f}")
-    table.add_row("active", str(found["active"]))
-    Console().print(table)
+    title = f"{options.run}, {restored.checkpoint}: {found.images:,} {options.split} pictures"
+    for headings, rows in found.tables:
+        table = Table(title=title, min_width=60)
+        for place, heading in enumerate(headings):
+            table.add_column(heading, justify="right" if place else "left")
+        for row in rows:
+            table.add_row(*row)
+        Console().print(table)
+        title = None
     return 0

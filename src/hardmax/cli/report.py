@@ -6,6 +6,7 @@ from pathlib import Path
 _EXAMPLES = """examples:
   hardmax report runs/first
   hardmax report runs/direct runs/gumbel --out comparison.html
+  hardmax report runs/100-labels runs/600-labels
 """
 
 
@@ -13,7 +14,7 @@ def run(arguments: list[str]) -> int:
     """Write the page, and say where it is.
 
     Raises:
-        HardmaxError: a folder holds no run, or what it holds cannot be read.
+        HardmaxError: a folder holds no run, what it holds cannot be read, or the runs are of different models.
     """
     options = _parser().parse_args(arguments)
     folders = list(dict.fromkeys(Path(folder) for folder in options.runs))
@@ -35,8 +36,9 @@ def run(arguments: list[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="hardmax report",
-        description="Write one HTML page about one run, or about several beside each other: numbers, curves, pictures "
-        "of the codes, reconstructions, samples, configuration. The page is a single file and needs no network.",
+        description="Write one HTML page about one run, or about several of one model beside each other: numbers, "
+        "curves, what the codes mean or how labels are predicted, reconstructions, samples, configuration. The page is "
+        "a single file and needs no network.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -10,7 +10,8 @@ from typing import Any
 from hardmax.errors import ArgumentError
 from hardmax.experiments.catalogue import NAMES, choose_cells, choose_parts, find_experiment
 from hardmax.experiments.crews.choose import choose_crew
-from hardmax.experiments.declaration import Experiment, Measurement
+from hardmax.experiments.declaration import AbstractTrainings
+from hardmax.experiments.measurement import Measurement
 
 _EXAMPLES = """examples:
   hardmax reproduce figure3 --quick
@@ -51,9 +52,9 @@ def run(arguments: list[str]) -> int:
     return _reproduce(experiment, out, options)
 
 
-def _made_of(experiment: Experiment | Measurement, only: list[str]) -> list[str]:
+def _made_of(experiment: AbstractTrainings | Measurement, only: list[str]) -> list[str]:
     """Return lines that tell what `--only` can choose."""
-    if isinstance(experiment, Experiment):
+    if isinstance(experiment, AbstractTrainings):
         head = f"seeds {', '.join(map(str, experiment.seeds))}; cells:"
         told = {cell.name: f"{cell.group}, lr {cell.lr:g}" for cell in choose_cells(experiment, only)}
     else:
@@ -63,7 +64,7 @@ def _made_of(experiment: Experiment | Measurement, only: list[str]) -> list[str]
     return [head, *(f"  {name:<{width}}  {text}" for name, text in told.items())]
 
 
-def _reproduce(experiment: Experiment | Measurement, out: Path, options: argparse.Namespace) -> int:
+def _reproduce(experiment: AbstractTrainings | Measurement, out: Path, options: argparse.Namespace) -> int:
     crew = choose_crew(options.workers, options.cluster)  # the same for an option, or a cluster that does not answer
     from rich.console import Console
 
@@ -114,8 +115,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="hardmax reproduce",
         description="Make a table or figure again: train, measure, and write tables as HTML, Markdown and LaTeX, "
-        "figures, and rows of JSON. Some train in many ways and compare the bounds, others train once and compare "
-        "estimators of the gradient. What is there already is not made again, and what was stopped goes on.",
+        "figures, and rows of JSON. Some train in many ways and compare numbers, or show what the models draw; others "
+        "train once and compare estimators of the gradient. What is there already is not made again, and what was "
+        "stopped goes on.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

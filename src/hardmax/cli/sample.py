@@ -6,21 +6,28 @@ from typing import Annotated, Literal
 
 import tyro
 
+from hardmax.cli.by_model import module_for
 from hardmax.cli.options import parse
 from hardmax.errors import ArgumentError
 
 
 @dataclass(frozen=True)
 class Options:
-    """Draw z from the prior of a trained model and write their pictures as one grid.
+    """Draw latents from the prior of a trained model and write their pictures as one grid.
 
-    Example: hardmax sample runs/first --count 64
+    Of a mixed model, each row has one continuous latent, and each column is a class or a setting of the attributes.
+
+    Examples: hardmax sample runs/first --count 64; hardmax sample runs/faces --attributes male=0 --vary smiling
     """
 
     run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Folder of the run."""
-    count: int = 64
-    """Number of pictures."""
+    count: int | None = None
+    """Number of pictures, of a mixed model number of rows; default: 64 pictures, 8 rows."""
+    attributes: str | None = None
+    """Attributes that are the same in all columns, such as smiling=1,male=0."""
+    vary: str | None = None
+    """Attributes that change from column to column, such as smiling, at most three; default: all that are not set."""
     out: str | None = None
     """PNG file to write; default: figures/samples.png in the run's folder."""
     seed: int = 0
@@ -29,23 +36,18 @@ class Options:
     """The best by validation, or the latest."""
 
     def __post_init__(self) -> None:
-        if self.count < 1:
+        if self.count is not None and self.count < 1:
             raise ArgumentError(f"count must be at least 1, got {self.count}")
 
 
 def run(arguments: list[str]) -> int:
     """Sample, write the picture, and say where it is."""
     options = parse(Options, "sample", arguments)
-    from hardmax.random import stream
-    from hardmax.report.pictures import grid
-    from hardmax.training.restore import restore
+    draw = module_for("sample", options.run).draw
+    from hardmax.report.pictures import save
 
-    restored = restore(options.run, options.checkpoint)
-    pictures, _ = restored.model.sample(options.count, generator=stream(options.seed, "sample"))
     path = Path(options.out or Path(options.run) / "figures" / "samples.png")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".tmp")
-    grid(pictures).save(temporary, format="PNG")
-    temporary.replace(path)
-    print(f"{options.count} pictures in {path}")
+    picture, said = draw(options)
+    save(picture, path)
+    print(f"{said} in {path}")
     return 0

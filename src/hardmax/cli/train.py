@@ -5,6 +5,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from hardmax.cli.options import parse
+from hardmax.training.catalogue import config_class
 from hardmax.training.config import TrainConfig, read_config
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ _TWICE = 1.0  # seconds; within them a second signal is the first one again, pas
 
 def run(arguments: list[str]) -> int:
     """Train, show progress, and say where the result is; with --devices in processes of their own."""
-    config = parse(TrainConfig, "train", arguments)
+    config = parse(config_class(_model(arguments)), "train", arguments)
     if config.resume and not any(word.split("=")[0] == "--epochs" for word in arguments):
         config = _with_epochs_of_the_run(config)
     from hardmax.training.launch import in_group, joined, spawn
@@ -53,20 +54,12 @@ def _train(config: TrainConfig, group: "Group") -> int:
         def on_step(epoch: int, done: int, total: int) -> None:
             bar.update(task, description=f"epoch {epoch + 1}/{config.epochs}", completed=done, total=total)
 
-        def on_rows(rows: list[dict[str, Any]]) -> None:
-            validation, test = rows[1], rows[2]
-            console.print(
-                f"epoch {test['epoch']:>3}  -ELBO train {-rows[0]['elbo']:.2f}  validation {-validation['elbo']:.2f}  "
-                f"test {-test['elbo']:.2f}  -log p {test['nll']:.2f}  active {test['active']}",
-                highlight=False,
-            )
-
         def say(text: str) -> None:
             console.print(text, highlight=False, markup=False)
 
         before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
-            finished = train(config, Observer(say, on_step, on_rows, lambda: asked_to_stop is not None), group)
+            finished = train(config, Observer(say, on_step, stop=lambda: asked_to_stop is not None), group)
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
@@ -75,6 +68,16 @@ def _train(config: TrainConfig, group: "Group") -> int:
         return 130
     console.print(f"the run is in {config.out}; look at it with: hardmax report {config.out}", highlight=False)
     return 0
+
+
+def _model(arguments: list[str]) -> str:
+    """Return the model that is asked for: it decides which other options there are."""
+    for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
+        if word == "--model":
+            return following
+        if word.startswith("--model="):
+            return word.removeprefix("--model=")
+    return "discrete"
 
 
 def _with_epochs_of_the_run(config: TrainConfig) -> TrainConfig:

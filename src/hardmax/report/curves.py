@@ -1,14 +1,15 @@
 """Curves over epochs and seconds, on an axis that shows how they end and not how they begin."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from markupsafe import Markup
 from matplotlib.ticker import MaxNLocator
 
 from hardmax.report.figure import COLOURS, DASHES, drawing
-from hardmax.report.run import SPLITS, Run
+from hardmax.report.run import Measured, Run
 
 _SETTLING = 5  # the first fifth of the epochs may leave the axis
 
@@ -52,32 +53,42 @@ def legend(names: Sequence[str]) -> list[Key]:
     return [Key(name, COLOURS[i % len(COLOURS)], DASHES[min(i // len(COLOURS), last)]) for i, name in enumerate(names)]
 
 
-def curves_of_run(run: Run) -> list[Curves]:
-    """Draw bound and KL of the three splits by epoch."""
-    rows = {split: run.measured[split] for split in SPLITS if run.measured[split]}
-    bound = [Line(name, [row.epoch for row in found], [-row.elbo for row in found]) for name, found in rows.items()]
-    kl = [Line(name, [row.epoch for row in found], [row.kl for row in found]) for name, found in rows.items()]
+def lines_of_run(run: Run, of: Callable[[Any], float | None]) -> list[Line]:
+    """Return what was measured of one run by epoch, a line for each split; one without values keeps its colour."""
+    found = [(split, rows) for split, rows in run.measured.items() if rows]
+    return [Line(split, [row.epoch for row in rows], _values(rows, of)) for split, rows in found]
+
+
+def lines_of_runs(runs: Sequence[Run], names: Sequence[str], of: Callable[[Any], float | None]) -> list[Line]:
+    """Return what was measured of the test pictures of several runs by epoch."""
+    found = [(name, run.measured["test"]) for run, name in zip(runs, names, strict=True)]
+    return [Line(name, [row.epoch for row in rows], _values(rows, of)) for name, rows in found]
+
+
+def bound_of_run(run: Run) -> Curves:
+    """Draw the bound of the three splits by epoch."""
+    lines = lines_of_run(run, lambda row: row.bound)
     best = f" The dotted line marks the best epoch, {run.best_epoch}."
-    return [
-        draw("bound", "−ELBO by epoch", "epoch", "−ELBO (nats)", bound, clip=True, mark=run.best_epoch, note=best),
-        draw("kl", "KL(q ‖ p) by epoch", "epoch", "KL (nats)", kl, mark=run.best_epoch, note=_most_kl(run)),
-    ]
+    return draw("bound", "−ELBO by epoch", "epoch", "−ELBO (nats)", lines, clip=True, mark=run.best_epoch, note=best)
 
 
-def curves_of_runs(runs: Sequence[Run], names: Sequence[str]) -> list[Curves]:
-    """Draw the test bound of several runs by epoch and by seconds of training."""
-    by_epoch, by_seconds = [], []
+def bounds_by_epoch(runs: Sequence[Run], names: Sequence[str]) -> Curves:
+    """Draw the test bound of several runs by epoch."""
+    lines = lines_of_runs(runs, names, lambda row: row.bound)
+    return draw("by-epoch", "Test −ELBO by epoch", "epoch", "test −ELBO (nats)", lines, clip=True)
+
+
+def bounds_by_time(runs: Sequence[Run], names: Sequence[str]) -> Curves:
+    """Draw the test bound of several runs by seconds of training."""
+    lines = []
     for run, name in zip(runs, names, strict=True):
-        rows, seconds = run.measured["test"], run.seconds()
-        by_epoch.append(Line(name, [row.epoch for row in rows], [-row.elbo for row in rows]))
-        timed = [row for row in rows if row.epoch in seconds]
-        by_seconds.append(Line(name, [seconds[row.epoch] for row in timed], [-row.elbo for row in timed]))
-    title, label = "Test −ELBO by", "test −ELBO (nats)"
+        seconds = run.seconds()
+        timed = [row for row in run.measured["test"] if row.epoch in seconds]
+        lines.append(Line(name, [seconds[row.epoch] for row in timed], _values(timed, lambda row: row.bound)))
     without = " Time for evaluation is not counted."
-    return [
-        draw("by-epoch", f"{title} epoch", "epoch", label, by_epoch, clip=True),
-        draw("by-seconds", f"{title} time", "seconds of training", label, by_seconds, clip=True, note=without),
-    ]
+    return draw(
+        "by-seconds", "Test −ELBO by time", "seconds of training", "test −ELBO (nats)", lines, clip=True, note=without
+    )
 
 
 def draw(
@@ -103,7 +114,7 @@ def draw(
         mark: an x to be marked.
         note: what else to say.
     """
-    ends = "; ".join(f"{line.name} ends at {line.y[-1]:.2f}" for line in lines if line.y)
+    ends = "; ".join(f"{line.name} ends at {line.y[-1]:.2f}" for line in lines if line.y and not math.isnan(line.y[-1]))
     with drawing(name, f"{title}: {ends}") as drawn:
         axes = drawn.axes
         for line, key in zip(lines, legend([line.name for line in lines]), strict=True):
@@ -141,8 +152,5 @@ def _finite(lists: Sequence[Sequence[float]]) -> list[float]:
     return [value for values in lists for value in values if math.isfinite(value)]
 
 
-def _most_kl(run: Run) -> str:
-    """Say what the KL could be at most, where the prior is uniform."""
-    if run.model.prior is not None:
-        return ""
-    return f"At most {run.model.space.log_size:.2f}, the logarithm of the number of codes."
+def _values(rows: Sequence[Measured], of: Callable[[Any], float | None]) -> list[float]:
+    return [math.nan if (value := of(row)) is None else value for row in rows]

@@ -10,24 +10,27 @@ from hardmax.training.config import PLACES, TrainConfig
 
 # Their values say enough without the option's name.
 _PLAIN = ("data", "space", "estimator")
-# What an option belongs to; elsewhere it changes nothing.
+# What an option belongs to, by the option that chooses it; elsewhere it changes nothing.
 _OWNERS = {
-    "categories": ("categorical", "chain"),
-    "chosen": ("subset",),
-    "supermodular": ("pairwise",),
-    "graph": ("pairwise",),
-    "solver": ("pairwise",),
-    "draws": ("conditional",),
-    "epsilon": ("auto", "direct"),
-    "two_sided": ("auto", "direct"),
-    "epsilon_floor": ("auto", "direct"),
-    "direct_epochs": ("auto",),
-    "tau": ("gumbel-softmax",),
-    "tau_floor": ("gumbel-softmax",),
-    "hard": ("gumbel-softmax",),
-    "baseline": ("reinforce",),
+    "space": {
+        "categories": ("categorical", "chain"),
+        "chosen": ("subset",),
+        "supermodular": ("pairwise",),
+        "graph": ("pairwise",),
+        "solver": ("pairwise",),
+    },
+    "estimator": {
+        "draws": ("conditional",),
+        "epsilon": ("auto", "direct"),
+        "two_sided": ("auto", "direct"),
+        "epsilon_floor": ("auto", "direct"),
+        "direct_epochs": ("auto",),
+        "tau": ("gumbel-softmax",),
+        "tau_floor": ("gumbel-softmax",),
+        "hard": ("gumbel-softmax",),
+        "baseline": ("reinforce",),
+    },
 }
-_DEFAULTS = TrainConfig()
 
 Value = str | int | float | bool | None
 
@@ -48,12 +51,12 @@ def shown(value: Value) -> str:
 
 def is_default(config: TrainConfig, name: str) -> bool:
     """Whether an option was left at its default."""
-    return getattr(config, name) == getattr(_DEFAULTS, name)
+    return getattr(config, name) == getattr(type(config), name)
 
 
 def command(config: TrainConfig) -> str:
     """Return the line that trains like this: the options that are not at their defaults."""
-    words = ["hardmax", "train"]
+    words = ["hardmax", "train", *([] if config.model == "discrete" else ["--model", config.model])]
     for field in fields(config):
         value = getattr(config, field.name)
         if field.name == "resume" or is_default(config, field.name):
@@ -67,13 +70,13 @@ def command(config: TrainConfig) -> str:
 
 def differing(configs: Sequence[TrainConfig]) -> list[str]:
     """Return the options that are not the same in all of them."""
-    names = [field.name for field in fields(TrainConfig) if field.name not in PLACES]
-    return [name for name in names if len({getattr(config, name) for config in configs}) > 1]
+    names = dict.fromkeys(field.name for config in configs for field in fields(config) if field.name not in PLACES)
+    return [name for name in names if len({getattr(config, name, None) for config in configs}) > 1]
 
 
 def labels(configs: Sequence[TrainConfig], folders: Sequence[str]) -> list[str]:
     """Name each run by what differs from the others, and by its folder where that does not tell them apart."""
-    names = differing(configs)
+    names = sorted(differing(configs), key=lambda name: (name != "data", _distance(name, type(configs[0]))))
     found = [
         ", ".join(_phrase(name, getattr(config, name)) for name in names if _applies(name, config))
         for config in configs
@@ -85,9 +88,15 @@ def labels(configs: Sequence[TrainConfig], folders: Sequence[str]) -> list[str]:
     ]
 
 
+def _distance(name: str, kind: type[TrainConfig]) -> int:
+    """Return from how far up an option comes: what a model alone has tells more than what every run has."""
+    return next(i for i, one in enumerate(kind.__mro__) if name in vars(one).get("__annotations__", {}))
+
+
 def _applies(name: str, config: TrainConfig) -> bool:
-    owners = _OWNERS.get(name)
-    return owners is None or config.space in owners or config.estimator in owners
+    """Whether an option plays a part; a model that has no choice of spaces has no option that belongs to some."""
+    chosen = {kind: getattr(config, kind) for kind in _OWNERS if hasattr(config, kind)}
+    return all(chosen[kind] in _OWNERS[kind].get(name, (chosen[kind],)) for kind in chosen)
 
 
 def _phrase(name: str, value: Value) -> str:

@@ -9,70 +9,71 @@ import jinja2
 from markupsafe import Markup
 
 from hardmax.errors import ArgumentError, DataError
-from hardmax.random import stream
-from hardmax.report import describe, numbers
-from hardmax.report.codes import meanings
-from hardmax.report.couplings import Couplings, couplings
-from hardmax.report.curves import curves_of_run, curves_of_runs, legend
+from hardmax.report import numbers
+from hardmax.report.catalogue import story_of
+from hardmax.report.curves import legend
+from hardmax.report.describe import progress
 from hardmax.report.options import command, differing, is_default, labels, option, shown
 from hardmax.report.run import SPLITS, Run
-from hardmax.report.tiles import Tiles, reconstructions, samples
-from hardmax.report.usage import draw, measure
-from hardmax.training.config import TrainConfig
+from hardmax.report.tiles import Tiles
+
+_HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
 class _Part:
-    """One run on the page: its name there, its pictures, and what is said of it."""
+    """One run on the page: its name there, what its model's own sections ask for, and the command that made it."""
 
     label: str
     run: Run
-    codes: Tiles
-    reconstructions: Tiles
-    samples: Tiles
-    usage_chart: Markup
-    usage: str
-    usage_note: str
-    couplings: Couplings | None
+    told: Any
     command: str
 
 
 def render(runs: Sequence[Run]) -> str:
-    """Return the HTML page about one or several runs; it needs no other file and no network.
+    """Return the HTML page about one or several runs of one model; it needs no other file and no network.
 
     Raises:
-        ArgumentError: there are no runs.
+        ArgumentError: there are no runs, or they are of different models.
     """
     if not runs:
         raise ArgumentError("a report needs at least one run, got none")
+    story = story_of(_model_of(runs))
     one = len(runs) == 1
     names = [runs[0].name] if one else labels([run.config for run in runs], [run.name for run in runs])
-    headings, table = numbers.comparison(runs)
-    folder = Path(__file__).parent
+    facts = [story.facts(run) for run in runs]
+    headings, table = numbers.comparison(runs, story.quantities, facts)
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(folder),
+        loader=jinja2.FileSystemLoader(_HERE),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template("template.html.j2").render(
+    return environment.get_template(story.template).render(
         title=runs[0].name if one else f"{len(runs)} runs",
-        style=Markup((folder / "style.css").read_text(encoding="utf-8")),
-        parts=_said_once([_part(run, name, i) for i, (run, name) in enumerate(zip(runs, names, strict=True))]),
+        style=Markup("".join((_HERE / name).read_text(encoding="utf-8") for name in ("style.css", *story.styles))),
+        sections={"numbers": "Numbers", "curves": "Curves", **story.sections, "configuration": "Configuration"},
+        parts=_said_once(
+            [
+                _Part(name, run, story.told(run, i), command(run.config))
+                for i, (run, name) in enumerate(zip(runs, names, strict=True))
+            ]
+        ),
         one=one,
         keys=legend([split for split in SPLITS if runs[0].measured[split]] if one else names),
-        curves=curves_of_run(runs[0]) if one else curves_of_runs(runs, names),
-        key_numbers=numbers.key_numbers(runs[0]) if one else None,
+        curves=story.curves_of_run(runs[0]) if one else story.curves_of_runs(runs, names),
+        key_numbers=numbers.key_numbers(runs[0], story.quantities, facts[0]) if one else None,
         headings=headings,
         table=table,
         incomparable=numbers.incomparable(runs),
         differing=_rows(runs, differing([run.config for run in runs])),
-        options=_rows(runs, [field.name for field in fields(TrainConfig) if field.name != "resume"]),
+        options=_rows(runs, [field.name for field in fields(runs[0].config) if field.name != "resume"]),
         provenance=_provenance(runs),
-        subjects=_shared(names, [describe.subject(run) for run in runs]),
-        measurements=_shared(names, [describe.measurement(run) for run in runs]),
-        describe=describe,
+        subjects=_shared(names, [story.subject(run) for run in runs]),
+        methods=_shared(names, [story.method(run) for run in runs]),
+        measurements=_shared(names, [story.measurement(run) for run in runs]),
+        progress=progress,
         number=numbers.number,
     )
 
@@ -94,31 +95,28 @@ def write(page: str, path: Path) -> None:
         raise DataError(f"cannot write {path}: {error.strerror}; choose another file with --out") from error
 
 
-def _part(run: Run, label: str, index: int) -> _Part:
-    usage = measure(run)
-    return _Part(
-        label=label,
-        run=run,
-        codes=meanings(run, usage),
-        reconstructions=reconstructions(run, usage),
-        samples=samples(run, stream(run.config.seed, "report", "samples")),
-        usage_chart=draw(usage, run.model.prior, f"usage-{index}"),
-        usage=describe.usage(run, usage),
-        usage_note=describe.chart(run, usage),
-        couplings=couplings(usage, f"couplings-{index}"),
-        command=command(run.config),
-    )
+def _model_of(runs: Sequence[Run]) -> str:
+    """Return the model that all of the runs are of."""
+    models = [run.config.model for run in runs]
+    for run, model in zip(runs, models, strict=True):
+        if model != models[0]:
+            raise ArgumentError(
+                f"a page is about runs of one model, but {runs[0].folder} is {models[0]} and {run.folder} is {model}; "
+                "write a page for each, with --out"
+            )
+    return models[0]
 
 
 def _said_once(parts: Sequence[_Part]) -> list[_Part]:
-    """Leave out the notes that would only repeat the one before."""
-    kinds = ("codes", "reconstructions", "samples")
+    """Leave out the notes of tiles that would only repeat the one before."""
     said: dict[str, str] = {}
     out = []
     for part in parts:
-        new = {kind: getattr(part, kind) for kind in kinds if getattr(part, kind).note == said.get(kind)}
-        said |= {kind: getattr(part, kind).note for kind in kinds}
-        out.append(replace(part, **{kind: replace(tiles, note="") for kind, tiles in new.items()}))
+        found = {field.name: getattr(part.told, field.name) for field in fields(part.told)}
+        found = {name: tiles for name, tiles in found.items() if isinstance(tiles, Tiles)}
+        again = {name: replace(tiles, note="") for name, tiles in found.items() if tiles.note == said.get(name)}
+        said |= {name: tiles.note for name, tiles in found.items()}
+        out.append(replace(part, told=replace(part.told, **again)))
     return out
 
 

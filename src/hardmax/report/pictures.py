@@ -1,8 +1,9 @@
-"""Tensors as pictures: grids of them, and PNG for a page."""
+"""Tensors as pictures: grids of them, files, and PNG for a page."""
 
 import base64
 import io
 import math
+from pathlib import Path
 
 import torch
 from jaxtyping import Float, Shaped
@@ -10,7 +11,7 @@ from PIL import Image
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from hardmax.errors import ArgumentError, DtypeError, ShapeError
+from hardmax.errors import ArgumentError, DataError, DtypeError, ShapeError
 
 _GREY = 128  # between the pictures of a grid: seen beside black, white and colours
 _LARGEST = 128  # pixels of a side on a page: a report of large pictures stays small
@@ -86,3 +87,21 @@ def data_uri(picture: Image.Image) -> str:
     buffer = io.BytesIO()
     picture.save(buffer, "PNG", optimize=True)
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+def save(picture: Image.Image, path: Path) -> None:
+    """Write a picture under a temporary name, then rename it; its format is what the name ends with, else PNG.
+
+    Raises:
+        DataError: the file cannot be written.
+    """
+    kind = Image.registered_extensions().get(path.suffix.lower(), "PNG")
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        picture.save(temporary, format=kind)
+        temporary.replace(path)
+    except (OSError, ValueError) as error:
+        if temporary.is_file():
+            temporary.unlink()
+        raise DataError(f"cannot write {path}: {error}; choose another file with --out") from error

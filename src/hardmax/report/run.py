@@ -1,44 +1,45 @@
 """A run's folder, read: its configuration, what was measured, and the model at its best."""
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 from statistics import median
-from types import NoneType
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar, get_args, get_type_hints
 
-from jaxtyping import Float32
-from torch import Tensor
-
-from hardmax.data import Images, load
+from hardmax.data import Images
 from hardmax.errors import DataError
-from hardmax.models import DiscreteVAE
+from hardmax.models import AbstractModel, load_model
+from hardmax.report.catalogue import story_of
+from hardmax.training.catalogue import task_class
 from hardmax.training.checkpoint import pointed
 from hardmax.training.config import TrainConfig, read_config
 from hardmax.training.log import broken_line, read_rows
-from hardmax.training.restore import evaluated
 
 SPLITS = ("train", "validation", "test")
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One row of `metrics.jsonl`: means over a split after an epoch, in nats; `nll` and `active` not for train."""
+    """One row of `metrics.jsonl`: means over a split after an epoch, in nats; None for what was not measured."""
 
     epoch: int
     step: int
     split: str
-    elbo: float
+    elbo: float | None
     nll: float | None
-    kl: float
-    reconstruction: float
-    active: int | None
+    kl: float | None
+    reconstruction: float | None
 
     @property
-    def gap(self) -> float | None:
-        """How far the bound lies below log p(x)."""
-        return None if self.nll is None else -self.elbo - self.nll
+    def bound(self) -> float | None:
+        """What training minimises."""
+        return None if self.elbo is None else -self.elbo
+
+    @property
+    def error(self) -> float | None:
+        """What reconstructions lose."""
+        return None if self.reconstruction is None else -self.reconstruction
 
 
 @dataclass(frozen=True)
@@ -51,12 +52,15 @@ class Timed:
     evaluate: float
 
 
-_KINDS = {"split": str, "nll": (int, float, NoneType), "active": (int, NoneType)}  # all else is a number
-T = TypeVar("T", Measured, Timed)
+C = TypeVar("C", bound=TrainConfig)
+M = TypeVar("M", bound=AbstractModel)
+Row = TypeVar("Row", bound=Measured)
+P = TypeVar("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class Run(Generic[C, M, Row, P]):
     """What a report tells of.
 
     Attributes:
@@ -68,18 +72,18 @@ class Run:
         model: the one with the best bound on the validation pictures.
         best_epoch: the epoch it comes from.
         images: the data.
-        pictures: `[N, channels, H, W]`. The test pictures that were evaluated after each epoch.
+        pictures: the test pictures that were evaluated after each epoch, as its model sees them.
     """
 
     folder: Path
-    config: TrainConfig
+    config: C
     said: dict[str, Any]
-    measured: dict[str, list[Measured]]
+    measured: dict[str, list[Row]]
     timed: list[Timed]
-    model: DiscreteVAE
+    model: M
     best_epoch: int
     images: Images
-    pictures: Float32[Tensor, "N channels H W"]
+    pictures: P
 
     @property
     def name(self) -> str:
@@ -87,12 +91,12 @@ class Run:
         return self.folder.resolve().name
 
     @property
-    def best(self) -> Measured:
+    def best(self) -> Row:
         """What the test pictures gave at the best epoch."""
         return next(row for row in self.measured["test"] if row.epoch == self.best_epoch)
 
     @property
-    def last(self) -> Measured:
+    def last(self) -> Row:
         """What the test pictures gave after the last epoch."""
         return self.measured["test"][-1]
 
@@ -123,9 +127,10 @@ def read_run(folder: str | Path, *, data: str | None = None, data_dir: str | Non
     if not (folder / "config.json").is_file():
         raise DataError(_no_run(folder))
     config, said = read_config(folder)
+    story = story_of(config.model)
     # The model first: rows are written before the checkpoint that belongs to them.
     model, step = _load_best(folder)
-    rows = _read_rows(folder / "metrics.jsonl", Measured)
+    rows = _read_rows(folder / "metrics.jsonl", story.row)
     measured = {split: [row for row in rows if row.split == split] for split in SPLITS}
     finished = [row for row in measured["test"] if row.step <= step]
     if model is None or not finished:
@@ -145,7 +150,7 @@ def read_run(folder: str | Path, *, data: str | None = None, data_dir: str | Non
         model=model.eval(),
         best_epoch=finished[-1].epoch,
         images=images,
-        pictures=evaluated(config, images, "test"),
+        pictures=story.pictures(config, images),
     )
 
 
@@ -158,14 +163,14 @@ def _no_run(folder: Path) -> str:
     return missing + f"config.json is missing; make one with hardmax train --out {folder}"
 
 
-def _load_best(folder: Path) -> tuple[DiscreteVAE | None, int]:
+def _load_best(folder: Path) -> tuple[AbstractModel | None, int]:
     """Return the model and the step of its checkpoint; None where there is no checkpoint.
 
     The best one if there is one: a run whose bound was never a number has only a latest one.
     """
     while name := pointed(folder, "best") or pointed(folder, "latest"):
         try:
-            return DiscreteVAE.from_pretrained(folder / name), int(name.removeprefix("checkpoint-"))
+            return load_model(folder / name), int(name.removeprefix("checkpoint-"))
         except (DataError, ValueError) as error:
             # A run in training may have replaced it under our hands.
             if name == (pointed(folder, "best") or pointed(folder, "latest")):
@@ -175,12 +180,13 @@ def _load_best(folder: Path) -> tuple[DiscreteVAE | None, int]:
 
 def _read_rows(path: Path, kind: type[T]) -> list[T]:
     """Return the rows of a file, each checked to have the fields of its kind."""
-    rows = []
+    rows, kinds = [], get_type_hints(kind)
     for number, said in enumerate(read_rows(path), 1):
         try:
-            row = {field.name: said[field.name] for field in fields(kind)}
+            row = {name: said[name] for name in kinds}
             for name, value in row.items():
-                if not isinstance(value, _KINDS.get(name, (int, float))):
+                allowed = get_args(kinds[name]) or (kinds[name],)
+                if not isinstance(value, (*allowed, int) if float in allowed else allowed):
                     raise TypeError(f"{name} is {value!r}")
             rows.append(kind(**row))
         except (KeyError, TypeError) as error:
@@ -190,7 +196,9 @@ def _read_rows(path: Path, kind: type[T]) -> list[T]:
 
 def _load_images(config: TrainConfig, data: str | None, data_dir: str | None) -> Images:
     try:
-        return load(data or config.data, data_dir=data_dir or config.data_dir, seed=config.seed)
+        return task_class(config.model).load(
+            replace(config, data=data or config.data, data_dir=data_dir or config.data_dir)
+        )
     except DataError as error:
         raise DataError(
             f"cannot load the run's pictures: {error}; say where they are now with --data or --data-dir"

@@ -6,13 +6,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from PIL import Image
+from squares import save_squares
 
 from hardmax.report.page import render
 from hardmax.report.run import read_run
-from hardmax.training.config import TrainConfig
+from hardmax.training.discrete.config import DiscreteConfig
 from hardmax.training.loop import train
+from hardmax.training.mixed.config import MixedConfig
 
-SMALL = TrainConfig(epochs=2, batch_size=500, hidden=16, evaluate_images=100, estimator="exact")
+SMALL = DiscreteConfig(epochs=2, batch_size=500, hidden=16, evaluate_images=100, estimator="exact")
+MIXED = MixedConfig(epochs=2, batch_size=200, lr=3e-3, evaluate_images=100, head_epochs=1, continuous=4)
 KINDS = {
     "categorical": SMALL,
     "direct": replace(SMALL, estimator="direct", epsilon=0.5, seed=1, prior="learned"),
@@ -27,6 +30,9 @@ KINDS = {
     "tree": replace(SMALL, space="spanning-tree", variables=4),
     "gaussian": replace(SMALL, likelihood="gaussian", binarize="none", categories=120),
     "rgb": replace(SMALL, space="binary", variables=3, binarize="none", batch_size=10, epochs=1),
+    "classes": MIXED,
+    "unlabelled": replace(MIXED, labels=0, categories=24, epochs=1, seed=1),
+    "attributes": replace(MIXED, attributes="red,on_the_right", labels=40, batch_size=50, binarize="none"),
     "rgb-categorical": replace(SMALL, categories=4, binarize="stochastic", batch_size=10, epochs=1),
 }
 
@@ -45,12 +51,12 @@ def colours(tmp_path_factory):
 def trained(tmp_path_factory, colours):
     """Return a function from the name of a kind of run to its folder."""
     folder = tmp_path_factory.mktemp("runs")
+    sets = {"rgb": colours, "rgb-categorical": colours, "attributes": save_squares(folder.with_suffix(".npz"))}
 
     def one(kind):
         out = folder / kind
         if not out.exists():
-            data = str(colours) if kind.startswith("rgb") else "sample"
-            assert train(replace(KINDS[kind], out=str(out), data=data))
+            assert train(replace(KINDS[kind], out=str(out), data=str(sets.get(kind, "sample"))))
         return out
 
     return one

@@ -8,14 +8,13 @@ import matplotlib
 import pytest
 import torch
 
-from hardmax.report.codes import percent
 from hardmax.report.curves import Line, draw, highest, legend
+from hardmax.report.discrete.usage import draw as draw_usage
+from hardmax.report.discrete.usage import measure
 from hardmax.report.figure import COLOURS, drawing
 from hardmax.report.heat import heat_map
-from hardmax.report.numbers import number
+from hardmax.report.numbers import number, percent
 from hardmax.report.run import read_run
-from hardmax.report.usage import draw as draw_usage
-from hardmax.report.usage import measure
 
 
 def test_far_off_first_epochs_are_cut_off():

@@ -130,7 +130,7 @@ def test_unused_categories_are_marked(trained, page):
     text = page("gaussian")
     assert active < 100
     assert f"in a thousand: {120 - active}, marked" in text
-    assert text.count('class="dead"') == 100 - active
+    assert text.count('class="unused"') == 100 - active
     assert text.count("<br>unused") == 100 - active
 
 
@@ -159,9 +159,9 @@ def test_several_runs(trained, page):
     text = page("categorical", "direct", "bits")
     found = Page(text)
     names = [
-        "categorical, variables 1, exact, seed 0, prior uniform",
-        "categorical, variables 1, direct, epsilon 0.5, seed 1, prior learned",
-        "binary, variables 6, exact, seed 0, prior uniform",
+        "categorical, variables 1, prior uniform, exact, seed 0",
+        "categorical, variables 1, prior learned, direct, epsilon 0.5, seed 1",
+        "binary, variables 6, prior uniform, exact, seed 0",
     ]
     for name in names:
         assert all(name in found.section(section) for section in SECTIONS)

@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from hardmax.report.codes import _means, meanings
-from hardmax.report.couplings import couplings
-from hardmax.report.describe import active_of, chart, measurement, subject, usage
-from hardmax.report.kinds import free, mean_of, of_bits
+from hardmax.report.discrete.codes import _means, meanings
+from hardmax.report.discrete.couplings import couplings
+from hardmax.report.discrete.describe import active_of, chart, measurement, subject, usage
+from hardmax.report.discrete.kinds import free, mean_of, of_bits
+from hardmax.report.discrete.usage import draw, measure
 from hardmax.report.run import read_run
-from hardmax.report.usage import draw, measure
 from hardmax.spaces import Binary, Categorical, Chain, PairwiseBinary, Permutation, SpanningTree, Subset
 
 SPACES = {

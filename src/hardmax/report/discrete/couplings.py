@@ -6,8 +6,8 @@ import torch
 from markupsafe import Markup
 from torch import Tensor
 
+from hardmax.report.discrete.usage import Usage
 from hardmax.report.heat import heat_map
-from hardmax.report.usage import Usage
 
 _MOST_BITS = 60
 

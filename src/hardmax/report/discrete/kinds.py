@@ -6,7 +6,7 @@ from math import prod
 from torch import Tensor
 
 from hardmax.spaces import AbstractSpace
-from hardmax.training.config import SpaceName, TrainConfig
+from hardmax.training.discrete.config import DiscreteConfig, SpaceName
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ WORDS: dict[SpaceName, Words] = {
 }
 
 
-def latent(config: TrainConfig) -> str:
+def latent(config: DiscreteConfig) -> str:
     """Say what z is."""
     n, k = config.variables, config.categories
     bits = f"{n} bits" if n > 1 else "one bit"
@@ -70,7 +70,7 @@ def mean_of(space: AbstractSpace, scores: Tensor) -> Tensor | None:
     return space.marginals(scores) if space.score_shape == space.event_shape else space.relax(scores, 1.0)
 
 
-def names_of(space: AbstractSpace, config: TrainConfig) -> list[str]:
+def names_of(space: AbstractSpace, config: DiscreteConfig) -> list[str]:
     """Return a name for each variable of z: its number, or the two nodes that an edge joins."""
     if config.space == "spanning-tree":
         return [f"{i}–{j}" for i in range(config.variables) for j in range(i + 1, config.variables)]

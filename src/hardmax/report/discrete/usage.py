@@ -8,12 +8,12 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from torch import Tensor
 
+from hardmax.report.discrete.kinds import WORDS, Words, free, mean_of, names_of, of_bits
+from hardmax.report.discrete.run import DiscreteRun
 from hardmax.report.figure import COLOURS, drawing
 from hardmax.report.heat import heat_map
-from hardmax.report.kinds import WORDS, Words, free, mean_of, names_of, of_bits
-from hardmax.report.run import Run
 from hardmax.spaces import AbstractSpace
-from hardmax.training.evaluate import RARE
+from hardmax.training.discrete.evaluate import RARE
 
 _MOST_BARS = 100
 
@@ -76,7 +76,7 @@ class Usage:
 
 
 @torch.no_grad()
-def measure(run: Run, batch_size: int = 500) -> Usage:
+def measure(run: DiscreteRun, batch_size: int = 500) -> Usage:
     """Encode the run's test pictures."""
     space = run.model.space
     scores = torch.cat([run.model.encoder(batch) for batch in run.pictures.split(batch_size)])

@@ -6,27 +6,19 @@ import torch
 from torch import Tensor
 
 from hardmax.models import DiscreteVAE
-from hardmax.report.kinds import free, of_bits
+from hardmax.report.discrete.kinds import free, of_bits
+from hardmax.report.discrete.run import DiscreteRun
+from hardmax.report.discrete.usage import Usage
+from hardmax.report.numbers import percent
 from hardmax.report.pictures import difference
-from hardmax.report.run import Run
 from hardmax.report.tiles import Tile, Tiles, spread, tile
-from hardmax.report.usage import Usage
 
 _MOST_CATEGORIES, _MOST_BITS, _MOST_VARIABLES, _MOST_VALUES = 100, 64, 12, 16
 _MOST_FLIPPED = 3  # codes
 _MOST_DECODED = 20_000  # pictures decoded to show what all variables change
 
 
-def percent(part: float) -> str:
-    """Return a share as a reader wants it: a small one is not zero, almost all is not all."""
-    if 0 < part < 5e-4:
-        return "< 0.1 %"
-    if 1 - 5e-4 < part < 1:
-        return "> 99.9 %"
-    return f"{100 * part:.1f} %" if 0 < part < 1 else f"{100 * part:.0f} %"
-
-
-def meanings(run: Run, usage: Usage) -> Tiles:
+def meanings(run: DiscreteRun, usage: Usage) -> Tiles:
     """Return a picture of every category; of several variables, of what each one changes."""
     if run.model.space.categories is not None:
         return _categories(run.model, usage)
@@ -45,7 +37,7 @@ def _categories(model: DiscreteVAE, usage: Usage) -> Tiles:
         note += f" Unused, that is the best of fewer than one picture in a thousand: {int(dead.sum())}, marked."
     pictures = model.decode(usage.space.enumerate(dtype=usage.codes.dtype)[order])
     tiles = [
-        tile(picture[None], f"category {i}", str(i), percent(share[i].item()), dead=bool(dead[i]))
+        tile(picture[None], f"category {i}", str(i), percent(share[i].item()), mark="unused" if dead[i] else "")
         for i, picture in zip(order.tolist(), pictures, strict=True)
     ]
     return Tiles(note, [("", tiles)])
@@ -65,7 +57,7 @@ def _bits(model: DiscreteVAE, usage: Usage) -> Tiles:
             f"{what} {usage.names[bit]}: the mean picture with it at 0, at 1, and the difference",
             usage.names[bit],
             percent(usage.share[bit].item()),
-            dead=bool(usage.dead[bit]),
+            mark="unused" if usage.dead[bit] else "",
         )
         for bit, column in enumerate(columns)
     ]
@@ -110,7 +102,7 @@ def _variables(model: DiscreteVAE, usage: Usage) -> Tiles:
                 f"the mean picture with {what} {variable} at {value_of} {value}",
                 str(value),
                 percent(share[value].item()),
-                dead=bool(dead[value]),
+                mark="unused" if dead[value] else "",
             )
             for value in sorted(most_used.tolist())
         ]
