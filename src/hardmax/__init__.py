@@ -73,6 +73,7 @@ _HOME = {
     "Rodeo": "estimators",
     "Roulette": "estimators",
     "ShapeError": "errors",
+    "ShortlistDirect": "estimators",
     "SpanningTree": "spaces",
     "StraightThrough": "estimators",
     "Subset": "spaces",
@@ -144,6 +145,7 @@ if TYPE_CHECKING:
     from hardmax.estimators import Relax as Relax
     from hardmax.estimators import Rodeo as Rodeo
     from hardmax.estimators import Roulette as Roulette
+    from hardmax.estimators import ShortlistDirect as ShortlistDirect
     from hardmax.estimators import StraightThrough as StraightThrough
     from hardmax.estimators import UnorderedSet as UnorderedSet
     from hardmax.evaluator import Evaluator as Evaluator

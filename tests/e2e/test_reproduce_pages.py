@@ -1,5 +1,6 @@
-"""`hardmax reproduce table1` and the figures that are made of its runs, in a subprocess, as a user meets them."""
+"""`hardmax reproduce`, tables and figures of several kinds, in a subprocess, as a user meets them."""
 
+import json
 import os
 import subprocess
 import sys
@@ -8,13 +9,18 @@ import pytest
 from unit.experiments.pages import Html, markdown_tables
 
 
-def hardmax(*arguments):
-    """Run a command."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+def hardmax(*arguments, check=0, **environment):
+    """Run a command; return what it printed on stdout, or on stderr where it should fail."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200", **environment}
     environment.pop("HARDMAX_DATA", None)
     command = [sys.executable, "-m", "hardmax.cli.main", "reproduce", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr + done.stdout
+    assert done.returncode == check, done.stderr + done.stdout
+    return done.stderr if check else done.stdout
+
+
+def rows(out):
+    return [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
 
 
 def test_a_grid_that_fills(tmp_path):
@@ -42,3 +48,62 @@ def test_the_quick_table(tmp_path):
     for table in markdown_tables((tmp_path / "results.md").read_text()):
         assert len(table) == 2 + 15
         assert not any("–" in line for line in table)
+
+
+def test_few_labels(tmp_path):
+    """Two cells of table 2: percents and nats, each with its own best; and the same again makes nothing."""
+    cells = ["mnist-300-labels-direct", "mnist-300-labels-posterior-direct-augmentation-consistency"]
+    said = hardmax("table2", "--quick", "--only", *cells, "--out", tmp_path)
+    assert said.count(" accuracy ") == 2
+    accuracy, bound, sampled, _ = markdown_tables((tmp_path / "results.md").read_text())
+    found = rows(tmp_path)
+    assert [row["cell"] for row in found] == cells
+    for grid, key, scale, digits in (
+        (accuracy, "accuracy", 100, 1),
+        (bound, "negative_elbo", 1, 2),
+        (sampled, "accuracy_sampled", 100, 1),
+    ):
+        line = next(line for line in grid if line[0] == "MNIST, 300 labels")
+        told = [f"{scale * row['test'][-1][key]:.{digits}f}" for row in found]
+        assert [line[1].strip("*"), line[4].strip("*")] == told
+        best = (min if key == "negative_elbo" else max)(told, key=float)
+        assert [place.startswith("**") for place in (line[1], line[4])] == [number == best for number in told]
+    assert "2 of 2 runs are there already" in hardmax("table2", "--quick", "--only", *cells, "--out", tmp_path)
+
+
+def test_a_gallery(tmp_path):
+    """One cell, made by a worker, which looks at the model too; the panels of the others have no picture."""
+    said = hardmax("figure4", "--quick", "--workers", 1, "--only", "mnist-with-100-labels", "--out", tmp_path)
+    assert "results.tex, figure4.png, figure4.svg, results.jsonl" in said
+    (table,) = markdown_tables((tmp_path / "results.md").read_text())
+    (row,) = rows(tmp_path)
+    assert row["look"] == {"rows": 4}
+    assert [line[1] for line in table[2:]] == [f"{100 * row['exhibit']['numbers'][0]['agreement']:.1f}"]
+    assert Html((tmp_path / "results.html").read_text()).tags.count("image") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "count"), [("table2", 40), ("table2-ablation", 16), ("table2-grey", 20), ("figure4", 4)]
+)
+def test_quick_forms_of_the_mixed_vae(name, count, tmp_path):
+    hardmax(name, "--quick", "--out", tmp_path)
+    assert len(rows(tmp_path)) == count
+    assert "not run" not in (tmp_path / "results.md").read_text()
+
+
+@pytest.mark.slow
+def test_attributes_without_faces(tmp_path):
+    """The quick form needs no faces; the full one says what is missing."""
+    hardmax("figure5", "--quick", "--out", tmp_path / "quick")
+    (table,) = markdown_tables((tmp_path / "quick" / "results.md").read_text())
+    assert [line[0] for line in table[2:]] == ["shoe", "bright", "all at once", "two samples"]
+    (row,) = rows(tmp_path / "quick")
+    assert row["exhibit"]["heads"] == ["none", "bright", "shoe", "shoe, bright"]
+
+
+def test_faces_must_be_brought(tmp_path):
+    said = hardmax("figure5", "--out", tmp_path / "out", check=2, XDG_CACHE_HOME=str(tmp_path))
+    assert said.startswith("hardmax: error: ")
+    assert said.count("\n") == 1
+    assert "faces64.npz" in said

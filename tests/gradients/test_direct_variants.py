@@ -172,3 +172,58 @@ def test_adaptive_epsilon_stays_within_its_bounds():
     for wrong in ({"share": 0.0}, {"share": 1.5}, {"several": 0.0}, {"smallest": 2.0}, {"largest": -1.0}):
         with pytest.raises(hm.ArgumentError):
             hm.AdaptiveDirect(**wrong)
+
+
+def test_a_shortlist_of_all_categories_is_averaged_direct():
+    space = hm.Categorical(5)
+    f, scores = problem(space, (7,))
+    noise = space.noise((3, 7), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    expected, gradient, _ = gradients(f, scores, space, hm.AveragedDirect(0.7), noise=noise)
+    for size in (5, 9):
+        out, found, _ = gradients(f, scores, space, hm.ShortlistDirect(0.7, size), noise=noise)
+        torch.testing.assert_close(out.value, expected.value)
+        torch.testing.assert_close(found, gradient)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 0.3])
+def test_a_shortlist_against_enumeration(epsilon):
+    """Lists of two of four are drawn as q says, and each moves the probabilities between its members."""
+    space, draws = hm.Categorical(4), 200_000
+    f, scores = problem(space)
+    worth = f(torch.eye(4, dtype=torch.float64)).detach()
+    q, wanted = scores.softmax(-1), torch.zeros(4, dtype=torch.float64)
+    for i in range(4):
+        for j in set(range(4)) - {i}:
+            pair = torch.tensor([i, j])
+            moved = (scores[pair] + epsilon * worth[pair]).softmax(-1) - scores[pair].softmax(-1)
+            wanted[pair] += q[i] * q[j] / (1 - q[i]) * moved / epsilon
+    generator = torch.Generator().manual_seed(1)
+    copies = scores.expand(draws, 4)
+    _, found, _ = gradients(f, copies, space, hm.ShortlistDirect(epsilon, size=2), generator=generator)
+    error = (found.var(0) / draws).sqrt()
+    assert float(((found.mean(0) - wanted) / error).abs().max()) < 5
+    assert float(((1.1 * found.mean(0) - wanted) / error).abs().max()) > 5  # would have shown
+
+
+def test_a_shortlist_is_content_with_the_posterior():
+    """And with nothing else: any other scores are moved, in the mean towards the posterior."""
+    space, x = hm.Categorical(6), torch.rand(3, 9, dtype=torch.float64).round()
+    likelihood = hm.BernoulliLikelihood(torch.nn.Linear(6, 9, dtype=torch.float64), x)
+    posterior = likelihood.table().detach().log_softmax(-1)
+    for apart in (0.0, 1.0):
+        scores = (posterior + apart * torch.arange(6)).requires_grad_()
+        copies = scores.expand(500, 3, 6).reshape(-1, 6)
+        many = hm.BernoulliLikelihood(likelihood.decoder, x.repeat(500, 1))
+        hm.elbo(
+            many, copies, space, hm.ShortlistDirect(size=3), generator=torch.Generator().manual_seed(0)
+        ).value.sum().backward()
+        if apart:
+            assert ((scores.grad * (posterior - scores.detach())).sum(-1) > 1).all()
+        else:
+            assert scores.grad.abs().max() < 1e-9
+
+
+def test_a_shortlist_is_for_one_categorical():
+    for space in (hm.Binary(3), hm.Categorical(3, 2)):
+        with pytest.raises(hm.NotExactError, match="one categorical variable"):
+            hm.expectation(lambda z: z.flatten(1).sum(-1), torch.zeros(space.score_shape), space, hm.ShortlistDirect())

@@ -64,6 +64,8 @@ def test_scores_of_the_wrong_kind(space, estimator, scores, error, message):
         (lambda: hm.Roulette(rate=0), "rate.*positive"),
         (lambda: hm.Roulette(floor=0), "floor"),
         (lambda: hm.AveragedDirect(epsilon=0), "epsilon.*positive"),
+        (lambda: hm.ShortlistDirect(epsilon=0), "epsilon.*positive"),
+        (lambda: hm.ShortlistDirect(size=1), "at least 2.*got 1"),
         (lambda: hm.DebiasedDirect(epsilon=-1), "epsilon.*positive"),
         (lambda: hm.DebiasedDirect(draws=0), "draws.*at least 1.*0"),
         (lambda: hm.AdaptiveDirect(share=0), "share.*0"),

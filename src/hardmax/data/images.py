@@ -33,7 +33,7 @@ class Images:
         >>> from hardmax.data import load
         >>> images = load("sample")
         >>> images
-        Images(sample: 4,500 train, 500 validation, 1,000 test, 1x28x28)
+        Images(sample: 4,500 train, 500 validation, 1,000 test, 1x28x28, 2 attributes)
         >>> images.labels["test"][:5]
         tensor([0, 1, 2, 3, 4])
     """

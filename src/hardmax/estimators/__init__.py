@@ -30,6 +30,7 @@ from hardmax.estimators.reinforce import Reinforce
 from hardmax.estimators.reinmax import ReinMax
 from hardmax.estimators.relax import Relax
 from hardmax.estimators.rodeo import Rodeo
+from hardmax.estimators.shortlist_direct import ShortlistDirect
 from hardmax.estimators.straight_through import StraightThrough
 from hardmax.estimators.unordered_set import UnorderedSet
 
@@ -66,6 +67,7 @@ __all__ = [
     "Relax",
     "Rodeo",
     "Roulette",
+    "ShortlistDirect",
     "StraightThrough",
     "UnorderedSet",
     "carry",

@@ -6,7 +6,8 @@ from importlib import import_module
 from typing import TypeVar
 
 from hardmax.errors import ArgumentError
-from hardmax.experiments.declaration import Cell, Experiment, Measurement, Part
+from hardmax.experiments.declaration import AbstractTrainings, Cell
+from hardmax.experiments.measurement import Measurement, Part
 
 # Each a module beside this one, with its EXPERIMENT.
 NAMES = (
@@ -15,6 +16,11 @@ NAMES = (
     "figure2",
     "figure6",
     "figure3",
+    "table2",
+    "table2-ablation",
+    "table2-grey",
+    "figure4",
+    "figure5",
     "gradient-quality",
     "epsilon",
     "bits-200",
@@ -24,7 +30,7 @@ NAMES = (
 _Item = TypeVar("_Item", Cell, Part)
 
 
-def find_experiment(name: str) -> Experiment | Measurement:
+def find_experiment(name: str) -> AbstractTrainings | Measurement:
     """Return a declaration by its name.
 
     Raises:
@@ -37,7 +43,7 @@ def find_experiment(name: str) -> Experiment | Measurement:
     return import_module(f"hardmax.experiments.{name.replace('-', '_')}").EXPERIMENT
 
 
-def choose_cells(experiment: Experiment, names: Sequence[str] = ()) -> list[Cell]:
+def choose_cells(experiment: AbstractTrainings, names: Sequence[str] = ()) -> list[Cell]:
     """Return the cells of these names in the order of the table; without names, all.
 
     Raises:

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from hardmax.drawing.style import house_style, save
 from hardmax.experiments.curves import Styles, cut_off, draw_panel, styles_of
 from hardmax.experiments.declaration import Experiment
-from hardmax.experiments.entries import METRICS
+from hardmax.experiments.metrics import Metric
 from hardmax.experiments.panels import Panel, Picture
 from hardmax.experiments.summary import Summary
 
@@ -38,13 +38,14 @@ def draw(
     """
     with house_style(experiment.name + picture.name):
         styles = styles_of(experiment, picture)
-        legends = _ways(experiment, picture, found) if picture.columns else _cells(list(found.values()))
+        metric = experiment.metrics[0]
+        legends = _ways(experiment, picture, found) if picture.columns else _cells(list(found.values()), metric)
         rows = len(picture.rows)
         whole, inner = _ALONE if rows == 1 else _AMONG
         legend = _LEGEND * (max(map(len, legends.values()), default=0) + 2)
         figure = Figure(figsize=(_WIDTH, rows * whole + legend), layout="constrained")
         grid = figure.add_gridspec(rows + 1, max(map(len, picture.rows)), height_ratios=[*[inner] * rows, legend])
-        _panels(figure, grid, picture, list(found.values()), styles, f"test {METRICS[experiment.metric]}, nats")
+        _panels(figure, grid, picture, list(found.values()), styles, metric)
         title = experiment.title + picture.title + (" (quick form)" if quick else "")
         figure.suptitle(title, x=0.01, ha="left", fontsize=12)
         if found:
@@ -53,7 +54,7 @@ def draw(
 
 
 def _panels(
-    figure: Figure, grid: GridSpec, picture: Picture, found: Sequence[Summary], styles: Styles, label: str
+    figure: Figure, grid: GridSpec, picture: Picture, found: Sequence[Summary], styles: Styles, metric: Metric
 ) -> None:
     """Draw all panels; those of one column share a vertical axis, which is set up with the first."""
     first: dict[str | None, Axes] = {}
@@ -64,30 +65,31 @@ def _panels(
             draw_panel(axes, panel, own, styles)
             if panel.column not in first:
                 first[panel.column] = axes
-                _head(axes, panel, cut_off(axes, own))
+                _head(axes, panel, cut_off(axes, own, metric), metric)
             if j == 0:
-                axes.set_ylabel(label)
+                axes.set_ylabel(f"test {metric.name}, {metric.unit}")
             elif row[j - 1].column == panel.column:
                 axes.tick_params(labelleft=False)
             if i + 1 < len(picture.rows) and picture.rows[i + 1][j].by == panel.by:
                 axes.set_xlabel("")
 
 
-def _head(axes: Axes, panel: Panel, highest: float | None) -> None:
+def _head(axes: Axes, panel: Panel, farthest: float | None, metric: Metric) -> None:
     """Write above a panel what it shows, and what is off the axis; beside a title there is little room for that."""
     if panel.column is not None:
         axes.set_title(panel.column, loc="left", fontsize=10, pad=2)
-    if highest is not None:
-        whole = f"cut off at {axes.get_ylim()[1]:.0f}: the first epochs reach {highest:.0f}"
-        note = whole if panel.column is None else f"begins at {highest:.0f}"
+    if farthest is not None:
+        edge = axes.get_ylim()[0 if metric.higher else 1]
+        whole = f"cut off at {edge:.0f}: the first epochs reach {farthest:.0f}"
+        note = whole if panel.column is None else f"begins at {farthest:.0f}"
         axes.set_title(note, loc="right", fontsize=8, color="#777777", pad=2)
 
 
-def _cells(found: Sequence[Summary]) -> Legends:
+def _cells(found: Sequence[Summary], metric: Metric) -> Legends:
     """Return the cells of each group, with the values at the end of the curves, the best first."""
     legends: Legends = {f"{summary.cell.group}, after the last epoch": [] for summary in found}
-    for summary in sorted(found, key=lambda summary: summary.metric[-1].value):
-        label = f"{summary.cell.label}: {summary.metric[-1]}"
+    for summary in sorted(found, key=lambda summary: summary.curve[-1].value, reverse=metric.higher):
+        label = f"{summary.cell.label}: {metric.write_mean(summary.curve[-1])}"
         legends[f"{summary.cell.group}, after the last epoch"].append((label, summary.cell.name))
     return legends
 

@@ -9,8 +9,9 @@ from matplotlib.ticker import MaxNLocator
 
 from hardmax.drawing.style import plain_logarithms
 from hardmax.experiments.declaration import Cell, Experiment
+from hardmax.experiments.metrics import Mean, Metric
 from hardmax.experiments.panels import Panel, Picture
-from hardmax.experiments.summary import Mean, Summary
+from hardmax.experiments.summary import Summary
 from hardmax.report.figure import COLOURS
 
 Styles = Mapping[str, dict[str, Any]]
@@ -52,7 +53,7 @@ def _place(value: str, values: Sequence[str]) -> int:
 def draw_panel(axes: Axes, panel: Panel, found: Sequence[Summary], styles: Styles) -> None:
     """Draw the curves of cells, and name the horizontal axis."""
     for summary in found:
-        x = summary.seconds if panel.by == "seconds" else list(range(1, len(summary.metric) + 1))
+        x = summary.seconds if panel.by == "seconds" else list(range(1, len(summary.curve) + 1))
         _line(axes, x, summary, styles[summary.cell.name])
     if panel.by == "epoch":
         axes.set_xlabel("epoch")
@@ -68,8 +69,8 @@ def draw_panel(axes: Axes, panel: Panel, found: Sequence[Summary], styles: Style
 
 def _line(axes: Axes, x: Sequence[float], summary: Summary, style: dict[str, Any]) -> None:
     """Draw a mean over seeds, and its standard error as a band."""
-    count = min(len(x), len(summary.metric))
-    means = summary.metric[:count]
+    count = min(len(x), len(summary.curve))
+    means = summary.curve[:count]
     y = [mean.value for mean in means]
     long: dict[str, Any] = {"markevery": count // _MARKED, "linewidth": 1.2} if count > _MANY else {}
     axes.plot(x[:count], y, **style, **long)
@@ -87,22 +88,23 @@ def _seconds_axis(axes: Axes, found: Sequence[Summary]) -> None:
         axes.set_xlabel("seconds of training (log scale)")
 
 
-def cut_off(axes: Axes, found: Sequence[Summary]) -> float | None:
+def cut_off(axes: Axes, found: Sequence[Summary], metric: Metric) -> float | None:
     """Let the first third of the epochs leave the axis: how curves begin would take all the room.
 
     Returns:
-        The highest value, if it is off the axis now.
+        The worst value, if it is off the axis now.
     """
-    values = _finite(summary.metric for summary in found)
-    settled = _finite(summary.metric[(len(summary.metric) - 1) // 3 :] for summary in found)
+    values = _finite(summary.curve for summary in found)
+    settled = _finite(summary.curve[(len(summary.curve) - 1) // 3 :] for summary in found)
     if not settled:
         return None
     low, high = min(settled), max(settled)
     room = 0.05 * max(high - low, 1e-3 * abs(high))
-    if max(values) <= high + 4 * room:
+    worst = min(values) if metric.higher else max(values)
+    if low - 4 * room <= worst <= high + 4 * room:
         return None
     axes.set_ylim(low - room, high + room)
-    return max(values)
+    return worst
 
 
 def _finite(curves: Iterable[Sequence[Mean]]) -> list[float]:

@@ -1,21 +1,24 @@
-"""What the tables of experiments share: names, and means as entries with the best in bold."""
+"""What the tables of experiments share: means as entries with the best in bold, and what is said above them."""
 
 import math
 from collections.abc import Sequence
 
 from hardmax.experiments.declaration import Experiment
+from hardmax.experiments.metrics import Mean, Metric
 from hardmax.experiments.page import Entry
-from hardmax.experiments.summary import Mean
 
-METRICS = {"negative_elbo": "−ELBO", "nll": "−log p(x)"}
 SECONDS = "Seconds are of training alone, on one thread."
 
 
-def marked(means: Sequence[Mean | None]) -> list[Entry]:
-    """Return numbers, the lowest as the best where there are several, dashes for what is not there."""
+def marked(means: Sequence[Mean | None], metric: Metric) -> list[Entry]:
+    """Return numbers, the best in bold where there are several, dashes for what is not there."""
     known = [mean.value for mean in means if mean is not None and math.isfinite(mean.value)]
-    best = f"{min(known):.2f}" if len(known) > 1 else None
-    return [Entry("–") if mean is None else Entry(str(mean), best=f"{mean.value:.2f}" == best) for mean in means]
+    best = metric.best(known) if len(known) > 1 else None
+    bold = None if best is None else metric.write(best)
+    return [
+        Entry("–") if mean is None else Entry(metric.write_mean(mean), best=metric.write(mean.value) == bold)
+        for mean in means
+    ]
 
 
 def plain(value: float | None) -> Entry:

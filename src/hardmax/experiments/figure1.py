@@ -1,6 +1,6 @@
 """Figure 1: bias and noise of direct against epsilon and of Gumbel-softmax against tau, at the optimum."""
 
-from hardmax.experiments.declaration import Entrant, Measurement, Part, QuickMeasurement, ladder
+from hardmax.experiments.measurement import Entrant, Measurement, Part, QuickMeasurement, ladder
 
 EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 TAUS = (0.05, 0.1, 0.2, 0.5, 1.0)

@@ -1,6 +1,6 @@
 """Gradient quality: all estimators at equal numbers of evaluations, as one model is trained."""
 
-from hardmax.experiments.declaration import Entrant, Measurement, Part, QuickMeasurement, ladder
+from hardmax.experiments.measurement import Entrant, Measurement, Part, QuickMeasurement, ladder
 
 EPSILONS = (0.05, 0.1, 0.2, 0.5, 1.0)
 TAUS = (0.1, 0.5, 1.0)

@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hardmax.experiments.declaration import Cell, Experiment
-from hardmax.experiments.entries import METRICS, SECONDS, marked, plain, what_means_are
+from hardmax.experiments.entries import SECONDS, marked, plain, what_means_are
+from hardmax.experiments.metrics import Mean, Metric, units_of
 from hardmax.experiments.page import Block, Column, Entry, Paragraph, Table
 from hardmax.experiments.published import Published, read_published
-from hardmax.experiments.summary import Mean, Summary
+from hardmax.experiments.summary import Summary
 
 _BEATS = "†"
 
@@ -21,13 +22,12 @@ class _Line:
     cells: list[Cell | None]
     found: list[Summary | None]
 
-    @property
-    def metric(self) -> list[Mean | None]:
-        return [None if summary is None else summary.metric[-1] for summary in self.found]
+    def means(self, metric: Metric) -> list[Mean | None]:
+        return [None if summary is None else summary.last.get(metric.key) for summary in self.found]
 
-    @property
-    def nll(self) -> list[Mean | None]:
-        return [None if summary is None else summary.nll for summary in self.found]
+    def best(self, metric: Metric) -> float | None:
+        known = [mean.value for mean in self.means(metric) if mean is not None]
+        return metric.best(value for value in known if math.isfinite(value))
 
     @property
     def seconds(self) -> list[float | None]:
@@ -35,7 +35,7 @@ class _Line:
 
 
 def tables(experiment: Experiment, found: Mapping[str, Summary], *, quick: bool) -> list[Block]:
-    """Return what the numbers are, and grids: of the metric beside what was published, of −log p(x), of seconds.
+    """Return what the numbers are, and grids: of each metric, beside what was published of it, and of seconds.
 
     The quick form has other data and is compared with nothing.
 
@@ -47,20 +47,23 @@ def tables(experiment: Experiment, found: Mapping[str, Summary], *, quick: bool)
     lines = _lines(experiment, found)
     groups = {cell.row: cell.group for cell in experiment.cells}
     columns = [Column("", number=False), *(Column(row, note=group) for row, group in groups.items())]
+    known = {} if quick or experiment.published is None else read_published(experiment.published)
     text = (
-        "In nats after the last epoch, lower is better; the best of a line is bold, a dash stands for what has not run."
+        f"{units_of(experiment.metrics)}; the best of a line is bold, a dash stands for what has not run."
         f"{what_means_are(experiment, quick=quick)} {SECONDS}"
     )
-    caption = f"Test {METRICS[experiment.metric]}"
     blocks: list[Block] = [Paragraph(text)]
-    if quick or experiment.published is None:
-        blocks.append(_grid(caption, columns, lines, [marked(line.metric) for line in lines]))
-    else:
-        published = read_published(experiment.published)
-        blocks += [Paragraph(_explained(published)), _compared(caption, columns, lines, published)]
+    for metric in experiment.metrics:
+        caption = f"Test {metric.name}"
+        if (published := known.get(metric.key)) is not None:
+            blocks += [
+                Paragraph(_explained(published, metric)),
+                _compared(caption, columns, lines, published, metric),
+            ]
+        else:
+            blocks.append(_grid(caption, columns, lines, [marked(line.means(metric), metric) for line in lines]))
     return [
         *blocks,
-        _grid("Test −log p(x)", columns, lines, [marked(line.nll) for line in lines]),
         _grid("Seconds per epoch", columns, lines, [list(map(plain, line.seconds)) for line in lines]),
     ]
 
@@ -80,52 +83,51 @@ def _grid(caption: str, columns: list[Column], lines: Sequence[_Line], entries: 
     return Table(columns, own, caption)
 
 
-def _compared(caption: str, columns: list[Column], lines: Sequence[_Line], published: Published) -> Table:
+def _compared(
+    caption: str, columns: list[Column], lines: Sequence[_Line], published: Published, metric: Metric
+) -> Table:
     """Return a grid with the paper's numbers beneath ours, and at the end what our best is up against."""
-    best = [published.best(cell.name for cell in line.cells if cell is not None) for line in lines]
-    entries = [
-        [*_beside(line, published, lowest), _against(line, lowest)] for line, lowest in zip(lines, best, strict=True)
-    ]
+    entries = []
+    for line in lines:
+        best = metric.best(published.of_column(line.column))
+        entries.append([*_beside(line, published, best, metric), _against(line, best, metric)])
     columns = [*columns, Column("best published", note="our best less it")]
     if published.floor is not None:
         columns.append(Column(published.floor.name, note="our best less it"))
         for line, own in zip(lines, entries, strict=True):
-            own.append(_against(line, published.floor.values.get(line.column)))
+            own.append(_against(line, published.floor.values.get(line.column), metric))
     return _grid(caption, columns, lines, entries)
 
 
-def _beside(line: _Line, published: Published, best: float | None) -> list[Entry]:
-    """Return our numbers with the paper's beneath them, and a mark where they are below the best of the paper's."""
-    entries = []
-    for cell, mean, entry in zip(line.cells, line.metric, marked(line.metric), strict=True):
+def _beside(line: _Line, published: Published, best: float | None, metric: Metric) -> list[Entry]:
+    """Return our numbers with the paper's beneath them, and a mark where they are better than all of the paper's."""
+    means, entries = line.means(metric), []
+    for cell, mean, entry in zip(line.cells, means, marked(means, metric), strict=True):
+        ours = mean.value if mean is not None and math.isfinite(mean.value) else None
         theirs = None if cell is None else published.values.get(cell.name)
         if theirs is not None:
-            less = "" if mean is None or not math.isfinite(mean.value) else f" ({_less(mean, theirs)})"
-            entry = replace(entry, note=f"paper {theirs:.2f}{less}")
-        below = mean is not None and best is not None and round(mean.value, 2) < best  # as printed
-        if below and line.column not in published.other_data:
+            less = "" if ours is None else f" ({metric.write_difference(ours, theirs)})"
+            entry = replace(entry, note=f"paper {metric.write(theirs)}{less}")
+        better = ours is not None and best is not None and metric.beats(ours, best)
+        if better and line.column not in published.other_data:
             entry = replace(entry, text=f"{entry.text} {_BEATS}")
         entries.append(entry)
     return entries
 
 
-def _against(line: _Line, theirs: float | None) -> Entry:
+def _against(line: _Line, theirs: float | None, metric: Metric) -> Entry:
     """Return a number of others, with our best of the line less that beneath it."""
     if theirs is None:
         return Entry("–")
-    known = [mean for mean in line.metric if mean is not None and math.isfinite(mean.value)]
-    ours = min(known, key=lambda mean: mean.value, default=None)
-    return Entry(f"{theirs:.2f}", note="" if ours is None else _less(ours, theirs))
+    ours = line.best(metric)
+    return Entry(metric.write(theirs), note="" if ours is None else metric.write_difference(ours, theirs))
 
 
-def _less(ours: Mean, theirs: float) -> str:
-    return f"{round(ours.value - theirs, 2) + 0.0:+.2f}".replace("-", "−")  # and not −0.00
-
-
-def _explained(published: Published) -> str:
+def _explained(published: Published, metric: Metric) -> str:
     sentences = [
         "Beneath a number: the paper's, and ours less the paper's.",
-        f"{_BEATS} marks ours where it is below the best that was published for the line.",
+        f"{_BEATS} marks ours where it is {'above' if metric.higher else 'below'} the best that was published for the "
+        "line.",
         f"Published: {published.source}: {published.what}.",
     ]
     if published.floor is not None:

@@ -89,10 +89,12 @@ def work(job: Job, stop: Callable[[], bool] | None = None) -> Outcome:
             if (unlike := compare(versions(), job.versions)) is not None:
                 raise ArgumentError(unlike)
             with _one_thread():
-                whole = not stop() and make_run(job.planned.config, Observer(stop=stop), said.append)
-            if not whole:
-                return Outcome("stopped", said=tuple(said))
-            return Outcome("made", row_of(job.experiment, job.planned, quick=job.quick), said=tuple(said))
+                if stop() or not make_run(job.planned.config, Observer(stop=stop), said.append):
+                    return Outcome("stopped", said=tuple(said))
+                row = row_of(job.experiment, job.planned, quick=job.quick)
+                if (look := job.planned.look) is not None:
+                    row |= {"look": look.options, "exhibit": look.make(job.planned.config, **look.options).to_dict()}
+            return Outcome("made", row, said=tuple(said))
     except HardmaxError as error:
         return Outcome("failed", reason=str(error), said=tuple(said))
     except Exception as error:

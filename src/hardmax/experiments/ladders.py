@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from hardmax.drawing.style import house_style, plain_logarithms, save
-from hardmax.experiments.declaration import Measurement
+from hardmax.experiments.measurement import Measurement
 from hardmax.experiments.numbers import number, seen
 from hardmax.experiments.page import Block, Column, Entry, Paragraph, Table
 from hardmax.experiments.readings import Found, Reading, select

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from hardmax.experiments.declaration import Experiment
+from hardmax.experiments.declaration import AbstractTrainings
 from hardmax.experiments.locks import lock_of, taken
 from hardmax.experiments.plan import Planned
 from hardmax.experiments.render import render
@@ -32,7 +32,7 @@ class Ledger:
         seen: how far the file has been read, in bytes.
     """
 
-    def __init__(self, experiment: Experiment, runs: Sequence[Planned], out: Path, *, quick: bool) -> None:
+    def __init__(self, experiment: AbstractTrainings, runs: Sequence[Planned], out: Path, *, quick: bool) -> None:
         self._experiment, self._runs, self._out, self._quick = experiment, runs, out, quick
         self._path, self._lock = out / ROWS, FileLock(lock_of(out, "results"))
         self._rows: list[Row] = []

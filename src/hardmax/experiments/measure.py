@@ -8,8 +8,8 @@ from hardmax.data import load
 from hardmax.diagnosis import Diagnosis, Reference, bounded, enumerated, expected
 from hardmax.diagnosis import measure as measure_estimators
 from hardmax.experiments.catalogue import choose_parts
-from hardmax.experiments.declaration import Measurement, Part
 from hardmax.experiments.folder import claim
+from hardmax.experiments.measurement import Measurement, Part
 from hardmax.experiments.readings import FIELDS, Reading, find_reading, readings, row_of
 from hardmax.experiments.results import ROWS, Row, mend_results, read_results
 from hardmax.experiments.show import show
@@ -17,9 +17,9 @@ from hardmax.experiments.snapshots import model_after
 from hardmax.experiments.watcher import Watcher
 from hardmax.models import DiscreteVAE
 from hardmax.random import stream
-from hardmax.training.config import TrainConfig
+from hardmax.training.discrete.config import DiscreteConfig
+from hardmax.training.discrete.pictures import held_out
 from hardmax.training.log import append_rows
-from hardmax.training.restore import held_out
 
 
 def measure(
@@ -87,7 +87,7 @@ def measure(
 class _Bench:
     """A model, the pictures it is measured on, and its exact gradients."""
 
-    def __init__(self, folder: Path, training: TrainConfig, pictures: int) -> None:
+    def __init__(self, folder: Path, training: DiscreteConfig, pictures: int) -> None:
         self._model = DiscreteVAE.from_pretrained(folder, device=training.device).eval().requires_grad_(False)
         images = load(training.data, data_dir=training.data_dir, seed=training.seed)
         x = held_out(training, images, "validation")[:pictures].to(training.device)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hardmax.experiments.declaration import Cell, Experiment
+from hardmax.experiments.declaration import AbstractTrainings, Cell, Look
 from hardmax.training.config import TrainConfig
 
 
@@ -15,10 +15,12 @@ class Planned:
     Attributes:
         cell: what it is for.
         config: what it is told; `config.out` is its folder.
+        look: how its model is looked at once it is trained; None: not at all.
     """
 
     cell: Cell
     config: TrainConfig
+    look: Look | None = None
 
     @property
     def seed(self) -> int:
@@ -32,7 +34,7 @@ class Planned:
 
 
 def plan(
-    experiment: Experiment, cells: Sequence[Cell], out: Path, *, quick: bool = False, data_dir: str | None = None
+    experiment: AbstractTrainings, cells: Sequence[Cell], out: Path, *, quick: bool = False, data_dir: str | None = None
 ) -> list[Planned]:
     """Return the runs of cells, seed by seed: once every cell has run with the first, there is a whole table."""
     return [
@@ -43,6 +45,7 @@ def plan(
                 out=str(out / f"{cell.name}-seed{seed}"),
                 data_dir=data_dir,
             ),
+            experiment.looked(quick=quick),
         )
         for seed in (experiment.quick.seeds if quick else experiment.seeds)
         for cell in cells

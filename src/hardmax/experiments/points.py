@@ -14,7 +14,7 @@ from matplotlib.text import Annotation
 
 from hardmax.drawing.labels import place_around, place_in_column
 from hardmax.drawing.style import house_style, plain_logarithms, save
-from hardmax.experiments.declaration import Measurement
+from hardmax.experiments.measurement import Measurement
 from hardmax.experiments.numbers import error, number, seen
 from hardmax.experiments.page import Block, Column, Entry, Heading, Table
 from hardmax.experiments.readings import Found, Reading, select

@@ -1,10 +1,12 @@
 """Numbers that others published, from `paper/*.json`, with where they stand. No torch here."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
+
+from hardmax.experiments.declaration import slug
 
 
 @dataclass(frozen=True)
@@ -24,12 +26,12 @@ class Floor:
 
 @dataclass(frozen=True)
 class Published:
-    """A published table, cell by cell.
+    """What was published of one metric in one table, cell by cell.
 
     Attributes:
         source: document and table.
         what: the numbers are, for the reader.
-        values: by the name of the cell.
+        values: by the name of the cell, in the metric's unit.
         other_data: columns whose numbers are of other pictures than ours, and why, for the reader.
         floor: under all of them, where it is known.
     """
@@ -40,18 +42,23 @@ class Published:
     other_data: Mapping[str, str]
     floor: Floor | None
 
-    def best(self, cells: Iterable[str]) -> float | None:
-        """Return the lowest number of these cells, None where none has one."""
-        return min((self.values[name] for name in cells if name in self.values), default=None)
+    def of_column(self, column: str) -> list[float]:
+        """Return all numbers of a column of cells, also of cells that are not ours."""
+        return [value for name, value in self.values.items() if name.startswith(f"{slug(column)}-")]
 
 
-def read_published(file: str) -> Published:
-    """Return the numbers in a file of `paper/`."""
+def read_published(file: str) -> dict[str, Published]:
+    """Return the numbers in a file of `paper/`, by the key of their metric."""
     path = resources.files("hardmax.experiments").joinpath("paper", file)
     said: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    source = f"{said['document']}, {said['table']}"
+    return {key: _published(source, own) for key, own in said["metrics"].items()}
+
+
+def _published(source: str, said: Mapping[str, Any]) -> Published:
     other = said.get("other_data", {"columns": [], "why": ""})
     return Published(
-        source=f"{said['document']}, {said['table']}",
+        source=source,
         what=said["what"],
         values={cell: number["value"] for cell, number in said["values"].items()},
         other_data={column: str(other["why"]) for column in other["columns"]},

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hardmax.diagnosis import Diagnosis
-from hardmax.experiments.declaration import Entrant, Measurement, Part
+from hardmax.experiments.measurement import Entrant, Measurement, Part
 from hardmax.experiments.results import Row, fingerprint, identity, same_run
 from hardmax.report.options import command
 from hardmax.training.config import TrainConfig, read_config

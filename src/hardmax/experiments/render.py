@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from hardmax.experiments import grid, table
+from hardmax.experiments import grid, hanging, table
 from hardmax.experiments.chart import draw
-from hardmax.experiments.declaration import Experiment
+from hardmax.experiments.declaration import AbstractTrainings, Experiment, Gallery
 from hardmax.experiments.page import Block, Code, Heading, Image, Page, Paragraph
 from hardmax.experiments.plan import Planned
 from hardmax.experiments.results import Row
@@ -48,8 +48,18 @@ def opening(claim: str, setting: str, note: str | None) -> list[Block]:
     return [Paragraph(text) for text in said]
 
 
-def render(experiment: Experiment, runs: Sequence[Planned], rows: list[Row], out: Path, *, quick: bool) -> None:
+def render(experiment: AbstractTrainings, runs: Sequence[Planned], rows: list[Row], out: Path, *, quick: bool) -> None:
     """Write tables and pictures of the runs that have a row."""
+    match experiment:
+        case Experiment():
+            _tabulate(experiment, runs, rows, out, quick=quick)
+        case Gallery():
+            _hang(experiment, runs, rows, out, quick=quick)
+        case _:
+            raise TypeError(f"there is no page for a {type(experiment).__name__}")
+
+
+def _tabulate(experiment: Experiment, runs: Sequence[Planned], rows: list[Row], out: Path, *, quick: bool) -> None:
     found = summarise(experiment, runs, rows)
     pictures = {experiment.name + picture.name: picture for picture in experiment.pictures}
     page = Page(
@@ -59,9 +69,7 @@ def render(experiment: Experiment, runs: Sequence[Planned], rows: list[Row], out
             *_VIEWS[experiment.view].tables(experiment, found, quick=quick),
             *(Image(name, experiment.title + picture.title) for name, picture in pictures.items()),
             *map(Paragraph, experiment.notes),
-            Heading("Commands"),
-            Paragraph("One for each cell, with its first seed:"),
-            Code([summary.command for summary in found.values()]),
+            *_commands([summary.command for summary in found.values()]),
         ],
     )
     drawn: dict[str, Draw] = {
@@ -69,3 +77,22 @@ def render(experiment: Experiment, runs: Sequence[Planned], rows: list[Row], out
         for name, picture in pictures.items()
     }
     publish(out, page, drawn)
+
+
+def _hang(gallery: Gallery, runs: Sequence[Planned], rows: list[Row], out: Path, *, quick: bool) -> None:
+    found = hanging.find(runs, rows)
+    page = Page(
+        gallery.title,
+        [
+            *opening(gallery.claim, gallery.setting, gallery.quick.note if quick else None),
+            Image(gallery.name, gallery.title),
+            *hanging.tables(gallery, found),
+            *map(Paragraph, gallery.notes),
+            *_commands([hung.row["command"] for hung in found]),
+        ],
+    )
+    publish(out, page, {gallery.name: lambda files: hanging.draw(gallery, found, files, quick=quick)})
+
+
+def _commands(lines: Sequence[str]) -> list[Block]:
+    return [Heading("Commands"), Paragraph("One for each cell, with its first seed:"), Code(lines)]

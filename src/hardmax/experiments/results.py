@@ -19,6 +19,7 @@ from hardmax.training.log import read_rows
 Row = dict[str, Any]
 
 ROWS = "results.jsonl"
+_KEPT = ("nll", "kl", "active", "accuracy", "accuracy_sampled")  # of each epoch, beside the bound
 _FIELDS = frozenset({"experiment", "cell", "seed", "config", "hash", "command", "seconds", "test", "validation"})
 
 
@@ -34,7 +35,7 @@ def fingerprint(said: dict[str, Any]) -> str:
 
 def same_run(said: dict[str, Any], config: TrainConfig) -> bool:
     """Whether an identity that was written down is a configuration's; options that came later were at defaults."""
-    return {**identity(TrainConfig()), **said} == identity(config)
+    return {**identity(type(config)()), **said} == identity(config)
 
 
 def row_of(experiment: str, planned: Planned, *, quick: bool) -> Row:
@@ -78,13 +79,14 @@ def row_of(experiment: str, planned: Planned, *, quick: bool) -> Row:
 
 
 def _evaluations(rows: list[dict[str, Any]]) -> float | None:
-    """Return the mean over epochs; None for a run from before they were told."""
-    known = [row["evaluations"] for row in rows if "evaluations" in row]
+    """Return the mean over epochs; None where they were not told, or no bound took part."""
+    known = [row["evaluations"] for row in rows if row.get("evaluations") is not None]
     return mean(known) if known else None
 
 
 def _epoch(row: dict[str, Any]) -> dict[str, Any]:
-    return {"epoch": row["epoch"], "negative_elbo": -row["elbo"], **{key: row[key] for key in ("nll", "kl", "active")}}
+    kept = {key: row[key] for key in _KEPT if row.get(key) is not None}
+    return {"epoch": row["epoch"], "negative_elbo": -row["elbo"], **kept}
 
 
 def read_results(path: Path, fields: Set[str] = _FIELDS) -> tuple[list[Row], int]:
@@ -133,9 +135,10 @@ def mend_results(path: Path, fields: Set[str] = _FIELDS) -> int:
 
 
 def find_row(rows: list[Row], planned: Planned) -> Row | None:
-    """Return the newest row of a run with this very configuration, or None."""
+    """Return the newest row of a run with this very configuration, looked at in this very way, or None."""
+    look = None if planned.look is None else planned.look.options
     for row in reversed(rows):
-        same = (row["cell"], row["seed"]) == (planned.cell.name, planned.seed)
+        same = (row["cell"], row["seed"], row.get("look")) == (planned.cell.name, planned.seed, look)
         if same and same_run(row["config"], planned.config):
             return row
     return None

@@ -7,7 +7,7 @@ from pathlib import Path
 from hardmax.experiments.borrowed import borrow
 from hardmax.experiments.catalogue import choose_cells
 from hardmax.experiments.crews.crew import AbstractCrew, Alone
-from hardmax.experiments.declaration import Experiment
+from hardmax.experiments.declaration import AbstractTrainings
 from hardmax.experiments.folder import claim
 from hardmax.experiments.greeting import check, greet
 from hardmax.experiments.job import Job
@@ -35,7 +35,7 @@ class End:
 
 
 def reproduce(
-    experiment: Experiment,
+    experiment: AbstractTrainings,
     out: Path,
     *,
     quick: bool = False,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hardmax.experiments import ladders, points
-from hardmax.experiments.declaration import Measurement
+from hardmax.experiments.measurement import Measurement
 from hardmax.experiments.page import Code, Heading, Image, Page, Paragraph
 from hardmax.experiments.readings import Reading, find_reading
 from hardmax.experiments.render import Draw, opening, publish

@@ -10,11 +10,11 @@ from hardmax.experiments.making import is_there, make_run
 from hardmax.experiments.watcher import Watcher
 from hardmax.models import DiscreteVAE
 from hardmax.training.checkpoint import Progress, pointed
-from hardmax.training.config import TrainConfig
+from hardmax.training.discrete.config import DiscreteConfig
 from hardmax.training.loop import Observer
 
 
-def model_after(epoch: int, config: TrainConfig, epochs: Collection[int], watcher: Watcher) -> Path | None:
+def model_after(epoch: int, config: DiscreteConfig, epochs: Collection[int], watcher: Watcher) -> Path | None:
     """Train until an epoch has ended, unless that is done, and return the folder of the model as it was then.
 
     The training stops there and goes on when a later epoch is asked for, as one training of `config.epochs` epochs:

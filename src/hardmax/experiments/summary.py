@@ -1,33 +1,14 @@
 """What the runs of one cell came to: means over seeds."""
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from statistics import mean, median, stdev
+from statistics import mean, median
 
 from hardmax.experiments.declaration import Cell, Experiment
+from hardmax.experiments.metrics import Mean, Metric
 from hardmax.experiments.plan import Planned
 from hardmax.experiments.results import Row, find_row
-
-
-@dataclass(frozen=True)
-class Mean:
-    """A mean and its standard error over seeds, which one seed does not give."""
-
-    value: float
-    error: float | None
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> "Mean":
-        """Return the mean of one or more values."""
-        error = stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
-        return cls(mean(values), error)
-
-    def __str__(self) -> str:
-        if not math.isfinite(self.value):
-            return "not finite"
-        return f"{self.value:.2f}" if self.error is None else f"{self.value:.2f} ± {self.error:.2f}"
 
 
 @dataclass(frozen=True)
@@ -37,9 +18,9 @@ class Summary:
     Attributes:
         cell: which.
         seeds: how many it has run with, and how many it is to run with.
-        metric: after each epoch, from the first.
+        curve: the experiment's first metric after each epoch, from the first.
         seconds: of training alone, up to the end of each epoch, mean over seeds; with those that starts were tried for.
-        nll: after the last epoch.
+        last: metrics after the last epoch, by their keys; those that rows tell.
         seconds_per_epoch: median of a run, mean over seeds.
         command: of its first seed.
         evaluations: of f for each picture and step, mean over epochs and seeds; None where rows do not tell.
@@ -47,9 +28,9 @@ class Summary:
 
     cell: Cell
     seeds: tuple[int, int]
-    metric: list[Mean]
+    curve: list[Mean]
     seconds: list[float]
-    nll: Mean
+    last: Mapping[str, Mean]
     seconds_per_epoch: float
     command: str
     evaluations: float | None = None
@@ -63,12 +44,17 @@ def summarise(experiment: Experiment, runs: Sequence[Planned], rows: list[Row]) 
         own = [planned for planned in runs if planned.cell == cell]
         finished = [row for row in (find_row(by_cell[cell.name], planned) for planned in own) if row is not None]
         if finished:
+            ends = [row["test"][-1] for row in finished]
             found[cell.name] = Summary(
                 cell=cell,
                 seeds=(len(finished), len(own)),
-                metric=[Mean.of(values) for values in _by_epoch(finished, experiment.metric)],
+                curve=_by_epoch(finished, experiment.metrics[0]),
                 seconds=[mean(values) for values in zip(*map(_clock, finished), strict=False)],
-                nll=Mean.of([row["test"][-1]["nll"] for row in finished]),
+                last={
+                    metric.key: metric.mean([end[metric.key] for end in ends])
+                    for metric in experiment.metrics
+                    if all(metric.key in end for end in ends)
+                },
                 seconds_per_epoch=mean(median(_seconds(row)[1]) for row in finished),
                 command=finished[0]["command"],
                 evaluations=_mean_of([row.get("evaluations") for row in finished]),
@@ -99,6 +85,7 @@ def _mean_of(values: Sequence[float | None]) -> float | None:
     return mean(known) if known else None
 
 
-def _by_epoch(rows: Sequence[Row], metric: str) -> list[tuple[float, ...]]:
-    """Return the values of all seeds after each epoch, as far as all have come."""
-    return list(zip(*([epoch[metric] for epoch in row["test"]] for row in rows), strict=False))
+def _by_epoch(rows: Sequence[Row], metric: Metric) -> list[Mean]:
+    """Return the means of all seeds after each epoch, as far as all have come."""
+    curves = [[epoch[metric.key] for epoch in row["test"] if metric.key in epoch] for row in rows]
+    return [metric.mean(values) for values in zip(*curves, strict=False)]

@@ -172,4 +172,6 @@ def _lost(future: "Future[Outcome]") -> BaseException | None:
 
 def _told(row: Row) -> str:
     test = row["test"][-1]
-    return f"-ELBO {test['negative_elbo']:.2f}  -log p {test['nll']:.2f}  {row['seconds_per_epoch']:.1f} s per epoch"
+    accuracy = f"  accuracy {test['accuracy']:.1%}" if "accuracy" in test else ""
+    bounds = f"-ELBO {test['negative_elbo']:.2f}  -log p {test['nll']:.2f}"
+    return f"{bounds}{accuracy}  {row['seconds_per_epoch']:.1f} s per epoch"

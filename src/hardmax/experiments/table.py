@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from hardmax.experiments.declaration import Experiment
-from hardmax.experiments.entries import METRICS, SECONDS, marked, plain, what_means_are
+from hardmax.experiments.entries import SECONDS, marked, plain, what_means_are
+from hardmax.experiments.metrics import Mean, Metric
 from hardmax.experiments.page import Block, Column, Entry, Paragraph, Table
-from hardmax.experiments.summary import Mean, Summary
+from hardmax.experiments.summary import Summary
 
 _CELL = [Column("", number=False), Column("whose", number=False), Column("lr", number=False)]
 
@@ -20,17 +21,21 @@ def tables(experiment: Experiment, found: Mapping[str, Summary], *, quick: bool)
     """
     sets = [experiment.config(cell, seed=0).data for cell in experiment.cells]
     best = "the best of a column" if len(set(sets)) == 1 else "the best of a column and data set"
+    first, *others = experiment.metrics
     text = (
-        f"Test {METRICS[experiment.metric]} in nats after epochs, lower is better; {best} is bold."
+        f"Test {first.name} in {first.unit} after epochs, {first.direction} is better; {best} is bold."
         f"{what_means_are(experiment, quick=quick)} {SECONDS} Evaluations are of log p(x | z), for each picture and "
         "step."
     )
     summaries = [found.get(cell.name) for cell in experiment.cells]
-    last = max((len(summary.metric) for summary in found.values()), default=0)
+    last = max((len(summary.curve) for summary in found.values()), default=0)
     epochs = [epoch for epoch in experiment.epochs if epoch < last] + ([last] if last else [])
     numbers = {
-        **{f"epoch {epoch}": _marked([_at(summary, epoch) for summary in summaries], sets) for epoch in epochs},
-        "−log p(x)": _marked([None if summary is None else summary.nll for summary in summaries], sets),
+        **{f"epoch {epoch}": _marked([_at(summary, epoch) for summary in summaries], first, sets) for epoch in epochs},
+        **{
+            metric.name: _marked([summary and summary.last.get(metric.key) for summary in summaries], metric, sets)
+            for metric in others
+        },
         "evaluations": [plain(None if summary is None else summary.evaluations) for summary in summaries],
         "s per epoch": [plain(None if summary is None else summary.seconds_per_epoch) for summary in summaries],
     }
@@ -41,17 +46,17 @@ def tables(experiment: Experiment, found: Mapping[str, Summary], *, quick: bool)
     return [Paragraph(text), Table([*_CELL, *map(Column, numbers), Column("seeds", number=False)], lines)]
 
 
-def _marked(means: Sequence[Mean | None], sets: Sequence[str]) -> list[Entry]:
+def _marked(means: Sequence[Mean | None], metric: Metric, sets: Sequence[str]) -> list[Entry]:
     """Return the numbers of a column; those of different data sets do not compare."""
     entries: dict[int, Entry] = {}
     for data in dict.fromkeys(sets):
         places = [i for i, own in enumerate(sets) if own == data]
-        entries |= zip(places, marked([means[i] for i in places]), strict=True)
+        entries |= zip(places, marked([means[i] for i in places], metric), strict=True)
     return [entries[i] for i in range(len(means))]
 
 
 def _at(summary: Summary | None, epoch: int) -> Mean | None:
-    return summary.metric[epoch - 1] if summary is not None and len(summary.metric) >= epoch else None
+    return summary.curve[epoch - 1] if summary is not None and len(summary.curve) >= epoch else None
 
 
 def _seeds(summary: Summary | None) -> Entry:

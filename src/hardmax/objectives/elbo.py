@@ -56,8 +56,8 @@ def elbo(
     How the KL takes part in the gradient for scores:
 
     - `"beside"`: its own, analytic gradient is added to the estimator's for the first term: the paper's form.
-    - `"auto"`: as "beside", but for `Direct`, `AdaptiveDirect`, `AveragedDirect`, `GibbsCovariance` and
-      `ConditionalGradient` (those with `takes_integrand`) the whole integrand is the objective,
+    - `"auto"`: as "beside", but for `Direct`, `AdaptiveDirect`, `AveragedDirect`, `ShortlistDirect`,
+      `GibbsCovariance` and `ConditionalGradient` (those with `takes_integrand`) the whole integrand is the objective,
       `F(z) = log p(x | z) + log p(z) - log q(z)`, log q held fixed. With `Direct` ("posterior direct") z(1) is then a
       sample of the true posterior, the mean gradient is `p(z | x) - q(z)` at epsilon = 1, and for one categorical the
       only fixed point is `q = p(z | x)`, for any epsilon up to 1. In the paper's form the direct gradient is at most

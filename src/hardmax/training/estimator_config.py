@@ -12,6 +12,7 @@ EstimatorName = Literal[
     "adaptive-direct",
     "averaged-direct",
     "debiased-direct",
+    "shortlist-direct",
     "exact",
     "local-expectation",
     "gibbs-covariance",
@@ -66,6 +67,8 @@ class EstimatorConfig(TrainConfig):
     """Smallest tau that annealing goes down to."""
     direct_epochs: int | None = None
     """Epochs of posterior direct before the exact gradient, with --estimator auto, one categorical; default: half."""
+    shortlist: int = 4
+    """Categories that shortlist-direct evaluates for each picture and step."""
     samples: int | None = None
     """Samples of z for each picture and step; default: 1, for the Gibbs covariance 16."""
     baseline: Literal["none", "mean", "leave-one-out"] = "mean"

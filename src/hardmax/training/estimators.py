@@ -25,6 +25,7 @@ from hardmax.estimators import (
     Reinforce,
     ReinMax,
     Rodeo,
+    ShortlistDirect,
     StraightThrough,
     UnorderedSet,
 )
@@ -79,6 +80,8 @@ def make_estimator(config: EstimatorConfig, space: AbstractSpace, epsilon: float
             return ReinMax(tau)
         case "rodeo":
             return Rodeo()
+        case "shortlist-direct":
+            return ShortlistDirect(epsilon, config.shortlist)
         case "straight-through":
             return StraightThrough(tau)
         case "unordered-set":

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from hardmax.data import load
+from hardmax.data.images import PARTS
 
 FOLDER = Path(str(resources.files("hardmax.data") / "sample"))
 
@@ -44,3 +45,15 @@ def test_made_again(published, tmp_path, monkeypatch):
         # The same bytes; but another zlib may compress otherwise, and then what is in the file counts.
         assert again[:10] == shipped[:10]
         assert again == shipped or gzip.decompress(again) == gzip.decompress(shipped)
+
+
+def test_attributes():
+    """Every combination occurs in every part, and the bits are what they say."""
+    images = load("sample")
+    assert images.attribute_names == ("shoe", "bright")
+    for part in PARTS:
+        bits, labels = images.attributes[part], images.labels[part]
+        assert len({tuple(row) for row in bits.tolist()}) == 4
+        assert set(labels[bits[:, 0] == 1].tolist()) == {5, 7, 9}
+        means = getattr(images, part).double().mean((1, 2, 3))
+        assert torch.equal(bits[:, 1] == 1, means > 72)

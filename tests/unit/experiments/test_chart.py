@@ -1,5 +1,7 @@
 """The figure: cells are told apart without colour, and the end of the curves is to be seen."""
 
+from dataclasses import replace
+
 import matplotlib
 import pytest
 from matplotlib.figure import Figure
@@ -9,14 +11,15 @@ from hardmax.experiments.curves import cut_off, draw_panel, styles_of
 from hardmax.experiments.figure2 import EXPERIMENT as FIGURE2
 from hardmax.experiments.figure3 import EXPERIMENT
 from hardmax.experiments.figure6 import EXPERIMENT as FIGURE6
+from hardmax.experiments.metrics import ACCURACY, BOUND, Mean
 from hardmax.experiments.panels import Panel, Picture
-from hardmax.experiments.summary import Mean, Summary
+from hardmax.experiments.summary import Summary
 
 
 def summary(cell, values, seconds=1.0, seeds=1):
-    metric = [Mean(value, None if seeds == 1 else 0.5) for value in values]
+    curve = [Mean(value, None if seeds == 1 else 0.5) for value in values]
     times = [seconds * (i + 1) for i in range(len(values))]
-    return Summary(cell, (seeds, 2), metric, times, metric[-1], seconds, "hardmax train")
+    return Summary(cell, (seeds, 2), curve, times, {"negative_elbo": curve[-1]}, seconds, "hardmax train")
 
 
 def test_no_two_cells_are_told_apart_by_colour_alone():
@@ -36,9 +39,17 @@ def test_no_two_cells_are_told_apart_by_colour_alone():
 def test_first_epochs_may_leave_the_axis(values, cut):
     axes = Figure().subplots()
     axes.plot(range(len(values)), values)
-    highest = cut_off(axes, [summary(EXPERIMENT.cells[0], values)])
+    highest = cut_off(axes, [summary(EXPERIMENT.cells[0], values)], BOUND)
     assert bool(axes.get_ylim()[1] < max(values)) is cut
     assert highest == (max(values) if cut else None)
+
+
+def test_where_higher_is_better_the_beginning_is_low():
+    axes = Figure().subplots()
+    values = [10.0, 60.0, 90.0, 92.0, 93.0, 94.0, 95.0, 95.5, 96.0, 96.0]
+    assert cut_off(axes, [summary(EXPERIMENT.cells[0], values)], ACCURACY) == 10.0
+    assert 60 < axes.get_ylim()[0] < 92
+    assert axes.get_ylim()[1] > 96
 
 
 def test_the_same_figure_every_time(tmp_path):
@@ -80,6 +91,18 @@ def panels_of(figure):
     return [axes for axes in figure.axes if axes.axison]
 
 
+def test_the_best_comes_first(drawn):
+    """The legend is in the order of the metric, not of its numbers."""
+    values = {
+        cell.name: summary(cell, [value, value]) for cell, value in zip(EXPERIMENT.cells, (3, 1, 2), strict=False)
+    }
+    for metrics, ends in (((BOUND,), ["1.00", "2.00", "3.00"]), ((ACCURACY,), ["3.0", "2.0", "1.0"])):
+        draw(replace(EXPERIMENT, metrics=metrics), Picture(), values, {}, quick=False)
+        (legend,) = [axes.get_legend() for axes in drawn[-1].axes if axes.get_legend()]
+        assert [text.get_text().split(": ")[1] for text in legend.get_texts()] == ends
+    assert panels_of(drawn[-1])[0].get_ylabel() == "test accuracy, percent"
+
+
 def test_each_column_has_panels_of_its_own(drawn):
     falling = [300.0, 150.0, 140.0, 139.0]
     found = {cell.name: summary(cell, [value + i for value in falling]) for i, cell in enumerate(FIGURE2.cells)}
@@ -97,7 +120,7 @@ def test_each_column_has_panels_of_its_own(drawn):
         own = [cell.name for cell in FIGURE2.cells if cell.column == title]
         for axes in (above, below):
             ends = [line.get_ydata()[-1] for line in axes.lines]
-            assert ends == [found[name].metric[-1].value for name in own]
+            assert ends == [found[name].curve[-1].value for name in own]
         assert list(below.lines[0].get_xdata()) == found[own[0]].seconds
     assert top[0].get_ylim() != top[1].get_ylim()
     legends = [axes.get_legend() for axes in figure.axes if axes.get_legend()]

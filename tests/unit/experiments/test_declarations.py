@@ -9,30 +9,43 @@ import pytest
 from hardmax.diagnosis.budget import least_samples
 from hardmax.errors import ArgumentError
 from hardmax.experiments.catalogue import NAMES, choose_cells, choose_parts, find_experiment
-from hardmax.experiments.declaration import Experiment, Measurement
+from hardmax.experiments.declaration import AbstractTrainings, Experiment, Gallery
+from hardmax.experiments.measurement import Measurement
 from hardmax.experiments.plan import plan
-from hardmax.training.schedule import estimator_at, make_space
+from hardmax.spaces import Binary, Categorical
+from hardmax.training.discrete.spaces import make_space
+from hardmax.training.estimator_schedule import estimator_at
 
 DECLARED = [find_experiment(name) for name in NAMES]
+TRAININGS = [each for each in DECLARED if isinstance(each, AbstractTrainings)]
 EXPERIMENTS = [each for each in DECLARED if isinstance(each, Experiment)]
+GALLERIES = [each for each in DECLARED if isinstance(each, Gallery)]
 MEASUREMENTS = [each for each in DECLARED if isinstance(each, Measurement)]
 
 
 def test_names():
     assert [each.name for each in DECLARED] == list(NAMES)
-    assert len(EXPERIMENTS) + len(MEASUREMENTS) == len(NAMES)
+    assert len(EXPERIMENTS) + len(GALLERIES) + len(MEASUREMENTS) == len(NAMES)
     assert EXPERIMENTS
+    assert GALLERIES
     assert MEASUREMENTS
 
 
-@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda each: each.name)
+def space_of(config):
+    """Return what z may be, as far as the configuration tells."""
+    if config.model == "discrete":
+        return make_space(config)
+    return Binary(len(config.attribute_names)) if config.attribute_names else Categorical(10)
+
+
+@pytest.mark.parametrize("experiment", TRAININGS, ids=lambda each: each.name)
 @pytest.mark.parametrize("quick", [False, True])
 def test_every_cell_can_be_run(experiment, quick, tmp_path):
     runs = plan(experiment, experiment.cells, tmp_path, quick=quick)
     assert len({run.name for run in runs}) == len(runs)
     assert len({cell.name for cell in experiment.cells}) == len(experiment.cells)
     for run in runs:
-        estimator_at(run.config, make_space(run.config), 0, 0)
+        estimator_at(run.config, space_of(run.config), 0, 0)
         assert run.config.lr == run.cell.lr
         assert not quick or run.config.data == "sample"  # nothing to download
 
@@ -66,6 +79,35 @@ def test_figures_2_and_6_are_made_of_the_runs_of_table_1(tmp_path):
     assert sorted(map(str, runs["figure2"] + runs["figure6"])) == sorted(map(str, runs["table1"]))
     assert {run.categories for _, run in runs["figure2"]} == {10}
     assert {run.categories for _, run in runs["figure6"]} == {20, 30, 40, 50}
+
+
+def test_table_2_and_what_is_made_of_it(tmp_path):
+    """Every method has the same epochs; seeds draw other labels; the ablation and the grey form are what they say."""
+    table, ablation, grey = (find_experiment(name) for name in ("table2", "table2-ablation", "table2-grey"))
+    assert len(plan(table, table.cells, tmp_path)) == 2 * 5 * 4 * 3
+    for each in (table, ablation, grey):
+        configs = [run.config for run in plan(each, each.cells, tmp_path)]
+        assert len({config.epochs for config in configs}) == 1
+        assert {config.label_seed for config in configs} == {None}  # the seed's
+        assert {config.encoder_input for config in configs} == {"grey" if each is grey else "same"}
+    cells = {cell.row: table.config(cell, 0) for cell in table.cells if cell.column == "Fashion-MNIST, 300 labels"}
+    assert {config.labels for config in cells.values()} == {300}
+    told = {row: (c.estimator, c.kl, c.consistency > 0, c.augment, c.supervision) for row, c in cells.items()}
+    assert told == {
+        "direct": ("direct", "none", False, "none", "argmax"),
+        "Gumbel-softmax": ("gumbel-softmax", "auto", False, "none", "argmax"),
+        "posterior direct": ("auto", "auto", False, "none", "argmax"),
+        "posterior direct, augmentation, consistency": ("auto", "auto", True, "flip", "argmax"),
+    }
+    pieces = {cell.row: ablation.config(cell, 0) for cell in ablation.cells if cell.column == "MNIST"}
+    told = {row: (c.elbo > 0, c.consistency > 0, c.augment != "none") for row, c in pieces.items()}
+    assert (
+        list(told.values())
+        == [(False, False, False), (False, False, True), (False, True, True), (True, False, True)]
+        + [(True, True, True)] * 4
+    )
+    whole = cells["posterior direct, augmentation, consistency"]
+    assert replace(pieces["VAE and consistency"], data="", augment="flip", labels=300) == replace(whole, data="")
 
 
 @pytest.mark.parametrize("measurement", MEASUREMENTS, ids=lambda each: each.name)
@@ -127,6 +169,7 @@ def test_chosen_cells_keep_their_order():
 def test_declarations_need_no_torch():
     code = (
         "import sys\nfrom hardmax.experiments.catalogue import NAMES, find_experiment\n"
-        "for name in NAMES: find_experiment(name)\nassert 'torch' not in sys.modules"
+        "for name in NAMES: find_experiment(name)\n"
+        "assert not {'torch', 'scipy', 'matplotlib'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,20 +1,17 @@
 """Ours beside the paper's: every mark and difference is right, and a wrong number would show."""
 
-import json
 import math
 from dataclasses import replace
-from importlib import resources
 
 import pytest
 
 from hardmax.experiments import grid, table
-from hardmax.experiments.catalogue import NAMES, find_experiment
 from hardmax.experiments.declaration import Cell, Experiment, Quick
 from hardmax.experiments.entries import marked
+from hardmax.experiments.metrics import ACCURACY, BOUND, Mean
 from hardmax.experiments.page import Paragraph, Table
-from hardmax.experiments.published import Floor, Published, read_published
-from hardmax.experiments.summary import Mean, Summary
-from hardmax.experiments.table1 import EXPERIMENT as TABLE1
+from hardmax.experiments.published import Floor, Published
+from hardmax.experiments.summary import Summary
 
 TINY = Experiment(
     name="tiny",
@@ -39,10 +36,13 @@ PUBLISHED = Published(
     floor=Floor("floor", "the least", {"a, k = 1": 9.0}),
 )
 
+ACCURACIES = replace(PUBLISHED, what="accuracy", floor=None, other_data={})
+
 
 def summary(cell, value, error=None):
-    metric = [Mean(value + 5, error), Mean(value, error)]
-    return Summary(cell, (1, 1), metric, [1.0, 2.0], Mean(value - 0.25, error), 1.0, "hardmax train")
+    curve = [Mean(value + 5, error), Mean(value, error)]
+    last = {"negative_elbo": Mean(value, error), "nll": Mean(value - 0.25, error), "accuracy": Mean(value, error)}
+    return Summary(cell, (1, 1), curve, [1.0, 2.0], last, 1.0, "hardmax train")
 
 
 def found(**values):
@@ -54,12 +54,12 @@ def found(**values):
 @pytest.fixture(autouse=True)
 def paper(monkeypatch):
     """Somebody's numbers in the place of a file."""
-    monkeypatch.setattr(grid, "read_published", lambda file: PUBLISHED)
+    monkeypatch.setattr(grid, "read_published", lambda file: {"negative_elbo": PUBLISHED, "accuracy": ACCURACIES})
 
 
-def shown(own, *, quick=False):
+def shown(own, experiment=TINY, *, quick=False):
     """Return the tables as texts; the best between stars, notes after a slash."""
-    tables = [block for block in grid.tables(TINY, own, quick=quick) if isinstance(block, Table)]
+    tables = [block for block in grid.tables(experiment, own, quick=quick) if isinstance(block, Table)]
 
     def text(entry):
         return (f"*{entry.text}*" if entry.best else entry.text) + (f" / {entry.note}" if entry.note else "")
@@ -144,13 +144,56 @@ def test_a_cell_may_be_missing():
 
 
 def test_standard_errors_and_ties():
-    assert [entry.text for entry in marked([Mean.of([1.0, 3.0]), None])] == ["2.00 ± 1.00", "–"]
-    assert [entry.best for entry in marked([Mean(2.001, None), Mean(2.004, None), Mean(2.01, None)])] == [
-        True,
-        True,
-        False,
+    assert [entry.text for entry in marked([Mean.of([1.0, 3.0]), None], BOUND)] == ["2.00 ± 1.00", "–"]
+    close = [Mean(2.001, None), Mean(2.004, None), Mean(2.01, None)]
+    assert [entry.best for entry in marked(close, BOUND)] == [True, True, False]
+    assert [entry.best for entry in marked([Mean(2.0, None), None], BOUND)] == [False, False]  # of one, none is best
+
+
+BOTH = replace(TINY, metrics=(ACCURACY, BOUND))
+
+
+def test_two_metrics_each_with_its_own_best():
+    """More is better in the first grid, less in the second; each has its own numbers beside it."""
+    (accuracy, bound, _), (first, *_) = shown(found(**ALL), BOTH)
+    assert accuracy[0] == ["a, k = 1", "10.5 / paper 10.0 (+0.5)", "*11.0* / paper 12.0 (−1.0)", "9.5", "12.0 / −1.0"]
+    assert accuracy[1] == [
+        "b, k = 1",
+        "19.0 / paper 20.0 (−1.0)",
+        "*25.0 †* / paper 22.0 (+3.0)",
+        "18.0",
+        "22.0 / +3.0",
     ]
-    assert [entry.best for entry in marked([Mean(2.0, None), None])] == [False, False]  # of one, none is the best
+    assert bound == shown(found(**ALL))[0][0]
+    assert first.caption == "Test accuracy"
+    said = [block.text for block in grid.tables(BOTH, {}, quick=False) if isinstance(block, Paragraph)]
+    assert said[0].startswith(
+        "After the last epoch: accuracy in percent, higher is better; −ELBO in nats, lower is better; the best of"
+    )
+    assert ["above the best" in text for text in said] == [False, True, False]
+    assert ["below the best" in text for text in said] == [False, False, True]
+
+
+def test_a_sign_turned_round_would_show():
+    wrong = replace(TINY, metrics=(replace(ACCURACY, higher=False), BOUND))
+    right, turned = shown(found(**ALL), BOTH)[0][0], shown(found(**ALL), wrong)[0][0]
+    assert [right[0][2][0], turned[0][2][0]] == ["*", "1"]  # what is bold
+    assert ["†" in line[2] for line in right] == [False, True]
+    assert ["†" in line[3] for line in turned] == [True, True]
+    assert [right[1][4], turned[1][4]] == ["22.0 / +3.0", "20.0 / −2.0"]  # what it is compared with
+
+
+def test_the_best_published_may_be_of_a_cell_that_is_not_ours():
+    without = replace(TINY, cells=tuple(cell for cell in TINY.cells if cell.row != "exact"))
+    (metric, *_), _ = shown(found(a_k_1_direct=11.0, a_k_1_new=10.5), without)
+    assert metric[0] == ["a, k = 1", "11.00 / paper 12.00 (−1.00)", "*10.50*", "10.00 / +0.50", "9.00 / +1.50"]
+
+
+def test_a_metric_that_rows_do_not_tell_leaves_dashes():
+    old = {name: replace(own, last={"nll": own.last["nll"]}) for name, own in found(**ALL).items()}
+    (accuracy, bound, _), _ = shown(old, BOTH)
+    assert accuracy[0] == ["a, k = 1", "– / paper 10.0", "– / paper 12.0", "–", "12.0"]
+    assert bound[0][1] == "– / paper 10.00"
 
 
 def test_data_sets_are_not_compared_by_epochs():
@@ -162,46 +205,3 @@ def test_data_sets_are_not_compared_by_epochs():
     (text, shown_by_epoch) = table.tables(alone, own, quick=False)
     assert "the best of a column is bold" in text.text
     assert [line[4].text for line in shown_by_epoch.lines if line[4].best] == ["9.50"]
-
-
-# The real numbers.
-
-
-def test_every_published_number_has_a_cell():
-    for file in resources.files("hardmax.experiments").joinpath("paper").iterdir():
-        users = [each for each in map(find_experiment, NAMES) if getattr(each, "published", None) == file.name]
-        assert users
-        published = read_published(file.name)
-        for experiment in users[:1]:
-            assert set(published.values) <= {cell.name for cell in experiment.cells}
-            columns = {cell.column for cell in experiment.cells}
-            assert set(published.other_data) <= columns
-            assert published.floor is None or set(published.floor.values) <= columns
-        for name, number in json.loads(file.read_text(encoding="utf-8"))["values"].items():
-            assert set(number) == {"row", "column", "value"}, name
-
-
-# As the paper prints it: k, then unbiased, direct and GSM of MNIST, Fashion MNIST and Omniglot.
-PRINTED = """
-10 164.53 165.26 167.88 228.46 222.86 238.37 155.44 155.94 160.13
-20 152.31 153.08 156.41 206.40 198.39 211.87 152.05 152.13 166.76
-30 149.17 147.38 152.15 205.60 189.44 197.01 152.10 150.14 157.33
-40 142.86 143.95 147.56 205.68 184.21 195.22 151.38 150.33 156.09
-50 155.37 140.38 146.12 200.88 180.31 191.00 156.84 149.12 164.01
-"""
-
-
-def test_table1_is_the_papers():
-    ways = {"unbiased": "exact", "direct": "direct", "GSM": "gumbel-softmax"}
-    printed = {}
-    for line in PRINTED.split("\n")[1:-1]:
-        k, *numbers = line.split()
-        heads = [(data, way) for data in ("MNIST", "Fashion MNIST", "Omniglot") for way in ways]
-        for (data, way), number in zip(heads, numbers, strict=True):
-            name = f"{data.replace(' ', '-').lower()}-k-{k}-{ways[way]}"
-            printed[name] = {"row": f"k = {k}", "column": f"{data}, {way}", "value": float(number)}
-    file = resources.files("hardmax.experiments").joinpath("paper", "table1.json")
-    said = json.loads(file.read_text(encoding="utf-8"))
-    assert said["values"] == printed
-    assert set(printed) == {cell.name for cell in TABLE1.cells if cell.group == "the paper's"}
-    assert said["floor"]["values"]["MNIST, k = 50"] == pytest.approx(139.65, abs=0.5)

@@ -12,8 +12,8 @@ from safetensors.torch import load_file
 import hardmax.experiments.measure as module
 from hardmax.errors import ArgumentError
 from hardmax.estimators import Direct, Exact, GumbelSoftmax, Reinforce
-from hardmax.experiments.declaration import Entrant, Measurement, Part, QuickMeasurement, ladder
 from hardmax.experiments.measure import measure
+from hardmax.experiments.measurement import Entrant, Measurement, Part, QuickMeasurement, ladder
 from hardmax.experiments.readings import FIELDS, find_reading, readings
 from hardmax.experiments.results import fingerprint, read_results
 from hardmax.experiments.snapshots import model_after

@@ -12,7 +12,7 @@ from hardmax.experiments.declaration import Cell
 from hardmax.experiments.plan import Planned
 from hardmax.experiments.progress import Pace, Progress, read_progress
 from hardmax.experiments.watcher import Standing, Watcher
-from hardmax.training.config import TrainConfig
+from hardmax.training.discrete.config import DiscreteConfig
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def planned(tmp_path):
             (run / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
             timing = {"epoch": 1, "train": 0.75 * seconds, "evaluate": 0.25 * seconds}
             (run / "timing.jsonl").write_text((json.dumps(timing) + "\n") * epochs)
-        return Planned(Cell("a", name, "ours", 1e-3), TrainConfig(epochs=10, out=str(run)))
+        return Planned(Cell("a", name, "ours", 1e-3), DiscreteConfig(epochs=10, out=str(run)))
 
     return make
 

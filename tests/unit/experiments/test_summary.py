@@ -1,8 +1,11 @@
-"""What the runs of a cell come to: seconds."""
+"""What the runs of a cell come to: numbers of epochs, and seconds."""
+
+from dataclasses import replace
 
 import pytest
 
 from hardmax.experiments.catalogue import find_experiment
+from hardmax.experiments.metrics import ACCURACY, BOUND, NLL, SAMPLED
 from hardmax.experiments.plan import plan
 from hardmax.experiments.results import identity
 from hardmax.experiments.summary import summarise
@@ -14,7 +17,7 @@ def summary_of(tmp_path):
     experiment = find_experiment("figure3")
     runs = plan(experiment, experiment.cells[:1], tmp_path)
 
-    def make(*said):
+    def make(*said, metrics=(BOUND, NLL)):
         test = [{"epoch": 1, "negative_elbo": 2.0, "nll": 1.0}, {"epoch": 2, "negative_elbo": 1.5, "nll": 1.0}]
         rows = [
             {
@@ -27,9 +30,23 @@ def summary_of(tmp_path):
             }
             for run, own in zip(runs, said, strict=False)
         ]
-        return summarise(experiment, runs, rows)[runs[0].cell.name]
+        return summarise(replace(experiment, metrics=metrics), runs, rows)[runs[0].cell.name]
 
     return make
+
+
+def test_a_metric_in_its_unit(summary_of):
+    """The first metric after each epoch, all of them after the last; what rows do not tell is left out."""
+    test = [
+        [{"epoch": 1, "accuracy": 0.5, "nll": 3.0}, {"epoch": 2, "accuracy": share, "nll": 1.0}] for share in (0.7, 0.9)
+    ]
+    rows = [{"seconds": [1.0, 1.0], "test": own} for own in test]
+    found = summary_of(*rows, metrics=(ACCURACY, NLL, SAMPLED))
+    assert [mean.value for mean in found.curve] == pytest.approx([50, 80])  # percent, not shares
+    assert found.curve[-1].error == pytest.approx(10)
+    assert found.last.keys() == {"accuracy", "nll"}
+    assert (found.last["accuracy"].value, found.last["nll"].value) == pytest.approx((80, 1))
+    assert summary_of(*rows, metrics=(SAMPLED,)).curve == []
 
 
 def test_seconds_of_the_processor_count_where_they_are_known(summary_of):

@@ -35,7 +35,7 @@ def make_space(config: MixedConfig, images: Images) -> AbstractSpace:
         return Categorical(config.categories)
     if images.labels is None:
         raise ArgumentError(
-            f"{images.name} has no classes; give --attributes, or --categories and --labels 0, or a folder for each class"
+            f"{images.name} has no classes; give --attributes, or --categories and --labels 0, or a folder per class"
         )
     return Categorical(max(int(labels.max()) for labels in images.labels.values() if len(labels)) + 1)
 

@@ -1,0 +1,135 @@
+"""A gallery on the wall: a panel for each cell with what its model draws, and a table of numbers."""
+
+import base64
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from PIL import Image as PillowImage
+
+from hardmax.drawing.style import house_style, save
+from hardmax.experiments.declaration import Cell, Gallery
+from hardmax.experiments.exhibits.exhibit import Exhibit
+from hardmax.experiments.metrics import Metric, units_of
+from hardmax.experiments.page import Block, Column, Entry, Paragraph, Table
+from hardmax.experiments.plan import Planned
+from hardmax.experiments.results import Row, find_row
+
+_WIDTH, _HEAD = 9.0, 0.55  # inches; room above a panel for its title and the heads of its columns
+_PANELS = 2  # least that there is room for in a line: one alone would be larger than it is sharp
+_TALL = 0.6  # height of a panel by its width, where none has run
+_NARROW = 6  # columns, below which the heads are words and a panel need not be wide
+
+
+@dataclass(frozen=True)
+class Hung:
+    """A run that has been looked at.
+
+    Attributes:
+        planned: the run.
+        row: of it.
+        exhibit: what is shown of it.
+    """
+
+    planned: Planned
+    row: Row
+    exhibit: Exhibit
+
+
+def find(runs: Sequence[Planned], rows: list[Row]) -> list[Hung]:
+    """Return the runs that have been looked at, in their order."""
+    pairs = ((planned, find_row(rows, planned)) for planned in runs)
+    return [Hung(planned, row, Exhibit(**row["exhibit"])) for planned, row in pairs if row is not None]
+
+
+def tables(gallery: Gallery, found: Sequence[Hung]) -> list[Block]:
+    """Return which way is better, and a table: lines for each run, a column for each metric.
+
+    Where there is one line for a run, it has numbers of the test pictures too.
+    """
+    lines = []
+    for hung in found:
+        own = hung.exhibit.numbers
+        for numbers in own:
+            told = {**(hung.row["test"][-1] if len(own) == 1 else {}), **numbers}
+            what = [hung.planned.cell.label] if len(gallery.cells) > 1 or len(own) == 1 else []
+            what += [f"seed {hung.planned.seed}"] if len({other.planned.seed for other in found}) > 1 else []
+            what += [numbers["of"]] if "of" in numbers else []
+            entries = (_entry(metric, told.get(metric.key)) for metric in gallery.metrics)
+            lines.append([Entry(", ".join(what)), *entries])
+    heads = [Column("", number=False), *(Column(metric.name) for metric in gallery.metrics)]
+    return [Paragraph(f"{units_of(gallery.metrics)}."), Table(heads, lines)]
+
+
+def _entry(metric: Metric, value: float | None) -> Entry:
+    return Entry("–" if value is None else metric.write(metric.scale * value))
+
+
+def draw(gallery: Gallery, found: Sequence[Hung], files: Mapping[str, Path], *, quick: bool) -> None:
+    """Draw a line of panels for each column of cells, the first seed of each; what has not run is said.
+
+    Args:
+        gallery: what is shown.
+        found: the runs that have been looked at.
+        files: where to, by format: svg, png.
+        quick: whether this is the quick form.
+    """
+    known = {hung.planned.cell.name: hung.exhibit for hung in reversed(found)}
+    columns = list(dict.fromkeys(cell.column for cell in gallery.cells))
+    rows = list(dict.fromkeys(cell.row for cell in gallery.cells))
+    rows += [""] * (_PANELS - len(rows))
+    cells = {(cell.column, cell.row): cell for cell in gallery.cells}
+    wide = _WIDTH / len(rows)
+    tall = max((_height(exhibit) for exhibit in known.values()), default=_TALL) * wide + _HEAD
+    with house_style(gallery.name):
+        figure = Figure(figsize=(_WIDTH, tall * len(columns) + 0.35), layout="constrained")
+        panels = figure.subplots(len(columns), len(rows), squeeze=False)
+        for column, line in zip(columns, panels, strict=True):
+            for row, axes in zip(rows, line, strict=True):
+                if (cell := cells.get((column, row))) is None:
+                    axes.set_axis_off()
+                else:
+                    _panel(axes, cell, known.get(cell.name), gallery.metrics[0])
+        figure.suptitle(gallery.title + (" (quick form)" if quick else ""), x=0.01, ha="left", fontsize=12)
+        save(figure, files)
+
+
+def _height(exhibit: Exhibit) -> float:
+    """Return the height of a grid by its width."""
+    width, height = _opened(exhibit).size
+    return height / width
+
+
+def _panel(axes: Axes, cell: Cell, exhibit: Exhibit | None, metric: Metric) -> None:
+    """Show a grid of pictures, with a head above each of its columns; where there is one number, above all."""
+    numbers = [] if exhibit is None else exhibit.numbers
+    value = metric.write(metric.scale * numbers[0][metric.key]) if len(numbers) == 1 else None
+    told = "" if value is None else f": {metric.name} {value} {metric.unit}"
+    axes.set_title(cell.label + told, loc="left", fontsize=10)
+    axes.set(xticks=[], yticks=[])
+    axes.spines[:].set_visible(False)
+    if exhibit is None:
+        axes.text(0.5, 0.5, "not run", transform=axes.transAxes, ha="center", color="#777777")
+        return
+    picture = _opened(exhibit)
+    scale = len(exhibit.heads) * picture.height / picture.width  # so that a unit is as wide as it is high
+    axes.imshow(
+        np.asarray(picture),
+        cmap="gray",
+        vmin=0,
+        vmax=255,
+        extent=(0, len(exhibit.heads), scale, 0),
+        interpolation="none",
+    )
+    axes.xaxis.tick_top()
+    size = 8 if len(exhibit.heads) > _NARROW else 9
+    axes.set_xticks([i + 0.5 for i in range(len(exhibit.heads))], exhibit.heads, fontsize=size)
+    axes.tick_params(length=0, pad=1)
+
+
+def _opened(exhibit: Exhibit) -> PillowImage.Image:
+    return PillowImage.open(io.BytesIO(base64.b64decode(exhibit.picture.partition(",")[2])))
