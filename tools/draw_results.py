@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 from matplotlib.figure import Figure
 
-from hardmax.report.pictures import grid
 from hardmax.models import DiscreteVAE
+from hardmax.report.pictures import grid
 from hardmax.training.log import read_rows
 from hardmax.training.restore import restore
 
