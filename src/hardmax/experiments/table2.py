@@ -7,7 +7,7 @@ from hardmax.experiments.table1 import OURS, PAPER
 
 # With how pictures are distorted: digits must not be mirrored, clothes may be.
 DATA: dict[str, Options] = {
-    "MNIST": {"data": "mnist", "augment": "affine"},
+    "MNIST": {"data": "mnist", "augment": "elastic"},
     "Fashion-MNIST": {"data": "fashion-mnist", "augment": "flip"},
 }
 LABELS = (50, 100, 300, 600, 1200)

@@ -207,16 +207,16 @@ def test_distortions():
     picture = torch.zeros(1, 1, 28, 28)
     picture[..., 12:16, 6:10] = 1  # left of the middle
     left = (torch.arange(28) - 13.5) < 0
-    for kind, mirrored in (("shift", False), ("affine", False), ("flip", True)):
+    for kind, mirrored in (("shift", False), ("affine", False), ("elastic", False), ("flip", True)):
         matrices = draw_distortions(kind, 64, generator)
         copies = distort(picture.expand(64, 1, 28, 28), matrices)
         assert 0.6 < copies.sum() / (64 * 16) < 1.6  # it is all still there
         on_the_left = (copies[..., left].sum((1, 2, 3)) > copies.sum((1, 2, 3)) / 2).float().mean()
         assert (0.2 < on_the_left < 0.8) == mirrored
         assert len({tuple(copy.flatten().tolist()) for copy in copies}) == 64
-    assert torch.equal(draw_distortions("affine", 5, generator.manual_seed(1)), draw_distortions(
-        "affine", 5, generator.manual_seed(1)
-    ))  # fmt: skip
+    drawn = [draw_distortions("elastic", 5, generator.manual_seed(1)) for _ in range(2)]
+    assert torch.equal(drawn[0].matrices, drawn[1].matrices)
+    assert torch.equal(drawn[0].bends, drawn[1].bends)
 
 
 def test_what_takes_part_when():

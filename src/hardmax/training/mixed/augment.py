@@ -1,45 +1,75 @@
 """Distorted copies of pictures, that a classifier should take for the same."""
 
 import math
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import Tensor
-from torch.nn.functional import affine_grid, grid_sample
+from torch.nn.functional import affine_grid, grid_sample, interpolate
 
-Augment = Literal["none", "shift", "affine", "flip"]
+Augment = Literal["none", "shift", "affine", "elastic", "flip"]
 
-_SHIFT, _PIXELS = 2.5, 28  # pixels to either side, of a picture so wide
+# In units of half a picture, of which 28 pixels have 14.
+_SHIFT, _BEND = 2.5 / 14, 1 / 14
 _TURN, _SCALE, _SHEAR = math.radians(15), 0.15, 0.2  # to either side
+_NODES = 7  # in height and in width, each of which is bent by chance; smooth between them
 
 
-def draw_distortions(kind: Augment, count: int, generator: torch.Generator) -> Tensor:
-    """Draw so many distortions: matrices `[count, 2, 3]` that map places in the copy to places in the picture.
+@dataclass(frozen=True, eq=False)
+class Distortions:
+    """What is done to each of N pictures.
 
-    "shift" moves, "affine" also turns, scales and shears; "flip" turns and shears half as much, and mirrors every
-    second one: clothes and faces stay what they are, digits do not.
+    Attributes:
+        matrices: `[N, 2, 3]`, from places in the copy to places in the picture.
+        bends: `[N, 2, nodes, nodes]`, how far places are moved beside that; None: not at all.
+    """
+
+    matrices: Tensor
+    bends: Tensor | None
+
+    def __getitem__(self, part: slice) -> "Distortions":
+        return Distortions(self.matrices[part], None if self.bends is None else self.bends[part])
+
+
+def draw_distortions(kind: Augment, count: int, generator: torch.Generator) -> Distortions:
+    """Draw so many distortions.
+
+    "shift" moves, "affine" also turns, scales and shears, "elastic" also bends; "flip" turns and shears half as much,
+    bends half as much, and mirrors every second one: clothes and faces stay what they are, digits do not.
     """
 
     def uniform(*shape: int) -> Tensor:
         return 2 * torch.rand(count, *shape, generator=generator, device=generator.device) - 1
 
-    matrices = torch.zeros(count, 2, 3, device=generator.device)
-    matrices[:, :, 2] = uniform(2) * (2 * _SHIFT / _PIXELS)
-    matrices[:, 0, 0] = matrices[:, 1, 1] = 1
-    if kind in ("affine", "flip"):
-        much = 1.0 if kind == "affine" else 0.5
-        turn, shear = uniform() * _TURN * much, uniform() * _SHEAR * much
-        wide, high = 1 + uniform() * _SCALE, 1 + uniform() * _SCALE
-        if kind == "flip":
-            wide = wide * uniform().sign()
-        matrices[:, 0, 0], matrices[:, 0, 1] = turn.cos() * wide, shear - turn.sin()
-        matrices[:, 1, 0], matrices[:, 1, 1] = turn.sin(), turn.cos() * high
-    return matrices
+    matrices = torch.eye(2, 3, device=generator.device).repeat(count, 1, 1)
+    matrices[:, :, 2] = uniform(2) * _SHIFT
+    if kind == "shift":
+        return Distortions(matrices, None)
+    much = 0.5 if kind == "flip" else 1.0
+    turn, shear = uniform() * _TURN * much, uniform() * _SHEAR * much
+    wide, high = 1 + uniform() * _SCALE, 1 + uniform() * _SCALE
+    if kind == "flip":
+        wide = wide * uniform().sign()
+    matrices[:, 0, 0], matrices[:, 0, 1] = turn.cos() * wide, shear - turn.sin()
+    matrices[:, 1, 0], matrices[:, 1, 1] = turn.sin(), turn.cos() * high
+    if kind == "affine":
+        return Distortions(matrices, None)
+    shape = (count, 2, _NODES, _NODES)
+    return Distortions(matrices, torch.randn(shape, generator=generator, device=generator.device) * _BEND * much)
 
 
-def distort(pictures: Tensor, matrices: Tensor) -> Tensor:
-    """Return distorted copies `[B, channels, H, W]`; what comes from beyond the edge is as the edge is."""
+def distort(pictures: Tensor, distortions: Distortions) -> Tensor:
+    """Return distorted copies `[B, channels, H, W]`; what comes from beyond the edge is as the edge is.
+
+    References:
+        Simard, Steinkraus & Platt, "Best practices for convolutional neural networks applied to visual document
+        analysis", 2003 (elastic distortions).
+    """
     if not len(pictures):  # torch refuses them
         return pictures
-    grid = affine_grid(matrices, list(pictures.shape), align_corners=False)
+    grid = affine_grid(distortions.matrices, list(pictures.shape), align_corners=False)
+    if distortions.bends is not None:
+        bends = interpolate(distortions.bends, size=pictures.shape[-2:], mode="bicubic", align_corners=True)
+        grid = grid + bends.movedim(1, -1)
     return grid_sample(pictures, grid, padding_mode="border", align_corners=False)

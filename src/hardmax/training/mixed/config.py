@@ -39,9 +39,9 @@ class MixedConfig(EstimatorConfig):
     """Weight of teaching a distorted picture what the classifier is sure of for the plain one; 0: not."""
     confidence: float = 0.95
     """How sure that must be."""
-    augment: Literal["none", "shift", "affine", "flip"] = "affine"
-    """How labelled pictures, and those of consistency, are distorted: moved; also turned, scaled and sheared; flip:
-    half as much of that, and mirrored (clothes, faces)."""
+    augment: Literal["none", "shift", "affine", "elastic", "flip"] = "elastic"
+    """How labelled pictures, and those of consistency, are distorted: moved; also turned, scaled and sheared (affine);
+    also bent (elastic); flip: half as much of all that, and mirrored (clothes, faces)."""
     schedule: Literal["together", "labelled-first"] = "together"
     """together: labelled and other pictures in every step, after --head-epochs of labels and consistency alone;
     labelled-first, as the paper's released code: --head-epochs on labelled pictures alone, then the others alone."""
