@@ -123,8 +123,10 @@ def test_a_space_that_an_estimator_does_not_serve(space, estimator):
 def test_the_cross_products_leave_out_no_more_than_they_must():
     """A check that refuses too much would take tests away without a sound."""
     for_bits, for_categories = {hm.Arm(), hm.DisArm()}, {hm.Arsm(), hm.DisArmCategorical(), hm.IdentityBackward("both")}
+    for_one = {hm.ShortlistDirect(0.5, size=2)}
     for space in [*SMALL_SPACES, *EDGE_SPACES]:
         others = for_categories if isinstance(space, hm.Binary) else for_bits
+        others = others | (for_one if space.categories is None else set())
         found = [estimator for _, estimator in pairs([space])]
         assert not others & set(found)
         assert len(found) == len(ESTIMATORS) - len(others)

@@ -86,7 +86,7 @@ class ShortlistDirect(AbstractEstimator):
         z = members[0]
         values = f(z)
         with torch.no_grad():
-            others = f(members[1:].flatten(0, 1)).view(-1, *values.shape)
+            others = f(members[1:].flatten(0, 1)).view(len(members) - 1, *values.shape)
         worth = torch.cat([values.detach()[None], others]).movedim(0, -1)
         log_q = held.expand(samples, *held.shape).gather(-1, listed)
         moved = ((log_q + self.epsilon * worth).softmax(-1) - log_q.softmax(-1)) / self.epsilon
