@@ -181,7 +181,7 @@ class DiscreteVAE(AbstractVAE):
 
     def sample(self, count: int, *, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """Draw z from the prior; return their mean pictures `[count, *shape]` and z `[count, *event]`."""
-        z = self._from_prior(count, generator)
+        z = self.draw_prior(count, generator)
         return self.decode(z), z
 
     @classmethod

@@ -286,7 +286,7 @@ class MixedVAE(AbstractVAE):
         Returns:
             Mean pictures `[count, *shape]`, z_d `[count, *event]` and z_c `[count, rows, c]`.
         """
-        z_d = self._from_prior(count, generator) if z_d is None else z_d
+        z_d = self.draw_prior(count, generator) if z_d is None else z_d
         if z_c is None:
             like = next(self.parameters())
             z_c = self.join.sample_prior(count, generator=generator, dtype=like.dtype, device=like.device)

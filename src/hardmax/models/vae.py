@@ -72,7 +72,7 @@ class AbstractVAE(AbstractModel):
         return parameters.sigmoid() if self.log_variance is None else parameters
 
     @torch.no_grad()
-    def _from_prior(self, count: int, generator: torch.Generator | None) -> Tensor:
+    def draw_prior(self, count: int, generator: torch.Generator | None = None) -> Tensor:
         """Draw z from the prior, `[count, *event]`."""
         parameter = next(self.parameters())
         scores = parameter.new_zeros(self.space.score_shape) if self.prior is None else self.prior

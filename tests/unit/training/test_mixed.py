@@ -17,7 +17,7 @@ from hardmax.training.mixed.evaluate import evaluate
 from hardmax.training.mixed.pictures import seen
 from hardmax.training.mixed.schedule import Weights, weights_at
 from hardmax.training.mixed.task import MixedTask
-from hardmax.training.mixed.terms import consistency_loss, label_loss
+from hardmax.training.mixed.terms import consistency_loss, label_loss, recognition_loss
 from hardmax.training.restore import restore
 from hardmax.training.state import State
 
@@ -112,7 +112,7 @@ def in_parts(config, size, count):
 
 @pytest.mark.parametrize("count", [9, 2])
 def test_parts_of_a_batch_add_up_to_the_whole(count, classes, tmp_path):
-    config = config_of(classes, tmp_path, augment="affine", confidence=0.1, labelled_batch=5)
+    config = config_of(classes, tmp_path, augment="elastic", confidence=0.1, labelled_batch=5, recognition=2.0)
     (whole, sums), (parts, added) = (in_parts(config, size, count) for size in (1, 3))
     torch.testing.assert_close(parts, whole, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(added, sums, rtol=1e-4, atol=1e-4)
@@ -221,13 +221,35 @@ def test_distortions():
 
 def test_what_takes_part_when():
     config = MixedConfig(head_epochs=2)
-    assert weights_at(config, 1) == Weights(0.0, 0.0, 10.0, 10.0)
-    assert weights_at(config, 2) == Weights(1.0, 0.1, 10.0, 10.0)
-    assert weights_at(replace(config, labels=0), 0) == Weights(1.0, 0.0, 0.0, 0.0)
+    assert weights_at(config, 1) == Weights(0.0, 0.0, 10.0, 10.0, 0.0)
+    assert weights_at(config, 2) == Weights(1.0, 0.1, 10.0, 10.0, 0.0)
+    assert weights_at(replace(config, labels=0), 0) == Weights(1.0, 0.0, 0.0, 0.0, 0.0)
     first = replace(config, schedule="labelled-first")
-    assert weights_at(first, 1) == Weights(0.0, 0.1, 10.0, 0.0)
-    assert weights_at(first, 2) == Weights(1.0, 0.0, 0.0, 0.0)
-    assert weights_at(replace(config, elbo=0.0), 5) == Weights(0.0, 0.0, 10.0, 10.0)
+    assert weights_at(first, 1) == Weights(0.0, 0.1, 10.0, 0.0, 0.0)
+    assert weights_at(first, 2) == Weights(1.0, 0.0, 0.0, 0.0, 0.0)
+    assert weights_at(replace(config, elbo=0.0), 5) == Weights(0.0, 0.0, 10.0, 10.0, 0.0)
+
+
+def test_recognition_teaches_the_decoder_and_not_the_judge():
+    model = hm.MixedVAE.build(hm.Binary(2), (1, 6, 6), join="beside", continuous=3, hidden=16)
+    z_d, z_c = torch.tensor([[0.0, 1.0], [1.0, 1.0]]), torch.randn(2, 1, 3, requires_grad=True)
+    losses = recognition_loss(model, z_d, z_c)
+    pictures = model.decode(z_d, z_c.detach())
+    torch.testing.assert_close(losses, -model.space.log_prob(model.scores(pictures), z_d))
+    losses.sum().backward()
+    assert all(parameter.grad is None for parameter in [*model.trunk.parameters(), *model.discrete.parameters()])
+    assert all(parameter.grad is not None for parameter in model.decoder.parameters())
+    assert z_c.grad.abs().sum() > 0
+
+
+def test_recognition_takes_part(attributes, tmp_path):
+    options = {"attributes": "top", "binarize": "none", "epochs": 2, "recognition": 1.0}
+    config = config_of(attributes, tmp_path / "run", **options)
+    assert weights_at(config, 0).recognition == 0.0
+    rows = []
+    assert train(config, Observer(rows=rows.append))
+    assert rows[0][0]["recognition_loss"] is None
+    assert rows[1][0]["recognition_loss"] > 0
 
 
 def test_terms_that_are_turned_off_are_not_in_the_rows(classes, tmp_path):

@@ -39,6 +39,9 @@ class MixedConfig(EstimatorConfig):
     """Weight of teaching a distorted picture what the classifier is sure of for the plain one; 0: not."""
     confidence: float = 0.95
     """How sure that must be."""
+    recognition: float = 0.0
+    """Weight of recognising the discrete latent in pictures that are drawn with one taken at random, so that the
+    decoder heeds it (attributes); 0: not."""
     augment: Literal["none", "shift", "affine", "elastic", "flip"] = "elastic"
     """How labelled pictures, and those of consistency, are distorted: moved; also turned, scaled and sheared (affine);
     also bent (elastic); flip: half as much of all that, and mirrored (clothes, faces)."""
@@ -61,7 +64,7 @@ class MixedConfig(EstimatorConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.need_at_least_one("categories", "continuous", "labelled_batch")
-        for name in ("labels", "label_weight", "labelled_elbo", "elbo", "consistency", "head_epochs"):
+        for name in ("labels", "label_weight", "labelled_elbo", "elbo", "consistency", "recognition", "head_epochs"):
             if getattr(self, name) < 0:
                 raise ArgumentError(f"{name.replace('_', '-')} must not be negative, got {getattr(self, name)}")
         if not 0 <= self.confidence < 1:

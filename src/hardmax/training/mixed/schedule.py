@@ -14,21 +14,24 @@ class Weights:
         labelled_elbo: of the bound of labelled ones.
         labels: of what labels teach.
         consistency: of what confident predictions teach.
+        recognition: of recognising the discrete latent in pictures that are drawn with another.
     """
 
     elbo: float
     labelled_elbo: float
     labels: float
     consistency: float
+    recognition: float
 
 
 def weights_at(config: MixedConfig, epoch: int) -> Weights:
     """Return the weights in an epoch, counted from 0."""
     early = epoch < config.head_epochs
     if not config.labels:  # nothing to be consistent with
-        return Weights(config.elbo, 0.0, 0.0, 0.0)
+        return Weights(config.elbo, 0.0, 0.0, 0.0, config.recognition)
     both = config.elbo * config.labelled_elbo
     if config.schedule == "labelled-first":
-        return Weights(0.0, both, config.label_weight, 0.0) if early else Weights(config.elbo, 0.0, 0.0, 0.0)
-    elbo, labelled_elbo = (0.0, 0.0) if early else (config.elbo, both)
-    return Weights(elbo, labelled_elbo, config.label_weight, config.consistency)
+        alone = Weights(config.elbo, 0.0, 0.0, 0.0, config.recognition)
+        return Weights(0.0, both, config.label_weight, 0.0, 0.0) if early else alone
+    taught = (config.label_weight, config.consistency)
+    return Weights(0.0, 0.0, *taught, 0.0) if early else Weights(config.elbo, both, *taught, config.recognition)

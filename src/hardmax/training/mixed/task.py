@@ -19,7 +19,7 @@ from hardmax.training.mixed.config import MixedConfig
 from hardmax.training.mixed.evaluate import evaluate
 from hardmax.training.mixed.pictures import Seen, as_z, load_pictures, make_space, seen
 from hardmax.training.mixed.schedule import Weights, weights_at
-from hardmax.training.mixed.terms import consistency_loss, label_loss
+from hardmax.training.mixed.terms import consistency_loss, label_loss, recognition_loss
 from hardmax.training.task import SPLITS, AbstractTask, Row
 
 
@@ -27,13 +27,16 @@ from hardmax.training.task import SPLITS, AbstractTask, Row
 class MixedTask(AbstractTask[MixedConfig, MixedVAE]):
     """Minimise a sum, with the weights of the configuration.
 
+    ```
     - elbo(x)                                     unlabelled pictures
     - elbo(x, y)                                  labelled ones, the discrete latent given
     + loss(scores(distorted x), y)                labels, through the arg max
     - sure(x) log q(best z of x | distorted x)    consistency of unlabelled pictures
+    - log q(z | picture of z and z_c(x))          recognition, z drawn from its prior
+    ```
     """
 
-    sums = ("elbo", "reconstruction", "kl", "evaluations", "label_loss", "consistency_loss", "sure")
+    sums = ("elbo", "reconstruction", "kl", "evaluations", "label_loss", "consistency_loss", "sure", "recognition_loss")
     metrics = ("elbo", "nll", "kl", "reconstruction", "accuracy", "accuracy_sampled", *sums[3:])
 
     def __init__(self, config: MixedConfig, images: Images, model: MixedVAE, group: Group) -> None:
@@ -43,7 +46,7 @@ class MixedTask(AbstractTask[MixedConfig, MixedVAE]):
         self.count = len(self.pictures)
         self.labelled = self._draw_labelled(images)
         self.held_out = {s: seen(config, images, s)[: config.evaluate_images].to(config.device) for s in SPLITS}
-        names = ("noise", "gaussian", "labelled", "distort", "teach")
+        names = ("noise", "gaussian", "labelled", "distort", "teach", "recognise")
         self.generators = {name: torch.Generator(config.device) for name in names}
         # "auto" of a discrete VAE ends with the exact gradient, which dies once the labels have made q sure.
         self._estimated = config if config.estimator != "auto" else replace(config, estimator="averaged-direct")
@@ -130,6 +133,12 @@ class MixedTask(AbstractTask[MixedConfig, MixedVAE]):
             loss = loss - weights.elbo * out.value.sum() / len(index)
             told |= {"elbo": out.value.detach().sum(), "kl": out.kl.sum(), "reconstruction": out.reconstruction.sum()}
             told["evaluations"] = told["count"] * out.evaluations
+        if weights.recognition:
+            z_d = model.draw_prior(len(index), self.generators["recognise"])[part]
+            z_c = encoded.mean + self._gaussian(len(index), part) * (encoded.log_variance / 2).exp()
+            losses = recognition_loss(model, z_d, z_c)
+            loss = loss + weights.recognition * losses.sum() / len(index)
+            told["recognition_loss"] = losses.detach().sum()
         if weights.consistency:
             distorted = model.scores(self._distorted(some.shown, len(index), part))
             losses, sure = consistency_loss(encoded.scores.detach(), distorted, model.space, config.confidence)

@@ -3,10 +3,12 @@
 from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.func import functional_call
 
 from hardmax.estimators import Direct
 from hardmax.expectations import expectation
+from hardmax.models import MixedVAE
 from hardmax.objectives import fenchel_young_loss
 from hardmax.spaces import AbstractSpace
 
@@ -44,6 +46,28 @@ def label_loss(
                 return -(z - target).abs().flatten(2).sum(-1) / entries
 
             return -expectation(right, scores, space, Direct(epsilon), noise=noise, validate=False).value
+
+
+def recognition_loss(model: MixedVAE, z_d: Tensor, z_c: Tensor) -> Tensor:
+    """Draw pictures of latents, and return how well the encoder recognises z_d in them, `-log q(z_d | picture)` `[B]`.
+
+    With z_d drawn at random and z_c that of a picture, it keeps from z_c what z_d is to say: a decoder that looks for
+    smiles in z_c alone draws faces whose smile does not follow z_d. The encoder judges, and does not learn from it.
+
+    Args:
+        model: whose decoder learns; so do z_c.
+        z_d: `[B, *event]`.
+        z_c: `[B, rows, c]`.
+
+    References:
+        Chen et al., "InfoGAN: interpretable representation learning by information maximizing generative adversarial
+        nets", 2016.
+    """
+    parameters = model.decoder(model.join.join(z_d, z_c))
+    pictures = parameters.sigmoid() if model.log_variance is None else parameters
+    judge = nn.Sequential(model.trunk, model.discrete)
+    held = {name: parameter.detach() for name, parameter in judge.named_parameters()}
+    return -model.space.log_prob(functional_call(judge, held, (pictures,)), z_d)
 
 
 def consistency_loss(
