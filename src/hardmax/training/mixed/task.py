@@ -48,8 +48,11 @@ class MixedTask(AbstractTask[MixedConfig, MixedVAE]):
         self.held_out = {s: seen(config, images, s)[: config.evaluate_images].to(config.device) for s in SPLITS}
         names = ("noise", "gaussian", "labelled", "distort", "teach", "recognise")
         self.generators = {name: torch.Generator(config.device) for name in names}
-        # "auto" of a discrete VAE ends with the exact gradient, which dies once the labels have made q sure.
-        self._estimated = config if config.estimator != "auto" else replace(config, estimator="averaged-direct")
+        self._estimated = config
+        if config.estimator == "auto":
+            # That of a discrete VAE ends with the exact gradient, which dies once the labels have made q sure.
+            name = "averaged-direct" if self.model.space.categories is None else "shortlist-direct"
+            self._estimated = replace(config, estimator=name)
 
     def _draw_labelled(self, images: Images) -> Seen | None:
         if not self.config.labels:
