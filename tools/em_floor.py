@@ -17,6 +17,7 @@ from hardmax.data import binarize, load
 from hardmax.random import stream
 
 _SMOOTH = 1e-3  # pseudo-counts of each pixel: one that is always on in a component must not be impossible
+_SURE = 1e-6  # nor certain, which a mean of many pictures is once it is rounded
 
 
 def log_joint(x: Tensor, weights: Tensor, means: Tensor) -> Tensor:
@@ -33,7 +34,7 @@ def fit(x: Tensor, k: int, steps: int, generator: torch.Generator) -> tuple[Tens
         posterior = log_joint(x, weights, means).softmax(-1)
         counts = posterior.sum(0)
         weights = (counts + _SMOOTH) / (counts + _SMOOTH).sum()
-        means = (posterior.T @ x + _SMOOTH) / (counts[:, None] + 2 * _SMOOTH)
+        means = ((posterior.T @ x + _SMOOTH) / (counts[:, None] + 2 * _SMOOTH)).clamp(_SURE, 1 - _SURE)
     return weights, means
 
 

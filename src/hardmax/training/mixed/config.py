@@ -37,7 +37,7 @@ class MixedConfig(EstimatorConfig):
     """Weight of the bound; 0 leaves a classifier alone."""
     consistency: float = 10.0
     """Weight of teaching a distorted picture what the classifier is sure of for the plain one; 0: not."""
-    confidence: float = 0.95
+    confidence: float = 0.8
     """How sure that must be."""
     recognition: float = 0.0
     """Weight of recognising the discrete latent in pictures that are drawn with one taken at random, so that the
