@@ -9,13 +9,13 @@ from torch import Tensor, nn
 from hardmax.data import Images, binarize
 from hardmax.estimators import AbstractControlled, AbstractEstimator
 from hardmax.models import DiscreteVAE
-from hardmax.random import stream
 from hardmax.training.discrete.config import DiscreteConfig
 from hardmax.training.discrete.evaluate import evaluate
 from hardmax.training.discrete.pictures import evaluated
 from hardmax.training.discrete.spaces import make_space
 from hardmax.training.estimator_schedule import estimator_at, explain
 from hardmax.training.group import ALONE, Group
+from hardmax.training.initial import initial_weights, networks_for
 from hardmax.training.task import SPLITS, AbstractTask, Row
 
 
@@ -44,15 +44,11 @@ class DiscreteTask(AbstractTask[DiscreteConfig, DiscreteVAE]):
     @classmethod
     def start(cls, config: DiscreteConfig, images: Images, start: int = 0, group: Group = ALONE) -> "DiscreteTask":
         """Return the task with the initial weights of this number; torch's global generator is kept."""
-        architecture = config.architecture
-        if architecture == "auto":
-            architecture = "conv" if max(images.shape[1:]) > 32 else "mlp"
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(stream(config.seed, "init", *([start] if start else [])).initial_seed())
+        with initial_weights(config.seed, start):
             model = DiscreteVAE.build(
                 make_space(config),
                 images.shape,
-                architecture=architecture,
+                architecture=networks_for(config.architecture, images.shape),
                 hidden=config.hidden,
                 encoder_layers=config.encoder_layers,
                 decoder_layers=config.decoder_layers,

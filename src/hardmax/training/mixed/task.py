@@ -10,10 +10,10 @@ from torch import Tensor
 from hardmax.data import Images, draw_labelled
 from hardmax.errors import ArgumentError
 from hardmax.models import MixedVAE
-from hardmax.random import stream
 from hardmax.spaces import Categorical
 from hardmax.training.estimator_schedule import estimator_at
 from hardmax.training.group import ALONE, Group
+from hardmax.training.initial import initial_weights, networks_for
 from hardmax.training.mixed.augment import distort, draw_distortions
 from hardmax.training.mixed.config import MixedConfig
 from hardmax.training.mixed.evaluate import evaluate
@@ -70,17 +70,14 @@ class MixedTask(AbstractTask[MixedConfig, MixedVAE]):
     @classmethod
     def start(cls, config: MixedConfig, images: Images, start: int = 0, group: Group = ALONE) -> "MixedTask":
         """Return the task with the initial weights of this number; torch's global generator is kept."""
-        architecture, likelihood = config.architecture, config.likelihood
-        if architecture == "auto":
-            architecture = "conv" if max(images.shape[1:]) > 32 else "mlp"
+        likelihood = config.likelihood
         if likelihood == "auto":
             likelihood = "gaussian" if images.shape[0] > 1 else "bernoulli"
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(stream(config.seed, "init", *([start] if start else [])).initial_seed())
+        with initial_weights(config.seed, start):
             model = MixedVAE.build(
                 make_space(config, images),
                 images.shape,
-                architecture=architecture,
+                architecture=networks_for(config.architecture, images.shape),
                 join="beside" if config.attribute_names else "rows",
                 continuous=config.continuous or (64 if config.attribute_names else 20),
                 prior=config.prior,
