@@ -51,6 +51,7 @@ _HOME = {
     "GaussianBeside": "objectives",
     "GaussianLikelihood": "objectives",
     "GaussianRows": "objectives",
+    "GaussianVAE": "models",
     "GibbsCovariance": "estimators",
     "GumbelRao": "estimators",
     "GumbelSoftmax": "estimators",
@@ -85,6 +86,7 @@ _HOME = {
     "expectation": "expectations",
     "fenchel_young_loss": "objectives",
     "from_distribution": "distributions",
+    "gaussian_bounds": "objectives",
     "gaussian_elbo": "objectives",
     "gaussian_kl": "objectives",
     "gaussian_kl_full": "objectives",
@@ -153,6 +155,7 @@ if TYPE_CHECKING:
     from hardmax.expectations import sample as sample
     from hardmax.models import DiscreteVAE as DiscreteVAE
     from hardmax.models import Encoded as Encoded
+    from hardmax.models import GaussianVAE as GaussianVAE
     from hardmax.models import MixedVAE as MixedVAE
     from hardmax.models import load_model as load_model
     from hardmax.objectives import AbstractJoin as AbstractJoin
@@ -168,6 +171,7 @@ if TYPE_CHECKING:
     from hardmax.objectives import exact_bounds as exact_bounds
     from hardmax.objectives import exact_mixed_bounds as exact_mixed_bounds
     from hardmax.objectives import fenchel_young_loss as fenchel_young_loss
+    from hardmax.objectives import gaussian_bounds as gaussian_bounds
     from hardmax.objectives import gaussian_elbo as gaussian_elbo
     from hardmax.objectives import gaussian_kl as gaussian_kl
     from hardmax.objectives import gaussian_kl_full as gaussian_kl_full

@@ -92,3 +92,16 @@ def test_vmap_of_the_divergences():
     torch.testing.assert_close(torch.func.vmap(hm.gaussian_kl_full)(mean, scale), hm.gaussian_kl_full(mean, scale))
     draws = torch.func.vmap(hm.gaussian_sample, randomness="different")(mean, log_variance)
     assert draws.shape == (5, 1, 4, 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"latents": 0}, "latents must be at least 1, got 0"),
+        ({"architecture": "flow"}, "architecture must be 'mlp' or 'conv', got 'flow'"),
+        ({"likelihood": "poisson"}, "likelihood must be 'bernoulli' or 'gaussian', got 'poisson'"),
+    ],
+)
+def test_models_that_cannot_be_built(options, said):
+    with pytest.raises(hm.ArgumentError, match=said):
+        hm.GaussianVAE.build(**{"latents": 2, "shape": (1, 4, 4), **options})

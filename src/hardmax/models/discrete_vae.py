@@ -7,8 +7,9 @@ from torch import Tensor, nn
 
 from hardmax.errors import ArgumentError
 from hardmax.estimators import AbstractEstimator
+from hardmax.models.pixels import LikelihoodName
 from hardmax.models.space_config import space_from_config, space_to_config
-from hardmax.models.vae import AbstractVAE, Architecture, LikelihoodName, PriorName
+from hardmax.models.vae import AbstractVAE, Architecture, PriorName
 from hardmax.nn import ConvDecoder, ConvEncoder, MLPDecoder, MLPEncoder
 from hardmax.objectives import (
     Bounds,

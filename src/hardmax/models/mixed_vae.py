@@ -9,8 +9,9 @@ from hardmax.errors import ArgumentError, ShapeError
 from hardmax.estimators import AbstractEstimator
 from hardmax.models.encoded import Encoded
 from hardmax.models.mixed_networks import mixed_networks
+from hardmax.models.pixels import LikelihoodName
 from hardmax.models.space_config import space_from_config, space_to_config
-from hardmax.models.vae import AbstractVAE, Architecture, LikelihoodName, PriorName
+from hardmax.models.vae import AbstractVAE, Architecture, PriorName
 from hardmax.objectives import (
     AbstractJoin,
     Bounds,

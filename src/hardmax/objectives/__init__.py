@@ -10,6 +10,7 @@ from hardmax.objectives.gaussian import (
     gaussian_sample,
     gaussian_sample_full,
 )
+from hardmax.objectives.gaussian_bounds import gaussian_bounds
 from hardmax.objectives.greedy import greedy_bound
 from hardmax.objectives.joins import AbstractJoin, GaussianBeside, GaussianRows
 from hardmax.objectives.likelihoods import AbstractLikelihood, BernoulliLikelihood, GaussianLikelihood
@@ -32,6 +33,7 @@ __all__ = [
     "exact_bounds",
     "exact_mixed_bounds",
     "fenchel_young_loss",
+    "gaussian_bounds",
     "gaussian_elbo",
     "gaussian_kl",
     "gaussian_kl_full",
