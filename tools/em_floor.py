@@ -10,32 +10,9 @@ import argparse
 import json
 from statistics import median
 
-import torch
-from torch import Tensor
-
+import hardmax as hm
 from hardmax.data import binarize, load
 from hardmax.random import stream
-
-_SMOOTH = 1e-3  # pseudo-counts of each pixel: one that is always on in a component must not be impossible
-_SURE = 1e-6  # nor certain, which a mean of many pictures is once it is rounded
-
-
-def log_joint(x: Tensor, weights: Tensor, means: Tensor) -> Tensor:
-    """Return log p(x, z) `[N, k]` of x `[N, D]` under weights `[k]` and means `[k, D]`."""
-    on, off = means.log(), (-means).log1p()
-    return x @ (on - off).T + off.sum(-1) + weights.log()
-
-
-def fit(x: Tensor, k: int, steps: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Return weights `[k]` and means `[k, D]` after EM from k pictures, each mixed with the mean picture."""
-    chosen = torch.randperm(len(x), generator=generator)[:k]
-    weights, means = torch.full((k,), 1 / k), (0.5 * x[chosen] + 0.5 * x.mean(0)).clamp(0.01, 0.99)
-    for _ in range(steps):
-        posterior = log_joint(x, weights, means).softmax(-1)
-        counts = posterior.sum(0)
-        weights = (counts + _SMOOTH) / (counts + _SMOOTH).sum()
-        means = ((posterior.T @ x + _SMOOTH) / (counts[:, None] + 2 * _SMOOTH)).clamp(_SURE, 1 - _SURE)
-    return weights, means
 
 
 def main() -> None:
@@ -54,8 +31,8 @@ def main() -> None:
         for k in options.categories:
             found = []
             for start in range(options.starts):
-                mixture = fit(train, k, options.steps, stream(start, "em"))
-                found.append([-log_joint(split, *mixture).logsumexp(-1).mean().item() for split in (validation, test)])
+                mixture = hm.BernoulliMixture.fit(train, k, steps=options.steps, generator=stream(start, "em"))
+                found.append([-mixture.log_likelihood(split).mean().item() for split in (validation, test)])
             tests = [test for _, test in found]
             row = {"data": data, "k": k, "nll": round(min(found)[1], 2), "median": round(median(tests), 2)}
             print(json.dumps({**row, "starts": options.starts, "steps": options.steps}), flush=True)

@@ -27,6 +27,7 @@ _HOME = {
     "Arsm": "estimators",
     "AveragedDirect": "estimators",
     "BernoulliLikelihood": "objectives",
+    "BernoulliMixture": "models",
     "Binary": "spaces",
     "Blackbox": "estimators",
     "Bounds": "objectives",
@@ -153,6 +154,7 @@ if TYPE_CHECKING:
     from hardmax.evaluator import Evaluator as Evaluator
     from hardmax.expectations import expectation as expectation
     from hardmax.expectations import sample as sample
+    from hardmax.models import BernoulliMixture as BernoulliMixture
     from hardmax.models import DiscreteVAE as DiscreteVAE
     from hardmax.models import Encoded as Encoded
     from hardmax.models import GaussianVAE as GaussianVAE

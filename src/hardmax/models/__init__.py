@@ -1,5 +1,6 @@
 """Models that can be trained, saved and loaded."""
 
+from hardmax.models.bernoulli_mixture import BernoulliMixture
 from hardmax.models.discrete_vae import DiscreteVAE
 from hardmax.models.encoded import Encoded
 from hardmax.models.gaussian_vae import GaussianVAE
@@ -8,4 +9,13 @@ from hardmax.models.mixed_vae import MixedVAE
 from hardmax.models.pretrained import AbstractModel
 from hardmax.models.vae import AbstractVAE
 
-__all__ = ["AbstractModel", "AbstractVAE", "DiscreteVAE", "Encoded", "GaussianVAE", "MixedVAE", "load_model"]
+__all__ = [
+    "AbstractModel",
+    "AbstractVAE",
+    "BernoulliMixture",
+    "DiscreteVAE",
+    "Encoded",
+    "GaussianVAE",
+    "MixedVAE",
+    "load_model",
+]
