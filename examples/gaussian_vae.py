@@ -4,7 +4,6 @@ Encoder 784-300-20, decoder 20-300-784, Bernoulli pixels; the bound is Kingma & 
 """
 
 import torch
-from torch import nn
 
 import hardmax as hm
 from hardmax.data import binarize, load
@@ -15,29 +14,22 @@ LATENTS, EPOCHS, BATCH = 20, 5, 100
 def main() -> None:
     torch.manual_seed(0)
     images = load("sample")
-    train, test = binarize(images.train).flatten(1), binarize(images.test).flatten(1)
-    pixels = train.shape[1]
-
-    encoder = nn.Sequential(nn.Linear(pixels, 300), nn.ReLU(), nn.Linear(300, 2 * LATENTS))
-    decoder = nn.Sequential(nn.Linear(LATENTS, 300), nn.ReLU(), nn.Linear(300, pixels))
-    optimizer = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], lr=1e-3)
-
-    def bound(x: torch.Tensor, samples: int = 1) -> hm.Elbo:
-        mean, log_variance = encoder(x).chunk(2, dim=-1)
-        return hm.gaussian_elbo(hm.BernoulliLikelihood(decoder, x), mean, log_variance, samples=samples)
+    train, test = binarize(images.train), binarize(images.test)
+    model = hm.GaussianVAE.build(LATENTS, images.shape, hidden=300)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 
     print(images)
     print("epoch  train bound  test bound  reconstruction     KL   (nats per image)")
     for epoch in range(1, EPOCHS + 1):
         total = 0.0
         for batch in torch.randperm(len(train)).split(BATCH):
-            value = bound(train[batch]).value
+            value = model(train[batch]).value
             optimizer.zero_grad()
             (-value.mean()).backward()
             optimizer.step()
             total += value.sum().item()
         with torch.no_grad():
-            out = bound(test, samples=5)
+            out = model(test, samples=5)
         print(
             f"{epoch:5d}  {total / len(train):11.2f}  {out.value.mean():10.2f}  {out.reconstruction.mean():14.2f}  "
             f"{out.kl.mean():5.2f}"

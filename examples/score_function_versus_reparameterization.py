@@ -6,12 +6,19 @@ Minimise E[z^2] for z ~ N(a theta + b, 1); the best theta is -b / a. With m = a 
     reparameterization   2 a z            mean 2 a m, variance 4 a^2
 
 Reparameterization knows the slope of z^2, the score function its value alone: that is what the variance pays for.
+
+    python examples/score_function_versus_reparameterization.py [PICTURE]
 """
 
+import sys
+from pathlib import Path
+
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
 import hardmax as hm
+from hardmax.drawing.style import house_style, save
 
 A, B = 2.0, 3.0
 
@@ -43,7 +50,28 @@ def variance(method, m: float) -> float:
     return A**2 * (m**4 + 14 * m**2 + 15) if method is score_function else 4 * A**2
 
 
-def main() -> None:
+def draw(path: Path) -> None:
+    """Draw the gradients of single samples, and their variance along theta: closed forms as lines, draws as dots."""
+    generator = torch.Generator().manual_seed(0)
+    with house_style("two-gradients"):
+        figure = Figure(figsize=(8, 3), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        for i, method in enumerate((score_function, reparameterization)):
+            name = method.__name__.replace("_", " ")
+            found = gradients(method, -1.0, 100_000, generator).numpy()
+            left.hist(found, bins=120, range=(-25, 35), density=True, color=f"C{i}", alpha=0.6, label=name)
+            thetas = torch.linspace(-3, 1, 81)
+            right.plot(thetas, [variance(method, A * theta + B) for theta in thetas.tolist()], color=f"C{i}")
+            for theta in thetas[::10].tolist():
+                right.plot(theta, gradients(method, theta, 100_000, generator).var(), "o", color=f"C{i}", markersize=4)
+        left.axvline(2 * A * (B - A), color="#444444", linewidth=1)
+        left.set(title=r"gradients of one sample, $\theta$ = -1", xlabel="gradient", yticks=[], ylim=(0, 0.2))
+        left.legend()
+        right.set(title="their variance", xlabel=r"$\theta$", yscale="log")
+        save(figure, {path.suffix[1:]: path})
+
+
+def main(picture: str = "two_gradients.svg") -> None:
     generator = torch.Generator().manual_seed(0)
     print(f"minimise E[z^2], z ~ N({A:g} theta + {B:g}, 1)\n")
     print(f"{'theta':>6}  {'method':<18}  {'mean':>8}  {'exact':>8}  {'variance':>9}  {'exact':>9}")
@@ -64,7 +92,9 @@ def main() -> None:
             print(f"{step:6d}  {thetas[0]:18.3f}  {thetas[1]:18.3f}")
         for i, method in enumerate((score_function, reparameterization)):
             thetas[i] -= 0.01 * gradients(method, thetas[i], 50, generator).mean().item()
+    draw(Path(picture))
+    print(f"\nsee {picture}")
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])
