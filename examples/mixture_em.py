@@ -71,7 +71,8 @@ def main(picture: str = "mixture_em.png") -> None:
     mine = model.decode(torch.eye(K))
     theirs = mixture.means.view(K, *images.shape)
     nearest = torch.cdist(theirs.flatten(1), mine.flatten(1)).argmin(1)
-    save(grid(torch.cat([theirs, mine[nearest]]), columns=K), Path(picture))
+    sheet = grid(torch.cat([theirs, mine[nearest]]), columns=K)
+    save(sheet.resize((2 * sheet.width, 2 * sheet.height), resample=0), Path(picture))
     print(f"\nsee {picture}: above the components of EM, below the nearest category of the VAE")
 
 

@@ -23,13 +23,8 @@ from hardmax.data import load
 from hardmax.drawing.style import house_style, save
 
 CLASSES = ["T-shirt", "trousers", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "boot"]
-SKIPPED, WORDS, VECTOR, WINDOW, BESIDE = (
-    60,
-    400,
-    20,
-    3,
-    "exception",
-)  # the sixty commonest words are "the", "a", "is" ...
+SKIPPED, WORDS, VECTOR, WINDOW = 40, 400, 20, 3  # the commonest words, such as "the", say little
+BESIDE = "dictionary"
 
 
 def classifier(x: Tensor, labels: Tensor) -> nn.Linear:
