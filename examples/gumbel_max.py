@@ -53,7 +53,7 @@ def proof(h: Tensor, k: int, t: Tensor = T) -> list[Tensor]:
 
 def draw(path: Path) -> None:
     """Draw the densities of the perturbed scores, and of the winner: its pieces have the areas softmax(h)."""
-    t, h = torch.linspace(-3, 7, 400, dtype=torch.float64), SCORES
+    t, h = torch.linspace(-3, 7, 101, dtype=torch.float64), SCORES
     with house_style("gumbel-max"):
         figure = Figure(figsize=(8, 3), layout="constrained")
         left, right = figure.subplots(1, 2, sharex=True)
