@@ -70,10 +70,10 @@ def main(picture: str = "mixture_em.png") -> None:
 
     mine = model.decode(torch.eye(K))
     theirs = mixture.means.view(K, *images.shape)
-    nearest = torch.cdist(theirs.flatten(1), mine.flatten(1)).argmin(1)
-    sheet = grid(torch.cat([theirs, mine[nearest]]), columns=K)
+    pairs = hm.Permutation(K).argmax(-torch.cdist(theirs.flatten(1), mine.flatten(1)))  # [K, K], a one in every row
+    sheet = grid(torch.cat([theirs, mine[pairs.argmax(1)]]), columns=K)
     save(sheet.resize((2 * sheet.width, 2 * sheet.height), resample=0), Path(picture))
-    print(f"\nsee {picture}: above the components of EM, below the nearest category of the VAE")
+    print(f"\nsee {picture}: above the components of EM, below the categories of the VAE, paired with them")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from torch import Tensor
 
 import hardmax as hm
 from hardmax.data import binarize, load
-from hardmax.drawing.style import house_style, save
+from hardmax.drawing.style import house_style
 from hardmax.report.pictures import grid
 
 CLASSES = ["T-shirt", "trousers", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "boot"]
@@ -70,7 +70,7 @@ def draw(path: Path, models: dict[str, hm.GaussianVAE], x: Tensor, labels: Tenso
             below.imshow(grid(pictures, columns=6), cmap="gray", vmin=0, vmax=255)
             below.set_axis_off()
         figure.legend(*above.get_legend_handles_labels(), loc="outside lower center", ncols=5, markerscale=3)
-        save(figure, {path.suffix[1:]: path})
+        figure.savefig(path, dpi=110)
 
 
 def main(picture: str = "vae_latents.png", epochs: str = "5") -> None:
