@@ -77,6 +77,7 @@ _HOME = {
     "SpanningTree": "spaces",
     "StraightThrough": "estimators",
     "Subset": "spaces",
+    "TokenPrior": "models",
     "TokenVAE": "models",
     "UnorderedSet": "estimators",
     "diagnose": "diagnosis",
@@ -155,6 +156,7 @@ if TYPE_CHECKING:
     from hardmax.models import DiscreteVAE as DiscreteVAE
     from hardmax.models import Encoded as Encoded
     from hardmax.models import MixedVAE as MixedVAE
+    from hardmax.models import TokenPrior as TokenPrior
     from hardmax.models import TokenVAE as TokenVAE
     from hardmax.models import load_model as load_model
     from hardmax.objectives import AbstractJoin as AbstractJoin

@@ -5,7 +5,8 @@ from hardmax.models.encoded import Encoded
 from hardmax.models.loading import load_model
 from hardmax.models.mixed_vae import MixedVAE
 from hardmax.models.pretrained import AbstractModel
+from hardmax.models.token_prior import TokenPrior
 from hardmax.models.token_vae import Quantized, TokenVAE
 from hardmax.models.vae import AbstractVAE
 
-__all__ = ["AbstractModel", "AbstractVAE", "DiscreteVAE", "Encoded", "MixedVAE", "Quantized", "TokenVAE", "load_model"]
+__all__ = ["AbstractModel", "AbstractVAE", "DiscreteVAE", "Encoded", "MixedVAE", "Quantized", "TokenPrior", "TokenVAE", "load_model"]

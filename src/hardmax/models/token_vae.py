@@ -159,6 +159,7 @@ class TokenVAE(AbstractVAE):
         self,
         x: Tensor,
         *,
+        scores: Tensor | None = None,
         estimator: AbstractEstimator | None = None,
         kl: Kl = "auto",
         kl_weight: float = 1.0,
@@ -168,10 +169,23 @@ class TokenVAE(AbstractVAE):
         chunk_size: int | None = None,
         validate: bool = True,
     ) -> Elbo:
-        """Estimate the bound of x `[B, *shape]`; minimise `-value.mean()`. An estimator given here is for this call."""
+        """Estimate the bound of x `[B, *shape]`; minimise `-value.mean()`.
+
+        Args:
+            x: the pictures.
+            scores: of x, where they are there already.
+            estimator: for this call.
+            kl: as for `hardmax.elbo`, and so are all others.
+            kl_weight: 1 is the bound.
+            samples: S, how many z are drawn.
+            generator: where the noise comes from.
+            noise: `[S, B, n, K]`, instead of drawing it.
+            chunk_size: the most z that are decoded for each picture in one call.
+            validate: look at values for NaN and inf.
+        """
         return elbo(
             self.likelihood(x),
-            self.scores(x),
+            self.scores(x) if scores is None else scores,
             self.space,
             self.estimator if estimator is None else estimator,
             kl=kl,

@@ -1,5 +1,6 @@
 """Encoders and decoders: plain modules."""
 
+from hardmax.nn.causal import CausalTransformer
 from hardmax.nn.codebook import Codebook
 from hardmax.nn.convolutional import ConvDecoder, ConvEncoder, conv_pixels, conv_trunk
 from hardmax.nn.grid import GridDecoder, GridEncoder
@@ -9,6 +10,7 @@ from hardmax.nn.mlp import MLPDecoder, MLPEncoder, mlp
 from hardmax.nn.outputs import encoder_output
 
 __all__ = [
+    "CausalTransformer",
     "Codebook",
     "ConvDecoder",
     "ConvEncoder",

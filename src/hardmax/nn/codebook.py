@@ -34,6 +34,7 @@ class Codebook(nn.Module):
     """
 
     used: Tensor
+    """`[K]`. How often each code was the nearest since the last look for unused ones; whoever trains adds to it."""
 
     def __init__(self, codes: int, dimensions: int) -> None:
         super().__init__()
@@ -50,11 +51,6 @@ class Codebook(nn.Module):
         return z @ self.vectors
 
     @torch.no_grad()
-    def count(self, z: Float[Tensor, "... K"]) -> None:
-        """Note in `used` which codes were drawn."""
-        self.used += z.flatten(0, -2).sum(0)
-
-    @torch.no_grad()
     def place(self, e: Float[Tensor, "*B d"], generator: torch.Generator | None = None) -> None:
         """Spread all codes over vectors that they will have to stand for, before the first step.
 
@@ -69,11 +65,11 @@ class Codebook(nn.Module):
     def revive(
         self, e: Float[Tensor, "*B d"], least: float, generator: torch.Generator | None = None
     ) -> Bool[Tensor, " K"]:
-        """Move the codes that were hardly drawn to vectors that are far from all others, and forget what was counted.
+        """Move the codes that were hardly used to vectors that are far from all others, and forget what was counted.
 
         Args:
             e: vectors to choose from.
-            least: a code that was drawn less than so many times as often as it would be if all were alike is moved.
+            least: a code is moved that was used less than so many times the mean of all.
             generator: of the choice.
 
         Returns:

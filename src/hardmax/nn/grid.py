@@ -6,12 +6,12 @@ from torch import Tensor, nn
 
 from hardmax.nn.convolutional import LONGEST, deepest_channels, doublings, halved_sizes, halvings
 
-_BLOCKS = 2
+_BLOCKS = 1
 
 
 @final
 class GridEncoder(nn.Module):
-    """Halve a picture until no side is longer than `longest`, look around twice, and give every place a vector.
+    """Halve a picture until no side is longer than `longest`, look around, and give every place a vector.
 
     Args:
         shape: of one picture, (channels, H, W).
