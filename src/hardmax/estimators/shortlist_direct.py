@@ -25,8 +25,8 @@ class ShortlistDirect(AbstractEstimator):
 
         gradient = (softmax_L(scores + epsilon f) - softmax_L(scores)) / epsilon     on L, else 0.
 
-    Of many variables only some need be looked at, others at every call: `variables` of n are chosen at random, and their
-    gradients are multiplied by n / variables.
+    Of many variables only some need be looked at, others at every call: `variables` of n are chosen at random, and
+    their gradients are multiplied by n / variables.
 
     A value that is unlikely waits until it is drawn; all that f costs is spent on those that may matter. With
     the whole integrand of a bound as f, as `elbo` gives it, the gradient at epsilon = 1 is `p_L(z | x) - q_L(z)`, of

@@ -9,4 +9,14 @@ from hardmax.models.token_prior import TokenPrior
 from hardmax.models.token_vae import Quantized, TokenVAE
 from hardmax.models.vae import AbstractVAE
 
-__all__ = ["AbstractModel", "AbstractVAE", "DiscreteVAE", "Encoded", "MixedVAE", "Quantized", "TokenPrior", "TokenVAE", "load_model"]
+__all__ = [
+    "AbstractModel",
+    "AbstractVAE",
+    "DiscreteVAE",
+    "Encoded",
+    "MixedVAE",
+    "Quantized",
+    "TokenPrior",
+    "TokenVAE",
+    "load_model",
+]

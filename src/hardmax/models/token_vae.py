@@ -1,7 +1,8 @@
 """The dVAE: a picture as a grid of tokens from a codebook, and back."""
 
+import hashlib
 from dataclasses import dataclass
-from typing import Any, Literal, final
+from typing import Any, final
 
 import torch
 from jaxtyping import Float, Int64
@@ -12,7 +13,7 @@ from hardmax.errors import ArgumentError, DtypeError, ShapeError
 from hardmax.estimators import AbstractEstimator, GumbelSoftmax
 from hardmax.models.vae import AbstractVAE, LikelihoodName
 from hardmax.nn import Codebook, GridDecoder, GridEncoder
-from hardmax.objectives import AbstractLikelihood, Bounds, Elbo, elbo, importance_weighted_bound
+from hardmax.objectives import Bounds, Elbo, elbo, importance_weighted_bound
 from hardmax.objectives.elbo import Kl
 from hardmax.spaces import Categorical
 
@@ -76,7 +77,6 @@ class TokenVAE(AbstractVAE):
 
     kind = "token-vae"
     space: Categorical
-    decoder: "TokenDecoder"
 
     def __init__(
         self,
@@ -89,7 +89,8 @@ class TokenVAE(AbstractVAE):
     ) -> None:
         codes = len(codebook.vectors)
         super().__init__(Categorical(codes, grid[0] * grid[1]), "uniform", likelihood)
-        self.encoder, self.decoder, self.grid = encoder, TokenDecoder(codebook, pixels), grid
+        self.encoder, self.grid = encoder, grid
+        self.decoder = TokenDecoder(codebook, pixels)  # pyright: ignore[reportIncompatibleVariableOverride]
         self.estimator = estimator or GumbelSoftmax()
         if self.log_variance is not None:
             nn.init.constant_(self.log_variance, _FINE)
@@ -144,6 +145,22 @@ class TokenVAE(AbstractVAE):
     def codebook(self) -> Codebook:
         """The codes."""
         return self.decoder.codebook
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, H and W of a picture."""
+        with torch.no_grad():
+            drawn = self.decoder.pixels(self.codebook.vectors[:1].expand(1, self.space.variables, -1))
+        channels, height, width = drawn.shape[1:]
+        return channels, height, width
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells this model's tokens from those of any other: a hash of its weights."""
+        digest = hashlib.sha256()
+        for name, weight in self.named_parameters():
+            digest.update(name.encode() + weight.detach().cpu().contiguous().numpy().tobytes())
+        return digest.hexdigest()[:16]
 
     def vectors(self, x: Tensor) -> Tensor:
         """Return what the encoder makes of pictures, to be replaced by codes: `[B, *shape] -> [B, n, d]`."""
@@ -248,10 +265,10 @@ class TokenVAE(AbstractVAE):
             raise ShapeError(f"tokens have shape {list(tokens.shape)}, expected [B, {self.grid[0]}, {self.grid[1]}]")
         if tokens.is_floating_point() or tokens.is_complex() or tokens.dtype == torch.bool:
             raise DtypeError(f"tokens must be whole numbers, got {tokens.dtype}")
-        if len(tokens) and not (0 <= int(tokens.min()) and int(tokens.max()) < self.space.k):
+        if len(tokens) and not (int(tokens.min()) >= 0 and int(tokens.max()) < self.space.k):
             raise ArgumentError(
-                f"tokens must be from 0 to {self.space.k - 1}, got {int(tokens.min())} to {int(tokens.max())}; are they "
-                f"those of another model?"
+                f"tokens must be from 0 to {self.space.k - 1}, got {int(tokens.min())} to {int(tokens.max())}; are "
+                f"they those of another model?"
             )
         each = torch.arange(self.space.k, device=tokens.device)
         return self.decode((tokens.flatten(1)[..., None] == each).to(self.codebook.vectors.dtype))

@@ -29,8 +29,8 @@ class Codebook(nn.Module):
         (torch.Size([5, 49, 128]), torch.Size([5, 49, 32]))
 
     References:
-        Takida et al., "SQ-VAE: variational Bayes on discrete representation with self-annealed stochastic quantization",
-        2022.
+        Takida et al., "SQ-VAE: variational Bayes on discrete representation with self-annealed stochastic
+        quantization", 2022.
     """
 
     used: Tensor

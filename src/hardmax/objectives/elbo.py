@@ -66,9 +66,9 @@ def elbo(
       1/epsilon while the KL's is not scaled down, and training stalls.
     - `"none"`: the KL is in the value but not in the gradient for scores: what the paper's released code trains.
 
-    With a weight w of the KL the value is `E_q[log p(x | z)] - w KL`, and F(z) is `log p(x | z) + w (log p(z) - log q(z))`:
-    a bound for w >= 1 alone, but below 1 the way to begin where the KL would have q give up before the decoder has learnt
-    to listen.
+    With a weight w of the KL the value is `E_q[log p(x | z)] - w KL`, and the integrand
+    `F(z) = log p(x | z) + w (log p(z) - log q(z))`: a bound for w >= 1 alone. Less than 1 is a way to begin, where q
+    would give up what the decoder has not learnt to listen to yet.
 
     log p(z) - log q(z) is linear in the statistics but for a constant, so no normaliser is needed for its gradient.
 

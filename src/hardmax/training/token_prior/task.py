@@ -1,6 +1,5 @@
 """A prior over the tokens of a dVAE in training."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, final
@@ -18,6 +17,7 @@ from hardmax.training.initial import initial_weights
 from hardmax.training.restore import Restored, restore
 from hardmax.training.task import SPLITS, AbstractTask, Row
 from hardmax.training.token_prior.config import TokenPriorConfig
+from hardmax.training.token_prior.evaluate import evaluate
 
 
 @final
@@ -47,9 +47,7 @@ class TokenPriorTask(AbstractTask[TokenPriorConfig, TokenPrior]):
         return DvaeTask.load(replace(told, data=config.data or told.data, data_dir=config.data_dir or told.data_dir))
 
     @classmethod
-    def start(
-        cls, config: TokenPriorConfig, images: Images, start: int = 0, group: Group = ALONE
-    ) -> "TokenPriorTask":
+    def start(cls, config: TokenPriorConfig, images: Images, start: int = 0, group: Group = ALONE) -> "TokenPriorTask":
         """Return the task with the initial weights of this number; torch's global generator is kept."""
         tokenizer = tokenizer_of(config).model
         with initial_weights(config.seed, start):
@@ -74,16 +72,17 @@ class TokenPriorTask(AbstractTask[TokenPriorConfig, TokenPrior]):
         (nats / len(index)).backward()
         return torch.stack([nats.detach(), nats.new_tensor(len(tokens))])
 
-    @torch.no_grad()
     def evaluate(self, split: str) -> dict[str, Any]:
-        """Return `evaluate` of the held-out pictures."""
+        """Return the nats that tokens take, and the bound."""
         return evaluate(self.model, self.held_out[split], group=self.group)
 
     def tell(self, rows: Mapping[str, Row]) -> str:
         """Return the nats that tokens take, and the bound."""
         test = rows["test"]
         nats = "  ".join(f"{split} {rows[split]['kl']:.2f}" for split in rows)
-        return f"epoch {test['epoch']:>3}  -log p(tokens) {nats}  {test['bits']:.3f} bits each  -ELBO {-test['elbo']:.2f}"
+        return (
+            f"epoch {test['epoch']:>3}  -log p(tokens) {nats}  {test['bits']:.3f} bits each  -ELBO {-test['elbo']:.2f}"
+        )
 
 
 def tokenizer_of(config: TokenPriorConfig) -> Restored[TokenVAE]:
@@ -101,21 +100,3 @@ def tokenizer_of(config: TokenPriorConfig) -> Restored[TokenVAE]:
 def tokenize(model: TokenVAE, pictures: Tensor, batch_size: int = 500) -> Tensor:
     """Return the tokens of pictures, `[N, *shape] -> [N, h, w]`."""
     return torch.cat([model.tokenize(batch) for batch in pictures.split(batch_size)])
-
-
-@torch.no_grad()
-def evaluate(
-    model: TokenPrior, pictures: Tensor, *, batch_size: int = 500, group: Group = ALONE
-) -> dict[str, float]:
-    """Return the means over pictures `[N, *shape]`, in nats for a picture; `bits` of a token.
-
-    `kl` is -log p(z) of the tokens z, and `elbo` is `log p(x | z) + log p(z)`, which is below log p(x).
-    """
-    totals = torch.zeros(2, dtype=torch.float64)
-    for batch in pictures[group.part(len(pictures))].split(batch_size):
-        bounds = model.bounds(batch)
-        totals += torch.stack([bounds.reconstruction.double().sum().cpu(), bounds.kl.double().sum().cpu()])
-    group.add_up(totals)
-    reconstruction, kl = (totals / max(len(pictures), 1)).tolist()
-    bits = kl / model.tokenizer.space.variables / math.log(2)
-    return {"elbo": reconstruction - kl, "nll": kl - reconstruction, "kl": kl, "reconstruction": reconstruction, "bits": bits}
