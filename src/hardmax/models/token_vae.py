@@ -77,6 +77,7 @@ class TokenVAE(AbstractVAE):
 
     kind = "token-vae"
     space: Categorical
+    decoder: "TokenDecoder"  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def __init__(
         self,

@@ -86,10 +86,10 @@ class Codebook(nn.Module):
     def _move(self, which: Tensor, points: Tensor, generator: torch.Generator | None) -> None:
         """Put codes, one after the other, on points drawn by their squared distance to the nearest code."""
         kept = self.vectors[~which]
-        near = torch.cdist(points, kept).square().amin(1) if len(kept) else torch.ones_like(points[:, 0])
+        near = torch.cdist(points, kept).square().amin(1) if len(kept) else torch.full_like(points[:, 0], torch.inf)
         for code in which.nonzero().flatten().tolist():
-            # Where all points are codes already, any will do.
-            chance = near if near.sum() > 0 else torch.ones_like(near)
+            # Where there is no code yet, or every point is one, any will do.
+            chance = near if 0 < near.sum() < torch.inf else torch.ones_like(near)
             chosen = points[torch.multinomial(chance, 1, generator=generator)]
             noise = torch.randn(chosen.shape, generator=generator, dtype=chosen.dtype, device=chosen.device)
             self.vectors[code] = (chosen + _JITTER * noise).squeeze(0)

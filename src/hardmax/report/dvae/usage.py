@@ -33,7 +33,8 @@ class Usage:
         """Say how evenly the codes are used."""
         return (
             f"Perplexity {float(perplexity(self.share)):.1f} of {len(self.share)} codes; {alive(self.share):.1%} are "
-            f"alive, used at least a tenth as often as if all were used alike; {int((self.share == 0).sum())} are not used."
+            f"alive, used at least a tenth as often as if all were used alike; {int((self.share == 0).sum())} are not "
+            "used."
         )
 
 
