@@ -53,7 +53,8 @@ def write_npz(path: Path, **arrays: np.ndarray) -> None:
             np.savez_compressed(file, allow_pickle=False, **arrays)
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        if temporary.is_file():
+            temporary.unlink()
         raise DataError(f"cannot write {path}: {error.strerror}; choose another file with --out") from error
 
 

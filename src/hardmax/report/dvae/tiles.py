@@ -11,7 +11,7 @@ from hardmax.report.dvae.run import DvaeRun
 from hardmax.report.dvae.usage import Usage
 from hardmax.report.tiles import Tiles, spread, tile
 
-_RECONSTRUCTIONS, _LOOKED_AT = 12, 500  # pictures
+_RECONSTRUCTIONS, _LOOKED_AT = 10, 500  # pictures
 
 
 def reconstructions(run: DvaeRun, usage: Usage) -> Tiles:
