@@ -60,6 +60,7 @@ VALUE_STYLE = [
     hm.AveragedDirect(0.5),
     hm.AveragedDirect(0.5, two_sided=True),
     hm.ShortlistDirect(0.5, size=2),
+    hm.ShortlistDirect(0.5, size=3, variables=1),
     hm.DebiasedDirect(0.5, draws=2),
     hm.Antithetic(hm.Direct(0.5)),
     hm.Antithetic(hm.LocalExpectation()),

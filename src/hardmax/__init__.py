@@ -79,6 +79,8 @@ _HOME = {
     "SpanningTree": "spaces",
     "StraightThrough": "estimators",
     "Subset": "spaces",
+    "TokenPrior": "models",
+    "TokenVAE": "models",
     "UnorderedSet": "estimators",
     "diagnose": "diagnosis",
     "elbo": "objectives",
@@ -159,6 +161,8 @@ if TYPE_CHECKING:
     from hardmax.models import Encoded as Encoded
     from hardmax.models import GaussianVAE as GaussianVAE
     from hardmax.models import MixedVAE as MixedVAE
+    from hardmax.models import TokenPrior as TokenPrior
+    from hardmax.models import TokenVAE as TokenVAE
     from hardmax.models import load_model as load_model
     from hardmax.objectives import AbstractJoin as AbstractJoin
     from hardmax.objectives import AbstractLikelihood as AbstractLikelihood

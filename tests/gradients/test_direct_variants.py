@@ -223,7 +223,47 @@ def test_a_shortlist_is_content_with_the_posterior():
             assert scores.grad.abs().max() < 1e-9
 
 
-def test_a_shortlist_is_for_one_categorical():
-    for space in (hm.Binary(3), hm.Categorical(3, 2)):
-        with pytest.raises(hm.NotExactError, match="one categorical variable"):
-            hm.expectation(lambda z: z.flatten(1).sum(-1), torch.zeros(space.score_shape), space, hm.ShortlistDirect())
+SEVERAL = hm.Categorical(3, 4)
+
+
+def test_shortlists_of_all_values_are_averaged_direct():
+    f, scores = problem(SEVERAL, (7,))
+    noise = SEVERAL.noise((3, 7), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    expected, gradient, _ = gradients(f, scores, SEVERAL, hm.AveragedDirect(0.7), noise=noise)
+    for variables in (None, 4, 9):
+        out, found, _ = gradients(f, scores, SEVERAL, hm.ShortlistDirect(0.7, 3, variables), noise=noise)
+        torch.testing.assert_close(out.value, expected.value)
+        torch.testing.assert_close(found, gradient)
+        assert out.evaluations == 3 * (1 + 4 * 2)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_the_choice_of_variables_has_no_bias(size):
+    """A z-test against all of them looked at, with the posterior's linear part beside f."""
+    draws, generator = 100_000, torch.Generator().manual_seed(1)
+    f, scores = problem(SEVERAL)
+    copies = scores.expand(draws, 4, 3)
+
+    def estimates(estimator):
+        leaf = copies.clone().requires_grad_()
+        hm.elbo(f, leaf, SEVERAL, estimator, generator=generator).value.sum().backward()
+        return leaf.grad
+
+    every, some = estimates(hm.ShortlistDirect(0.7, size)), estimates(hm.ShortlistDirect(0.7, size, variables=1))
+    error = ((every.var(0) + some.var(0)) / draws).sqrt()
+    assert float(((every.mean(0) - some.mean(0)) / error).abs().max()) < 5
+    assert float(((every.mean(0) - 0.9 * some.mean(0)) / error).abs().max()) > 5  # would have shown
+    assert (some.flatten(1).unflatten(1, (4, 3)).any(-1).sum(-1) <= 1).all()
+
+
+def test_shortlists_draw_the_same_z_whoever_is_looked_at():
+    f, scores = problem(SEVERAL, (7,))
+    noise = SEVERAL.noise((3, 7), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    out, _, _ = gradients(f, scores, SEVERAL, hm.ShortlistDirect(0.7, 2, 1), noise=noise)
+    assert torch.equal(out.z, SEVERAL.draw(scores, noise))
+    assert out.evaluations == 3 * 2
+
+
+def test_a_shortlist_is_not_for_bits():
+    with pytest.raises(hm.NotExactError, match="for categorical variables"):
+        hm.expectation(lambda z: z.sum(-1), torch.zeros(3), hm.Binary(3), hm.ShortlistDirect())

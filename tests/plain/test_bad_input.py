@@ -66,6 +66,7 @@ def test_scores_of_the_wrong_kind(space, estimator, scores, error, message):
         (lambda: hm.AveragedDirect(epsilon=0), "epsilon.*positive"),
         (lambda: hm.ShortlistDirect(epsilon=0), "epsilon.*positive"),
         (lambda: hm.ShortlistDirect(size=1), "at least 2.*got 1"),
+        (lambda: hm.ShortlistDirect(variables=0), "at least 1.*got 0"),
         (lambda: hm.DebiasedDirect(epsilon=-1), "epsilon.*positive"),
         (lambda: hm.DebiasedDirect(draws=0), "draws.*at least 1.*0"),
         (lambda: hm.AdaptiveDirect(share=0), "share.*0"),
@@ -122,11 +123,16 @@ def test_a_space_that_an_estimator_does_not_serve(space, estimator):
 
 def test_the_cross_products_leave_out_no_more_than_they_must():
     """A check that refuses too much would take tests away without a sound."""
-    for_bits, for_categories = {hm.Arm(), hm.DisArm()}, {hm.Arsm(), hm.DisArmCategorical(), hm.IdentityBackward("both")}
-    for_one = {hm.ShortlistDirect(0.5, size=2)}
+    for_bits = {hm.Arm(), hm.DisArm()}
+    for_categories = {
+        hm.Arsm(),
+        hm.DisArmCategorical(),
+        hm.IdentityBackward("both"),
+        hm.ShortlistDirect(0.5, size=2),
+        hm.ShortlistDirect(0.5, size=3, variables=1),
+    }
     for space in [*SMALL_SPACES, *EDGE_SPACES]:
         others = for_categories if isinstance(space, hm.Binary) else for_bits
-        others = others | (for_one if space.categories is None else set())
         found = [estimator for _, estimator in pairs([space])]
         assert not others & set(found)
         assert len(found) == len(ESTIMATORS) - len(others)

@@ -14,6 +14,8 @@ COMMANDS = {
     "diagnose": ("diagnose", "say which gradient estimator suits a trained model, and with which epsilon or tau"),
     "sample": ("sample", "draw pictures from a trained model"),
     "edit": ("edit", "draw photos again with attributes turned on and off"),
+    "tokenize": ("tokenize", "turn pictures into tokens of a trained dVAE"),
+    "detokenize": ("detokenize", "draw pictures from such tokens"),
     "report": ("report", "write one HTML page about one or several runs"),
     "reproduce": ("reproduce", "make a table or figure of the paper again"),
     "data": ("data", "list, fetch and check data sets"),

@@ -47,21 +47,7 @@ def load_array(path: Path, *, seed: int = 0) -> Images:
     Raises:
         DataError: the file is broken, or holds no images in a shape and dtype that is known.
     """
-    arrays = _read(path)
-    images: dict[str, Tensor] = {}
-    notes: dict[str, None] = {}
-    for part in PARTS:
-        if name := next((name for name in _IMAGES[part] if name in arrays), None):
-            images[part], note = to_images(arrays[name], f"{path}, array {name!r}" if len(arrays) > 1 else str(path))
-            notes[note] = None
-    if "train" not in images:
-        raise DataError(
-            f"{path} has arrays {', '.join(arrays) or '(none)'}; expected 'images', or 'train' (with 'validation' and "
-            "'test'), or 'x_train' and 'x_test'"
-        )
-    if len({pixels.shape[1:] for pixels in images.values()}) > 1:
-        shapes = ", ".join(f"{part} {'x'.join(map(str, pixels.shape[1:]))}" for part, pixels in images.items())
-        raise DataError(f"{path}: the parts have different sizes ({shapes}); save them in one")
+    arrays, images, notes = read_parts(path)
     columns = {"images": images}
     labels, left_out = _labels(path, arrays, images)
     if labels is not None:
@@ -80,6 +66,30 @@ def load_array(path: Path, *, seed: int = 0) -> Images:
         attributes=columns.get("attributes"),
         attribute_names=names,
     )
+
+
+def read_parts(path: Path) -> tuple[dict[str, np.ndarray], dict[str, UInt8[Tensor, "N channels H W"]], list[str]]:
+    """Read all arrays of a file, the images of each part that it has, and notes of what was done to them.
+
+    Raises:
+        DataError: as `load_array`.
+    """
+    arrays = _read(path)
+    images: dict[str, Tensor] = {}
+    notes: dict[str, None] = {}
+    for part in PARTS:
+        if name := next((name for name in _IMAGES[part] if name in arrays), None):
+            images[part], note = to_images(arrays[name], f"{path}, array {name!r}" if len(arrays) > 1 else str(path))
+            notes[note] = None
+    if "train" not in images:
+        raise DataError(
+            f"{path} has arrays {', '.join(arrays) or '(none)'}; expected 'images', or 'train' (with 'validation' and "
+            "'test'), or 'x_train' and 'x_test'"
+        )
+    if len({pixels.shape[1:] for pixels in images.values()}) > 1:
+        shapes = ", ".join(f"{part} {'x'.join(map(str, pixels.shape[1:]))}" for part, pixels in images.items())
+        raise DataError(f"{path}: the parts have different sizes ({shapes}); save them in one")
+    return arrays, images, list(notes)
 
 
 def to_images(array: np.ndarray, name: str) -> tuple[UInt8[Tensor, "N channels H W"], str]:

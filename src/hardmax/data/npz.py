@@ -1,4 +1,4 @@
-"""Reading .npz and .npy files without ever running what is in them."""
+"""Reading .npz and .npy files without ever running what is in them, and writing them whole or not at all."""
 
 import zipfile
 import zlib
@@ -38,6 +38,24 @@ def read_npy(path: Path) -> np.ndarray:
         return np.load(path, allow_pickle=False)
     except _BROKEN as error:
         raise _explained(path, None, error) from error
+
+
+def write_npz(path: Path, **arrays: np.ndarray) -> None:
+    """Write arrays under a temporary name, then rename it.
+
+    Raises:
+        DataError: the file cannot be written.
+    """
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as file:
+            np.savez_compressed(file, allow_pickle=False, **arrays)
+        temporary.replace(path)
+    except OSError as error:
+        if temporary.is_file():
+            temporary.unlink()
+        raise DataError(f"cannot write {path}: {error.strerror}; choose another file with --out") from error
 
 
 _BROKEN = (ValueError, OSError, EOFError, KeyError, NotImplementedError, MemoryError, zipfile.BadZipFile, zlib.error)

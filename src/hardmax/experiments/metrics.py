@@ -88,4 +88,7 @@ def units_of(metrics: Sequence[Metric]) -> str:
 BOUND = Metric("negative_elbo", "−ELBO")
 NLL = Metric("nll", "−log p(x)")
 ACCURACY = Metric("accuracy", "accuracy", "percent", higher=True, scale=100, digits=1)
+ERROR = Metric("mse", "error", "mean squares of a pixel", digits=5)
+PERPLEXITY = Metric("perplexity", "perplexity", "codes", higher=True, digits=1)
+ALIVE = Metric("alive", "alive", "percent of the codes", higher=True, scale=100, digits=1)
 SAMPLED = Metric("accuracy_sampled", "accuracy of a sample", "percent", higher=True, scale=100, digits=1)

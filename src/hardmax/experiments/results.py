@@ -19,7 +19,16 @@ from hardmax.training.log import read_rows
 Row = dict[str, Any]
 
 ROWS = "results.jsonl"
-_KEPT = ("nll", "kl", "active", "accuracy", "accuracy_sampled")  # of each epoch, beside the bound
+_KEPT = (
+    "nll",
+    "kl",
+    "active",
+    "accuracy",
+    "accuracy_sampled",
+    "mse",
+    "perplexity",
+    "alive",
+)  # of each epoch, beside the bound
 _FIELDS = frozenset({"experiment", "cell", "seed", "config", "hash", "command", "seconds", "test", "validation"})
 
 

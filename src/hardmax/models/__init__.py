@@ -7,6 +7,8 @@ from hardmax.models.gaussian_vae import GaussianVAE
 from hardmax.models.loading import load_model
 from hardmax.models.mixed_vae import MixedVAE
 from hardmax.models.pretrained import AbstractModel
+from hardmax.models.token_prior import TokenPrior
+from hardmax.models.token_vae import Quantized, TokenVAE
 from hardmax.models.vae import AbstractVAE
 
 __all__ = [
@@ -17,5 +19,8 @@ __all__ = [
     "Encoded",
     "GaussianVAE",
     "MixedVAE",
+    "Quantized",
+    "TokenPrior",
+    "TokenVAE",
     "load_model",
 ]

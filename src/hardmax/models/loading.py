@@ -8,12 +8,14 @@ from hardmax.errors import DataError
 from hardmax.models.discrete_vae import DiscreteVAE
 from hardmax.models.gaussian_vae import GaussianVAE
 from hardmax.models.mixed_vae import MixedVAE
-from hardmax.models.pretrained import saved_config
+from hardmax.models.pretrained import AbstractModel, saved_config
+from hardmax.models.token_prior import TokenPrior
+from hardmax.models.token_vae import TokenVAE
 
-_KINDS = {model.kind: model for model in (DiscreteVAE, MixedVAE, GaussianVAE)}
+_KINDS = {model.kind: model for model in (DiscreteVAE, GaussianVAE, MixedVAE, TokenPrior, TokenVAE)}
 
 
-def load_model(folder: str | Path, *, device: torch.device | str = "cpu") -> DiscreteVAE | MixedVAE | GaussianVAE:
+def load_model(folder: str | Path, *, device: torch.device | str = "cpu") -> AbstractModel:
     """Load whatever model `save_pretrained` wrote into a folder; nothing is unpickled.
 
     Args:

@@ -21,9 +21,13 @@ class AbstractPixels(AbstractModel):
 
     def likelihood(self, x: Tensor) -> AbstractLikelihood:
         """Return `log p(x | .)` as an objective of what the decoder is fed with."""
+        return self._likelihood(self.decoder, x)
+
+    def _likelihood(self, decoder: nn.Module, x: Tensor) -> AbstractLikelihood:
+        """Return `log p(x | .)` as an objective of what this decoder is fed with."""
         if self.log_variance is None:
-            return BernoulliLikelihood(self.decoder, x)
-        return GaussianLikelihood(self.decoder, x, self.log_variance)
+            return BernoulliLikelihood(decoder, x)
+        return GaussianLikelihood(decoder, x, self.log_variance)
 
     @torch.no_grad()
     def _pictures(self, latent: Tensor) -> Tensor:

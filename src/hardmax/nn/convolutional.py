@@ -10,15 +10,43 @@ from hardmax.nn.inputs import decoder_input, decoder_width
 from hardmax.nn.outputs import encoder_output
 from hardmax.spaces import AbstractSpace
 
-_SMALLEST = 8
+LONGEST = 8
+"""Side of what a picture is halved down to."""
 
 
-def _sizes(shape: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Return the sizes from the picture down to the smallest."""
+def halved_sizes(shape: tuple[int, ...], longest: int = LONGEST) -> list[tuple[int, int]]:
+    """Return the sizes from the picture down to the first that has no side longer than this.
+
+    Example:
+        >>> halved_sizes((1, 28, 28))
+        [(28, 28), (14, 14), (7, 7)]
+    """
     sizes = [(shape[-2], shape[-1])]
-    while max(sizes[-1]) > _SMALLEST:
+    while max(sizes[-1]) > longest:
         sizes.append((ceil(sizes[-1][0] / 2), ceil(sizes[-1][1] / 2)))
     return sizes
+
+
+def deepest_channels(shape: tuple[int, ...], sizes: list[tuple[int, int]], width: int) -> int:
+    """Return the channels at the last of these sizes: `width` at the second, twice as many at each further one."""
+    return width * 2 ** (len(sizes) - 2) if len(sizes) > 1 else shape[0]
+
+
+def halvings(shape: tuple[int, ...], sizes: list[tuple[int, int]], width: int) -> list[nn.Module]:
+    """Return strided 3x3 convolutions from one size to the next, each with a ReLU."""
+    layers, channels = [], shape[0]
+    for level in range(len(sizes) - 1):
+        layers += [nn.Conv2d(channels, width * 2**level, 3, stride=2, padding=1), nn.ReLU()]
+        channels = width * 2**level
+    return layers
+
+
+def doublings(shape: tuple[int, ...], sizes: list[tuple[int, int]], width: int) -> nn.Sequential:
+    """Return transposed convolutions that go the way of `halvings` back, each of what is positive."""
+    sizes = sizes[::-1]
+    channels = [width * 2**level for level in reversed(range(len(sizes) - 1))]
+    after = [*channels[1:], shape[0]] if channels else []
+    return nn.Sequential(*(_Doubled(*step) for step in zip(channels, after, sizes[1:], strict=True)))
 
 
 def conv_trunk(shape: tuple[int, ...], hidden: int, width: int = 32) -> nn.Sequential:
@@ -34,12 +62,9 @@ def conv_trunk(shape: tuple[int, ...], hidden: int, width: int = 32) -> nn.Seque
         >>> conv_trunk((3, 50, 64), 40)(torch.zeros(2, 3, 50, 64)).shape
         torch.Size([2, 40])
     """
-    sizes = _sizes(shape)
-    layers, channels = [], shape[0]
-    for level in range(len(sizes) - 1):
-        layers += [nn.Conv2d(channels, width * 2**level, 3, stride=2, padding=1), nn.ReLU()]
-        channels = width * 2**level
-    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(channels * prod(sizes[-1]), hidden), nn.ReLU())
+    sizes = halved_sizes(shape)
+    features = deepest_channels(shape, sizes, width) * prod(sizes[-1])
+    return nn.Sequential(*halvings(shape, sizes, width), nn.Flatten(), nn.Linear(features, hidden), nn.ReLU())
 
 
 def conv_pixels(inputs: int, shape: tuple[int, ...], hidden: int, width: int = 32) -> nn.Sequential:
@@ -56,18 +81,15 @@ def conv_pixels(inputs: int, shape: tuple[int, ...], hidden: int, width: int = 3
         >>> conv_pixels(20, (3, 50, 64), 40)(torch.zeros(2, 20)).shape
         torch.Size([2, 3, 50, 64])
     """
-    sizes = _sizes(shape)[::-1]
-    channels = [width * 2**level for level in reversed(range(len(sizes) - 1))]
-    first = channels[0] if channels else shape[0]
+    sizes = halved_sizes(shape)
+    first = deepest_channels(shape, sizes, width)
     linear = nn.Sequential(
         nn.Linear(inputs, hidden),
         nn.ReLU(),
-        nn.Linear(hidden, first * prod(sizes[0])),
-        nn.Unflatten(1, (first, *sizes[0])),
+        nn.Linear(hidden, first * prod(sizes[-1])),
+        nn.Unflatten(1, (first, *sizes[-1])),
     )
-    after = [*channels[1:], shape[0]] if channels else []
-    steps = nn.Sequential(*(_Doubled(*step) for step in zip(channels, after, sizes[1:], strict=True)))
-    return nn.Sequential(OrderedDict(first=linear, steps=steps))
+    return nn.Sequential(OrderedDict(first=linear, steps=doublings(shape, sizes, width)))
 
 
 @final

@@ -1,5 +1,6 @@
 """The evidence lower bound, with the gradient that suits the estimator."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -45,6 +46,7 @@ def elbo(
     *,
     prior: Tensor | None = None,
     kl: Kl = "auto",
+    kl_weight: float = 1.0,
     samples: int | None = None,
     generator: torch.Generator | None = None,
     noise: Tensor | None = None,
@@ -64,6 +66,10 @@ def elbo(
       1/epsilon while the KL's is not scaled down, and training stalls.
     - `"none"`: the KL is in the value but not in the gradient for scores: what the paper's released code trains.
 
+    With a weight w of the KL the value is `E_q[log p(x | z)] - w KL`, and the integrand
+    `F(z) = log p(x | z) + w (log p(z) - log q(z))`: a bound for w >= 1 alone. Less than 1 is a way to begin, where q
+    would give up what the decoder has not learnt to listen to yet.
+
     log p(z) - log q(z) is linear in the statistics but for a constant, so no normaliser is needed for its gradient.
 
     Of a structured space, `Direct` and other estimators that perturb draw from perturb-and-MAP, whose KL has no
@@ -81,6 +87,7 @@ def elbo(
             samples, for more interacting bits `ConditionalGradient`.
         prior: scores of the prior `[*score]`, possibly learned; None is uniform.
         kl: see above.
+        kl_weight: see above, >= 0.
         samples: S, how many z are drawn for each example; by default 1, for `GibbsCovariance` 16.
         generator: where the noise comes from; None is torch's global generator.
         noise: `[S, *B, *score]`, instead of drawing it.
@@ -108,12 +115,14 @@ def elbo(
     """
     if kl not in ("auto", "beside", "none"):
         raise ArgumentError(f"kl must be 'auto', 'beside' or 'none', got {kl!r}")
+    if not 0 <= kl_weight < math.inf:
+        raise ArgumentError(f"kl_weight must be a number that is not negative, got {kl_weight}")
     if isinstance(estimator, str):
         estimator = _automatic(estimator, likelihood, space)
     check_prior(prior, space)
     held = scores.detach()
     inside = kl == "auto" and estimator.takes_integrand
-    linear = (-held if prior is None else prior.detach() - held) if inside else None
+    linear = kl_weight * (-held if prior is None else prior.detach() - held) if inside else None
     out = estimate(
         likelihood,
         scores,
@@ -134,7 +143,7 @@ def elbo(
     beside = not inside and kl != "none"
     divergence = space.kl(scores, prior) if beside else _divergence(held, space, prior, estimator, out)
     return Elbo(
-        value - divergence,
+        value - kl_weight * divergence,
         out.z,
         out.evaluations,
         out.solves,

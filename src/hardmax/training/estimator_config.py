@@ -68,7 +68,9 @@ class EstimatorConfig(TrainConfig):
     direct_epochs: int | None = None
     """Epochs of posterior direct before the exact gradient, with --estimator auto, one categorical; default: half."""
     shortlist: int = 4
-    """Categories that shortlist-direct evaluates for each picture and step."""
+    """Values of a variable that shortlist-direct evaluates for each picture and step."""
+    shortlist_variables: int | None = None
+    """Variables that shortlist-direct looks at for each picture and step, others every time; default: all."""
     samples: int | None = None
     """Samples of z for each picture and step; default: 1, for the Gibbs covariance 16."""
     baseline: Literal["none", "mean", "leave-one-out"] = "mean"
@@ -76,7 +78,7 @@ class EstimatorConfig(TrainConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.need_at_least_one("samples", "anneal_every")
+        self.need_at_least_one("samples", "anneal_every", "shortlist_variables")
         self.need_positive("epsilon", "tau", "epsilon_floor", "tau_floor")
         if self.estimator == "reinforce" and self.baseline == "leave-one-out" and (self.samples or 1) < 2:
             raise ArgumentError(f"baseline leave-one-out needs --samples 2 or more, got {self.samples or 1}")

@@ -81,7 +81,7 @@ def make_estimator(config: EstimatorConfig, space: AbstractSpace, epsilon: float
         case "rodeo":
             return Rodeo()
         case "shortlist-direct":
-            return ShortlistDirect(epsilon, config.shortlist)
+            return ShortlistDirect(epsilon, config.shortlist, config.shortlist_variables)
         case "straight-through":
             return StraightThrough(tau)
         case "unordered-set":

@@ -394,3 +394,31 @@ def test_nan_is_found_unless_told_not_to_look():
 def test_a_space_too_large_for_exact():
     with pytest.raises(hm.NotExactError, match="LocalExpectation"):
         hm.elbo(pytest.fail, torch.zeros(40), hm.Binary(40), hm.Exact())
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.5, 3.0])
+def test_a_weight_of_the_kl_against_enumeration(weight):
+    """Value and gradient, of scores and prior; what is told of the KL stays as it is."""
+    space, x = hm.Categorical(3, 2), torch.rand(4, 9, dtype=torch.float64)
+    likelihood = hm.BernoulliLikelihood(nn.Sequential(nn.Flatten(), nn.Linear(6, 9, dtype=torch.float64)), x)
+    scores = torch.randn(4, 2, 3, dtype=torch.float64, requires_grad=True)
+    prior = torch.randn(2, 3, dtype=torch.float64, requires_grad=True)
+    out = hm.elbo(likelihood, scores, space, hm.Exact(), prior=prior, kl_weight=weight)
+    bounds = hm.exact_bounds(likelihood, scores, space, prior=prior)
+    wanted = bounds.reconstruction - weight * bounds.kl
+    torch.testing.assert_close(out.value, wanted)
+    torch.testing.assert_close(out.kl, bounds.kl.detach())
+    found = torch.autograd.grad(out.value.sum(), [scores, prior])
+    torch.testing.assert_close(found, torch.autograd.grad(wanted.sum(), [scores, prior]))
+
+
+@pytest.mark.parametrize("weight", [0.5, 2.0])
+def test_posterior_direct_with_a_weight_is_content_with_the_tempered_posterior(weight):
+    """F is constant where q is proportional to p(z) p(x | z)^(1 / w), and nowhere else."""
+    space, x = hm.Categorical(4), torch.rand(3, 9, dtype=torch.float64).round()
+    likelihood = hm.BernoulliLikelihood(nn.Linear(4, 9, dtype=torch.float64), x)
+    table = likelihood.table().detach()
+    for power, content in ((1 / weight, True), (1.0, False)):
+        scores = (power * table).requires_grad_()
+        hm.elbo(likelihood, scores, space, hm.AveragedDirect(), kl_weight=weight).value.sum().backward()
+        assert (scores.grad.abs().max() < 1e-9) == content

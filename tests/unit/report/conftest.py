@@ -11,6 +11,7 @@ from squares import save_squares
 from hardmax.report.page import render
 from hardmax.report.run import read_run
 from hardmax.training.discrete.config import DiscreteConfig
+from hardmax.training.dvae.config import DvaeConfig
 from hardmax.training.loop import train
 from hardmax.training.mixed.config import MixedConfig
 
@@ -33,6 +34,10 @@ KINDS = {
     "classes": MIXED,
     "unlabelled": replace(MIXED, labels=0, categories=24, epochs=1, seed=1),
     "attributes": replace(MIXED, attributes="red,on_the_right", labels=40, batch_size=50, binarize="none"),
+    "dvae": DvaeConfig(epochs=2, batch_size=500, codes=12, width=4, dimensions=4, evaluate_images=60),
+    "rgb-dvae": DvaeConfig(
+        epochs=1, batch_size=10, codes=9, width=4, dimensions=2, grid=3, quantize="nearest", evaluate_images=60
+    ),
     "rgb-categorical": replace(SMALL, categories=4, binarize="stochastic", batch_size=10, epochs=1),
 }
 
@@ -51,7 +56,12 @@ def colours(tmp_path_factory):
 def trained(tmp_path_factory, colours):
     """Return a function from the name of a kind of run to its folder."""
     folder = tmp_path_factory.mktemp("runs")
-    sets = {"rgb": colours, "rgb-categorical": colours, "attributes": save_squares(folder.with_suffix(".npz"))}
+    sets = {
+        "rgb": colours,
+        "rgb-categorical": colours,
+        "rgb-dvae": colours,
+        "attributes": save_squares(folder.with_suffix(".npz")),
+    }
 
     def one(kind):
         out = folder / kind

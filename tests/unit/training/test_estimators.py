@@ -15,7 +15,6 @@ from hardmax.training.loop import Observer, train
 
 NAMES = [name for name in get_args(EstimatorName) if name not in ("auto", "exact")]
 CATEGORICAL = {"arsm", "shortlist-direct"}
-SINGLE = {"shortlist-direct"}
 AT_LEAST_TWO = {"unordered-set", "double-control-variates", "rodeo"}
 BITS = {"arm", "double-control-variates", "rodeo"}
 
@@ -32,9 +31,8 @@ def pictures(tmp_path_factory):
 
 
 def config_of(name, pictures, tmp_path, **options):
-    variables, categories = (1, 8) if name in SINGLE else (4, 3)
     space = "categorical" if name in CATEGORICAL else "binary"
-    options = {"space": space, "variables": variables, "categories": categories, **options}
+    options = {"space": space, "variables": 4, "categories": 3, **options}
     return DiscreteConfig(
         data=pictures,
         out=str(tmp_path / "run"),
@@ -57,7 +55,7 @@ def test_it_trains(name, pictures, tmp_path):
     assert read_rows(tmp_path / "run" / "metrics.jsonl")[0]["evaluations"] >= 1
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) - BITS - SINGLE - {"gibbs-covariance", "conditional"}))
+@pytest.mark.parametrize("name", sorted(set(NAMES) - BITS - {"gibbs-covariance", "conditional"}))
 def test_categories_are_served_too(name):
     config = DiscreteConfig(estimator=name, variables=4, categories=3)
     space = make_space(config)

@@ -39,7 +39,7 @@ def config_of(pictures, name, **options):
         estimator=name,
         space="categorical" if name in ("arsm", "auto", "shortlist-direct") else "binary",
         categories=3,
-        variables=1 if name == "shortlist-direct" else 4,
+        variables=4,
         samples=2 if name in AT_LEAST_TWO else None,
         hidden=8,
         **options,

@@ -8,6 +8,7 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from torch import Tensor
 
+from hardmax.metrics.codes import perplexity
 from hardmax.report.discrete.kinds import WORDS, Words, free, mean_of, names_of, of_bits
 from hardmax.report.discrete.run import DiscreteRun
 from hardmax.report.figure import COLOURS, drawing
@@ -72,7 +73,7 @@ class Usage:
         return mean_of(self.space, scores.double())
 
     def _perplexity(self, means: Tensor) -> Tensor:
-        return _perplexity(torch.stack([means, 1 - means], -1) if of_bits(self.space) else means)
+        return perplexity(torch.stack([means, 1 - means], -1) if of_bits(self.space) else means)
 
 
 @torch.no_grad()
@@ -95,7 +96,7 @@ def measure(run: DiscreteRun, batch_size: int = 500) -> Usage:
         share=codes.double().mean(0),
         codes=codes,
         distinct=len(counts),
-        distinct_perplexity=float(_perplexity(counts / counts.sum())),
+        distinct_perplexity=float(perplexity(counts / counts.sum())),
     )
 
 
@@ -171,7 +172,3 @@ def _ticks(axes: Axes, count: int, names: list[str] | None = None) -> None:
     shown = range(0, count, step)
     axes.set_xticks(shown, [names[i] if names else str(i) for i in shown])
     axes.tick_params(axis="x", length=0)
-
-
-def _perplexity(probabilities: Tensor) -> Tensor:
-    return torch.special.entr(probabilities).sum(-1).exp()

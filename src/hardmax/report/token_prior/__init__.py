@@ -1,0 +1,1 @@
+"""What is told and shown of priors over tokens: what they generate."""

@@ -1,0 +1,1 @@
+"""Training of a prior over the tokens of a dVAE."""

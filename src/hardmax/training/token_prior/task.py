@@ -1,0 +1,102 @@
+"""A prior over the tokens of a dVAE in training."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, final
+
+import torch
+from torch import Tensor
+
+from hardmax.data import Images
+from hardmax.errors import ArgumentError
+from hardmax.models import TokenPrior, TokenVAE
+from hardmax.training.discrete.pictures import held_out
+from hardmax.training.dvae.task import DvaeTask
+from hardmax.training.group import ALONE, Group
+from hardmax.training.initial import initial_weights
+from hardmax.training.restore import Restored, restore
+from hardmax.training.task import SPLITS, AbstractTask, Row
+from hardmax.training.token_prior.config import TokenPriorConfig
+from hardmax.training.token_prior.evaluate import evaluate
+
+
+@final
+class TokenPriorTask(AbstractTask[TokenPriorConfig, TokenPrior]):
+    """Maximise log p(z) of the tokens of pictures, which are computed once."""
+
+    sums = ("kl",)
+    metrics = ("elbo", "nll", "kl", "reconstruction", "bits")
+
+    def __init__(self, config: TokenPriorConfig, images: Images, model: TokenPrior, group: Group) -> None:
+        self.config, self.group = config, group
+        self.model = model.to(config.device)
+        self.generators = {}
+        told = tokenizer_of(config).config
+        self.tokens = tokenize(model.tokenizer, held_out(told, images, "train").to(config.device))
+        self.count = len(self.tokens)
+        self.held_out = {s: held_out(told, images, s)[: config.evaluate_images].to(config.device) for s in SPLITS}
+
+    @staticmethod
+    def load(config: TokenPriorConfig) -> Images:
+        """Return the pictures, as the dVAE reads them.
+
+        Raises:
+            ArgumentError: no dVAE is named.
+        """
+        told = tokenizer_of(config).config
+        return DvaeTask.load(replace(told, data=config.data or told.data, data_dir=config.data_dir or told.data_dir))
+
+    @classmethod
+    def start(cls, config: TokenPriorConfig, images: Images, start: int = 0, group: Group = ALONE) -> "TokenPriorTask":
+        """Return the task with the initial weights of this number; torch's global generator is kept."""
+        tokenizer = tokenizer_of(config).model
+        with initial_weights(config.seed, start):
+            model = TokenPrior.build(tokenizer, width=config.width, layers=config.layers, heads=config.heads)
+        return cls(config, images, model, group)
+
+    @classmethod
+    def couples_examples(cls, config: TokenPriorConfig) -> bool:
+        """Every picture is for itself."""
+        return False
+
+    def explain(self) -> str:
+        """Say what is learned from what."""
+        space = self.model.tokenizer.space
+        return f"learns {space.variables} tokens of {space.k} codes, one after the other, of {self.count:,} pictures"
+
+    def add_gradients(self, index: Tensor, epoch: int, step: int) -> Tensor:
+        """Add this process's part to the gradients of the mean of -log p(z) over the batch."""
+        tokens = self.tokens[index[self.group.part(len(index))].to(self.tokens.device)]
+        with torch.autocast(tokens.device.type, torch.bfloat16, enabled=self.config.mixed_precision):
+            nats = -self.model.log_prob(tokens).sum()
+        (nats / len(index)).backward()
+        return torch.stack([nats.detach(), nats.new_tensor(len(tokens))])
+
+    def evaluate(self, split: str) -> dict[str, Any]:
+        """Return the nats that tokens take, and the bound."""
+        return evaluate(self.model, self.held_out[split], group=self.group)
+
+    def tell(self, rows: Mapping[str, Row]) -> str:
+        """Return the nats that tokens take, and the bound."""
+        test = rows["test"]
+        nats = "  ".join(f"{split} {rows[split]['kl']:.2f}" for split in rows)
+        return (
+            f"epoch {test['epoch']:>3}  -log p(tokens) {nats}  {test['bits']:.3f} bits each  -ELBO {-test['elbo']:.2f}"
+        )
+
+
+def tokenizer_of(config: TokenPriorConfig) -> Restored[TokenVAE]:
+    """Return the run that the tokens are from.
+
+    Raises:
+        ArgumentError: none is named.
+        DataError: it cannot be read, or is no dVAE.
+    """
+    if not config.tokenizer:
+        raise ArgumentError("name a run of hardmax train --model dvae, whose tokens are learned: --tokenizer RUN")
+    return restore(config.tokenizer, device=config.device, kind=TokenVAE)
+
+
+def tokenize(model: TokenVAE, pictures: Tensor, batch_size: int = 500) -> Tensor:
+    """Return the tokens of pictures, `[N, *shape] -> [N, h, w]`."""
+    return torch.cat([model.tokenize(batch) for batch in pictures.split(batch_size)])

@@ -1,0 +1,161 @@
+"""Tokens on the command line, in a subprocess: learned, written, read, and generated."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from hardmax.cli.dvae.detokenize import safe_names
+from hardmax.cli.main import main
+from hardmax.data import binarize, load
+from hardmax.training.log import read_rows
+from hardmax.training.restore import restore
+
+
+def hardmax(*arguments):
+    """Run a command and return what it printed."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+    command = [sys.executable, "-m", "hardmax.cli.main", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=True).stdout
+
+
+@pytest.fixture
+def failing(capsys):
+    """Return a function that runs a command here, which is quicker, sees that it fails, and returns the one line."""
+
+    def one(*arguments):
+        assert main([*map(str, arguments)]) == 2
+        said = capsys.readouterr().err.strip()
+        assert said.startswith("hardmax: error: ")
+        assert said.count("\n") == 0
+        return said
+
+    return one
+
+
+SMALL = ["--codes", 16, "--width", 4, "--dimensions", 4, "--batch-size", 250, "--evaluate-images", 100]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A dVAE of the embedded pictures."""
+    folder = tmp_path_factory.mktemp("runs") / "dvae"
+    said = hardmax("train", "--model", "dvae", "--data", "sample", "--epochs", 1, *SMALL, "--out", folder)
+    assert "7 x 7 tokens of 16 codes" in said
+    assert "alive" in said
+    return folder
+
+
+def test_there_and_back(run, tmp_path):
+    said = hardmax("tokenize", run, "sample", "--out", tmp_path / "tokens.npz")
+    assert "6,000 grids of 7 x 7 tokens" in said
+    with np.load(tmp_path / "tokens.npz") as file:
+        tokens, names = file["tokens"], file["names"].tolist()
+    model, images = restore(run).model, load("sample")
+    x = binarize(images.test, "none")
+    assert names[5000] == "test/0"
+    assert np.array_equal(tokens[5000:], model.tokenize(x).numpy())
+    assert "6,000 pictures" in hardmax("detokenize", run, tmp_path / "tokens.npz", "--out", tmp_path / "drawn.npz")
+    with np.load(tmp_path / "drawn.npz") as file:
+        drawn = file["images"]
+    wanted = (255 * model.detokenize(model.tokenize(x)).clamp(0, 1)).round().to(torch.uint8)
+    assert np.abs(drawn[5000:].astype(int) - wanted.numpy().astype(int)).max() <= 1  # another batch, another rounding
+
+
+def test_files_keep_their_names(run, tmp_path, capsys):
+    images = load("sample").test[:3, 0].numpy()
+    for name, pixels in zip(("a.png", "b/ä.png", "b/a.jpg"), images, strict=True):
+        (tmp_path / "photos" / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels).resize((56, 70)).save(tmp_path / "photos" / name)
+    assert main(["tokenize", str(run), str(tmp_path / "photos"), "--out", str(tmp_path / "tokens.npz")]) == 0
+    assert "3 grids" in capsys.readouterr().out
+    assert main(["detokenize", str(run), str(tmp_path / "tokens.npz"), "--out", str(tmp_path / "drawn")]) == 0
+    found = sorted(path.relative_to(tmp_path / "drawn").as_posix() for path in (tmp_path / "drawn").rglob("*.png"))
+    assert found == ["a.png", "b/a.png", "b/ä.png"]
+    with Image.open(tmp_path / "drawn" / "a.png") as picture:
+        assert picture.size == (28, 28)
+
+
+def test_names_never_leave_the_folder():
+    names = ["../../etc/passwd", "/root/x.png", "..", "a.png", "a.jpg", "b\\..\\c", "C:evil", ""]
+    found = safe_names(names)
+    assert found == [
+        "etc/passwd.png",
+        "root/x.png",
+        "picture.png",
+        "a.png",
+        "a-2.png",
+        "b/c.png",
+        "C/evil.png",
+        "picture-2.png",
+    ]
+
+
+def test_a_prior_generates(run, tmp_path, capsys):
+    options = ["--epochs", 1, "--width", 8, "--layers", 1, "--heads", 2, "--batch-size", 250]
+    said = hardmax("train", "--model", "token-prior", "--tokenizer", run, *options, "--out", tmp_path / "prior")
+    assert "bits each" in said
+    assert main(["sample", str(tmp_path / "prior"), "--count", "9"]) == 0
+    assert "9 pictures in" in capsys.readouterr().out
+    with Image.open(tmp_path / "prior" / "figures" / "samples.png") as picture:
+        assert picture.size == (92, 92)
+    assert main(["evaluate", str(tmp_path / "prior"), "--images", "50", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["elbo"] == pytest.approx(found["reconstruction"] - found["kl"])
+
+
+def test_a_dvae_is_looked_at(run, capsys):
+    assert main(["evaluate", str(run), "--samples", "2", "--images", "50", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["elbo"] == pytest.approx(found["reconstruction"] - found["kl"])
+    assert 1 <= found["perplexity"] <= 16
+    assert main(["sample", str(run), "--count", "4"]) == 0
+    assert "--model token-prior --tokenizer" in capsys.readouterr().out
+
+
+def test_what_is_wrong_is_said(run, tmp_path, failing):
+    tokens = tmp_path / "tokens.npz"
+    assert main(["tokenize", str(run), "sample", "--out", str(tokens)]) == 0
+    with np.load(tokens) as file:
+        arrays = dict(file)
+    np.savez(tmp_path / "other.npz", **{**arrays, "model": np.array("another")})
+    assert "tokens of the model another" in failing("detokenize", run, tmp_path / "other.npz", "--out", tmp_path / "x")
+    np.savez(tmp_path / "other.npz", **{**arrays, "codes": np.array(17)})
+    assert "7 x 7 tokens of 17 codes" in failing("detokenize", run, tmp_path / "other.npz", "--out", tmp_path / "x")
+    np.savez(tmp_path / "other.npz", **{**arrays, "tokens": arrays["tokens"] + 16})
+    assert "from 0 to 15" in failing("detokenize", run, tmp_path / "other.npz", "--out", tmp_path / "x")
+    (tmp_path / "file").write_text("")
+    assert "is a file; name a folder" in failing("detokenize", run, tokens, "--out", tmp_path / "file")
+    assert "must be an .npz file" in failing("tokenize", run, "sample", "--out", tmp_path / "tokens.txt")
+    assert "there is no file or folder" in failing("tokenize", run, tmp_path / "nothing")
+    assert "holds no run" in failing("tokenize", tmp_path, "sample")
+    assert "--tokenizer RUN" in failing("train", "--model", "token-prior", "--out", tmp_path / "prior")
+    assert not (tmp_path / "prior").exists()
+    assert "--vary is not for runs of --model dvae" in failing("sample", run, "--vary", "red")
+
+
+@pytest.mark.parametrize("command", ["tokenize", "detokenize", "train --model dvae", "train --model token-prior"])
+def test_help_waits_for_no_torch(command):
+    code = (
+        "import sys; from hardmax.cli.main import main\n"
+        f"try: main([*{command.split()!r}, '--help'])\n"
+        "except SystemExit: pass\n"
+        "assert 'torch' not in sys.modules"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "hardmax" in said
+
+
+def test_two_processes_train_as_one(tmp_path):
+    """Codes are placed, counted and moved alike in both."""
+    options = ["train", "--model", "dvae", "--data", "sample", "--epochs", 1, *SMALL, "--revive-every", 3]
+    for count in (1, 2):
+        hardmax(*options, "--devices", count, "--out", tmp_path / str(count))
+    one, two = (read_rows(tmp_path / name / "metrics.jsonl")[-1] for name in "12")
+    for name in ("elbo", "mse", "perplexity"):
+        assert one[name] == pytest.approx(two[name], rel=1e-3)
