@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hardmax.errors import ArgumentError
-from hardmax.training.estimator_config import EstimatorConfig
+from hardmax.training.picture_config import PictureConfig
 
 SpaceName = Literal["categorical", "binary", "pairwise", "subset", "chain", "permutation", "spanning-tree"]
 
 
 @dataclass(frozen=True)
-class DiscreteConfig(EstimatorConfig):
+class DiscreteConfig(PictureConfig):
     """Train a variational auto-encoder with discrete latents.
 
     Example: hardmax train --data fashion-mnist --categories 10 --epochs 20 --out runs/fashion
