@@ -5,6 +5,19 @@ from hardmax.models.encoded import Encoded
 from hardmax.models.loading import load_model
 from hardmax.models.mixed_vae import MixedVAE
 from hardmax.models.pretrained import AbstractModel
+from hardmax.models.sequence_discriminator import SequenceDiscriminator
+from hardmax.models.sequence_gan import SequenceGAN
+from hardmax.models.sequence_generator import SequenceGenerator
 from hardmax.models.vae import AbstractVAE
 
-__all__ = ["AbstractModel", "AbstractVAE", "DiscreteVAE", "Encoded", "MixedVAE", "load_model"]
+__all__ = [
+    "AbstractModel",
+    "AbstractVAE",
+    "DiscreteVAE",
+    "Encoded",
+    "MixedVAE",
+    "SequenceDiscriminator",
+    "SequenceGAN",
+    "SequenceGenerator",
+    "load_model",
+]

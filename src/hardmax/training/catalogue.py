@@ -10,11 +10,17 @@ if TYPE_CHECKING:
     from hardmax.training.config import TrainConfig
     from hardmax.training.task import AbstractTask
 
-# name: (configuration in training/<name>/config.py, task in training/<name>/task.py, one line of help)
+# name: (configuration in training/<folder>/config.py, task in training/<folder>/task.py, one line of help)
 MODELS = {
     "discrete": ("DiscreteConfig", "DiscreteTask", "a variational auto-encoder with discrete latents"),
     "mixed": ("MixedConfig", "MixedTask", "one with a discrete and a continuous latent, of few labels"),
+    "sequence-gan": ("SequenceGANConfig", "SequenceGANTask", "a generator of sequences and its discriminator"),
 }
+
+
+def folder_of(model: str) -> str:
+    """Return the name of the folders that hold what is a model's own, in training, report and cli."""
+    return model.replace("-", "_")
 
 
 def config_class(model: str) -> "type[TrainConfig]":
@@ -27,9 +33,9 @@ def config_class(model: str) -> "type[TrainConfig]":
         near = get_close_matches(model, MODELS, cutoff=0.5)
         hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(MODELS)}"
         raise ArgumentError(f"there is no model {model!r}; {hint}")
-    return getattr(import_module(f"hardmax.training.{model}.config"), MODELS[model][0])
+    return getattr(import_module(f"hardmax.training.{folder_of(model)}.config"), MODELS[model][0])
 
 
 def task_class(model: str) -> "type[AbstractTask[Any, Any]]":
     """Return the class that trains a model."""
-    return getattr(import_module(f"hardmax.training.{model}.task"), MODELS[model][1])
+    return getattr(import_module(f"hardmax.training.{folder_of(model)}.task"), MODELS[model][1])
