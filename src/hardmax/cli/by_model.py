@@ -5,13 +5,14 @@ from types import ModuleType
 from typing import Any
 
 from hardmax.errors import ArgumentError, DataError
+from hardmax.training.catalogue import folder_of
 from hardmax.training.config import read_config
 
-# command: the models that have a cli/<model>/<command>.py
+# command: the models that have a cli/<folder>/<command>.py
 SERVED = {
     "edit": ("mixed",),
-    "evaluate": ("discrete", "mixed"),
-    "sample": ("discrete", "mixed"),
+    "evaluate": ("discrete", "mixed", "sequence-gan"),
+    "sample": ("discrete", "mixed", "sequence-gan"),
 }
 
 
@@ -25,7 +26,7 @@ def module_for(command: str, run: str) -> ModuleType:
     if model not in SERVED[command]:
         served = " or ".join(SERVED[command])
         raise DataError(f"hardmax {command} is for runs of --model {served}, but {run} is one of --model {model}")
-    return import_module(f"hardmax.cli.{model}.{command}")
+    return import_module(f"hardmax.cli.{folder_of(model)}.{command}")
 
 
 def refuse(options: Any, *names: str) -> None:

@@ -4,13 +4,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from hardmax.errors import DataError
-from hardmax.training.catalogue import MODELS
+from hardmax.training.catalogue import MODELS, folder_of
 
 if TYPE_CHECKING:
     from hardmax.report.story import AbstractStory
 
-# name: class in report/<name>/story.py
-STORIES = {"discrete": "DiscreteStory", "mixed": "MixedStory"}
+# name: class in report/<folder>/story.py
+STORIES = {"discrete": "DiscreteStory", "mixed": "MixedStory", "sequence-gan": "SequenceGANStory"}
 
 
 def story_of(model: str) -> "AbstractStory[Any]":
@@ -21,4 +21,4 @@ def story_of(model: str) -> "AbstractStory[Any]":
     """
     if model not in STORIES:
         raise DataError(f"there is no report about {MODELS[model][2]} yet; there are some about: {', '.join(STORIES)}")
-    return getattr(import_module(f"hardmax.report.{model}.story"), STORIES[model])()
+    return getattr(import_module(f"hardmax.report.{folder_of(model)}.story"), STORIES[model])()
