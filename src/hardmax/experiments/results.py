@@ -19,7 +19,11 @@ from hardmax.training.log import read_rows
 Row = dict[str, Any]
 
 ROWS = "results.jsonl"
-_KEPT = ("nll", "kl", "active", "accuracy", "accuracy_sampled")  # of each epoch, beside the bound
+# Of each epoch, beside the bound: those that the model has.
+_KEPT = (
+    *("nll", "kl", "active", "accuracy", "accuracy_sampled"),
+    *("validity", "coverage", "entropy", "divergence", "distinct"),
+)
 _FIELDS = frozenset({"experiment", "cell", "seed", "config", "hash", "command", "seconds", "test", "validation"})
 
 
