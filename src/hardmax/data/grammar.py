@@ -1,7 +1,8 @@
 """Grammars: rules in a text file, and all sentences of bounded length."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import final
 
 from hardmax.errors import DataError
@@ -46,7 +47,7 @@ class Grammar:
                 raise DataError(
                     f"{origin}, line {number}: expected a rule such as 'name -> word word | word', got {line!r}"
                 )
-            choices = tuple(tuple(choice.split()) for choice in f" {' '.join(words[2:])} ".split(f" {_OR} "))
+            choices = tuple(_split(words[2:]))
             if not all(choices):
                 raise DataError(f"{origin}, line {number}: a choice is empty, and every one needs a word: {line!r}")
             rules[words[0]] = (*rules.get(words[0], ()), *choices)
@@ -99,3 +100,10 @@ class Grammar:
             heads = found[size][first] if first in self.rules else [(first,)] * (size == 1)
             ways += [(*head, *tail) for head in heads for tail in self._of(rest, n - size, found)] if heads else []
         return ways
+
+
+def _split(words: Sequence[str]) -> Iterator[Sentence]:
+    """Yield the words of each choice."""
+    ends = [i for i, word in enumerate(words) if word == _OR]
+    for begin, end in pairwise([-1, *ends, len(words)]):
+        yield tuple(words[begin + 1 : end])

@@ -22,7 +22,7 @@ class SequenceGANConfig(EstimatorConfig):
     length: int | None = None
     """Tokens of the longest sentence, or of a piece of a text; default: 5 for agreement, 8 for brackets and your own
     grammar, 16 for texts."""
-    epochs: int = 30
+    epochs: int = 20
     """How often the training sequences are gone through."""
     estimator: EstimatorName = "averaged-direct"
     """What stands in for the derivative of the arg max: a sample-style estimator (gumbel-softmax, straight-through,
@@ -36,8 +36,9 @@ class SequenceGANConfig(EstimatorConfig):
     """Turns of the discriminator for each one of the generator."""
     discriminator_rate: float = 1.0
     """Learning rate of the discriminator, in that of the generator."""
-    penalty: float = 0.3
-    """Weight of the squared slope of the discriminator at real sequences (R1), which lets the game come to rest."""
+    penalty: float = 0.0
+    """Weight of the squared slope of the discriminator at real sequences (R1), for estimators that follow that slope:
+    0.3 for straight-through, reinmax and gumbel-softmax."""
     momentum: float = 0.5
     """First beta of Adam; a game that goes round in circles wants little."""
     pretrain_epochs: int = 0
