@@ -7,7 +7,7 @@ from hardmax.experiments.declaration import Cell
 from hardmax.experiments.metrics import DIVERGENCE, ENTROPY, REAL_NLL
 from hardmax.experiments.panels import Picture
 
-EPOCHS = 60
+EPOCHS = 200
 _WAYS = ("averaged direct", "exact", "straight-through", "ReinMax", "likelihood alone, no GAN")
 
 EXPERIMENT = replace(
@@ -26,7 +26,7 @@ EXPERIMENT = replace(
         if way in _WAYS
     ),
     metrics=(DIVERGENCE, REAL_NLL, ENTROPY),
-    epochs=(10, 30, EPOCHS),
+    epochs=(20, 60, EPOCHS),
     pictures=(Picture(),),
     verdict=None,
     notes=(

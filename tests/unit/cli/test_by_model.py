@@ -9,12 +9,10 @@ from hardmax.cli.by_model import SERVED, module_for, refuse
 from hardmax.cli.main import COMMANDS
 from hardmax.errors import ArgumentError, DataError
 from hardmax.report.catalogue import STORIES, story_of
-from hardmax.training.catalogue import MODELS
+from hardmax.training.catalogue import MODELS, folder_of
 from hardmax.training.describe import describe
 from hardmax.training.discrete.config import DiscreteConfig
 from hardmax.training.mixed.config import MixedConfig
-
-DOES = {"edit": "edit", "evaluate": "evaluate", "sample": "draw"}
 
 
 @pytest.fixture
@@ -34,7 +32,7 @@ def test_what_is_promised_is_there():
     for command, models in SERVED.items():
         assert set(models) <= set(MODELS)
         for model in models:
-            assert callable(getattr(import_module(f"hardmax.cli.{model}.{command}"), DOES[command]))
+            assert callable(getattr(import_module(f"hardmax.cli.{folder_of(model)}.{command}"), command))
 
 
 def test_every_model_that_is_trained_can_be_looked_at():
@@ -42,7 +40,7 @@ def test_every_model_that_is_trained_can_be_looked_at():
         assert model in SERVED["evaluate"]
         assert model in SERVED["sample"]
         assert model in STORIES
-        assert story_of(model).template.startswith(model)
+        assert story_of(model).template.startswith(folder_of(model))
 
 
 def test_the_model_of_the_run_decides(folder):
