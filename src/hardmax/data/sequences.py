@@ -31,7 +31,7 @@ class Sequences:
         >>> data = load_sequences("brackets")
         >>> data
         Sequences(brackets: 5,000 train, 500 validation, 1,000 test, 8 of 5 tokens, 274 sentences)
-        >>> data.text(data.language[10])
+        >>> data.text(data.language[3])
         '( ) [ ]'
     """
 

@@ -28,6 +28,13 @@ class SequenceEstimate:
         z: `[N, T, K]`, what the judge has seen, detached: hard, unless the estimator softens.
         evaluations: steps of the judge for each token that was drawn.
         auxiliary: loss for an estimator's own parameters, else None.
+
+    Example:
+        >>> import torch, hardmax as hm
+        >>> writer, judge = hm.SequenceGenerator(5, length=8), hm.SequenceDiscriminator(5)
+        >>> out = hm.sequence_expectation(writer, judge, hm.ReinMax(), writer.noise((1, 10)))
+        >>> torch.equal(out.value, out.rewards.sum(1)), out.evaluations
+        (True, 1.0)
     """
 
     value: Float[Tensor, "N"]
