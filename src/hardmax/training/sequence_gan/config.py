@@ -36,9 +36,9 @@ class SequenceGANConfig(EstimatorConfig):
     """Turns of the discriminator for each one of the generator."""
     discriminator_rate: float = 1.0
     """Learning rate of the discriminator, in that of the generator."""
-    penalty: float = 0.0
-    """Weight of the squared slope of the discriminator at real sequences (R1), for estimators that follow that slope:
-    0.3 for straight-through, reinmax and gumbel-softmax."""
+    penalty: float = 0.3
+    """Weight of the squared slope of the discriminator at real sequences (R1), which lets the game come to rest; 0:
+    none."""
     momentum: float = 0.5
     """First beta of Adam; a game that goes round in circles wants little."""
     pretrain_epochs: int = 0
