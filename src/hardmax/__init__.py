@@ -74,6 +74,10 @@ _HOME = {
     "Relax": "estimators",
     "Rodeo": "estimators",
     "Roulette": "estimators",
+    "SequenceDiscriminator": "models",
+    "SequenceGAN": "models",
+    "SequenceGenerator": "models",
+    "SequenceEstimate": "objectives",
     "ShapeError": "errors",
     "ShortlistDirect": "estimators",
     "SpanningTree": "spaces",
@@ -83,6 +87,7 @@ _HOME = {
     "TokenVAE": "models",
     "UnorderedSet": "estimators",
     "diagnose": "diagnosis",
+    "discriminator_loss": "objectives",
     "elbo": "objectives",
     "exact_bounds": "objectives",
     "exact_mixed_bounds": "objectives",
@@ -95,6 +100,7 @@ _HOME = {
     "gaussian_kl_full": "objectives",
     "gaussian_sample": "objectives",
     "gaussian_sample_full": "objectives",
+    "generator_reward": "objectives",
     "greedy_bound": "objectives",
     "importance_weighted_bound": "objectives",
     "importance_weighted_elbo": "objectives",
@@ -103,6 +109,7 @@ _HOME = {
     "perturb_and_map_bound": "objectives",
     "sample": "expectations",
     "sampled_mixed_bounds": "objectives",
+    "sequence_expectation": "objectives",
     "to_distribution": "distributions",
 }
 
@@ -161,6 +168,9 @@ if TYPE_CHECKING:
     from hardmax.models import Encoded as Encoded
     from hardmax.models import GaussianVAE as GaussianVAE
     from hardmax.models import MixedVAE as MixedVAE
+    from hardmax.models import SequenceDiscriminator as SequenceDiscriminator
+    from hardmax.models import SequenceGAN as SequenceGAN
+    from hardmax.models import SequenceGenerator as SequenceGenerator
     from hardmax.models import TokenPrior as TokenPrior
     from hardmax.models import TokenVAE as TokenVAE
     from hardmax.models import load_model as load_model
@@ -173,6 +183,8 @@ if TYPE_CHECKING:
     from hardmax.objectives import GaussianLikelihood as GaussianLikelihood
     from hardmax.objectives import GaussianRows as GaussianRows
     from hardmax.objectives import MixedObjective as MixedObjective
+    from hardmax.objectives import SequenceEstimate as SequenceEstimate
+    from hardmax.objectives import discriminator_loss as discriminator_loss
     from hardmax.objectives import elbo as elbo
     from hardmax.objectives import exact_bounds as exact_bounds
     from hardmax.objectives import exact_mixed_bounds as exact_mixed_bounds
@@ -183,12 +195,14 @@ if TYPE_CHECKING:
     from hardmax.objectives import gaussian_kl_full as gaussian_kl_full
     from hardmax.objectives import gaussian_sample as gaussian_sample
     from hardmax.objectives import gaussian_sample_full as gaussian_sample_full
+    from hardmax.objectives import generator_reward as generator_reward
     from hardmax.objectives import greedy_bound as greedy_bound
     from hardmax.objectives import importance_weighted_bound as importance_weighted_bound
     from hardmax.objectives import importance_weighted_elbo as importance_weighted_elbo
     from hardmax.objectives import mixed_elbo as mixed_elbo
     from hardmax.objectives import perturb_and_map_bound as perturb_and_map_bound
     from hardmax.objectives import sampled_mixed_bounds as sampled_mixed_bounds
+    from hardmax.objectives import sequence_expectation as sequence_expectation
     from hardmax.spaces import AbstractFactorised as AbstractFactorised
     from hardmax.spaces import AbstractSpace as AbstractSpace
     from hardmax.spaces import Binary as Binary

@@ -8,12 +8,12 @@ from hardmax.errors import ArgumentError, DataError
 from hardmax.training.catalogue import folder_of
 from hardmax.training.config import read_config
 
-# command: the models that have a cli/<model>/<command>.py
+# command: the models that have a cli/<folder>/<command>.py
 SERVED = {
     "edit": ("mixed",),
     "detokenize": ("dvae",),
-    "evaluate": ("discrete", "mixed", "dvae", "token-prior"),
-    "sample": ("discrete", "mixed", "dvae", "token-prior"),
+    "evaluate": ("discrete", "mixed", "dvae", "token-prior", "sequence-gan"),
+    "sample": ("discrete", "mixed", "dvae", "token-prior", "sequence-gan"),
     "tokenize": ("dvae",),
 }
 

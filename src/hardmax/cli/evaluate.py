@@ -15,6 +15,8 @@ from hardmax.errors import ArgumentError
 class Options:
     """Say how good a trained model is: the bound and -log p(x), exact where z can be enumerated; accuracy of labels.
 
+    Of a sequence GAN: -log q, and validity and coverage of a language, exact; what else is told of draws.
+
     Examples: hardmax evaluate runs/first --split test; hardmax evaluate runs/faces --samples 20 --json
     """
 
@@ -23,19 +25,19 @@ class Options:
     json: bool = False
     """Print one JSON object instead of a table."""
     split: Literal["train", "validation", "test"] = "test"
-    """Pictures to evaluate on."""
+    """Pictures, or sequences, to evaluate on."""
     checkpoint: Literal["best", "latest"] = "best"
     """The best by validation, or the latest."""
     samples: int | None = None
     """Samples for each picture, of z where it cannot be enumerated and of Gaussians; default: 1000, of mixed models
-    100."""
+    100. Sequences that a sequence GAN draws; default: 10,000."""
     refine: bool = False
     """Also improve the encoder's best code of each picture by greedy changes: what a search adds to the encoder
     (discrete models)."""
     perturb_and_map: bool = False
     """Also give the bound of the encoder as perturb-and-MAP (discrete models of pairwise bits)."""
     images: int | None = None
-    """Most pictures to evaluate; default: all."""
+    """Most pictures, or sequences, to evaluate; default: all."""
     data_dir: str | None = None
     """Folder that holds the named data sets."""
     device: str = "cpu"
@@ -52,14 +54,16 @@ class Evaluation:
     """What was found.
 
     Attributes:
-        images: number of pictures.
+        images: number of pictures, or of other examples.
         told: all numbers, by name.
         tables: headings, and rows of as many texts.
+        examples: what the data are, in the plural.
     """
 
     images: int
     told: dict[str, Any]
     tables: list[tuple[tuple[str, ...], list[tuple[str, ...]]]]
+    examples: str = "pictures"
 
 
 def run(arguments: list[str]) -> int:
@@ -78,7 +82,7 @@ def run(arguments: list[str]) -> int:
         told = {"run": options.run, "checkpoint": restored.checkpoint, "split": options.split, "images": found.images}
         print(json.dumps({**told, **found.told}))
         return 0
-    title = f"{options.run}, {restored.checkpoint}: {found.images:,} {options.split} pictures"
+    title = f"{options.run}, {restored.checkpoint}: {found.images:,} {options.split} {found.examples}"
     for headings, rows in found.tables:
         table = Table(title=title, min_width=60)
         for place, heading in enumerate(headings):

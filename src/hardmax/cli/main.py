@@ -9,10 +9,10 @@ from hardmax.errors import HardmaxError
 # name: (module with a function run(arguments) -> exit code, one line of help)
 COMMANDS = {
     "demo": ("demo", "train four estimators on the embedded pictures and compare them, in a minute"),
-    "train": ("train", "train a variational auto-encoder with discrete latents, also from few labels"),
+    "train": ("train", "train a model: a discrete VAE, also from few labels; a GAN that writes sequences"),
     "evaluate": ("evaluate", "say how good a trained model is"),
     "diagnose": ("diagnose", "say which gradient estimator suits a trained model, and with which epsilon or tau"),
-    "sample": ("sample", "draw pictures from a trained model"),
+    "sample": ("sample", "draw pictures, or sequences, from a trained model"),
     "edit": ("edit", "draw photos again with attributes turned on and off"),
     "tokenize": ("tokenize", "turn pictures into tokens of a trained dVAE"),
     "detokenize": ("detokenize", "draw pictures from such tokens"),

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
@@ -10,12 +10,16 @@ from hardmax.cli.by_model import module_for
 from hardmax.cli.options import parse
 from hardmax.errors import ArgumentError
 
+if TYPE_CHECKING:
+    from PIL import Image
+
 
 @dataclass(frozen=True)
 class Options:
     """Draw latents from the prior of a trained model and write their pictures as one grid.
 
-    Of a mixed model, each row has one continuous latent, and each column is a class or a setting of the attributes.
+    Of a mixed model, each row has one continuous latent, and each column is a class or a setting of the attributes. Of
+    a sequence GAN, sequences are printed, one in a line.
 
     Examples: hardmax sample runs/first --count 64; hardmax sample runs/faces --attributes male=0 --vary smiling
     """
@@ -23,13 +27,15 @@ class Options:
     run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Folder of the run."""
     count: int | None = None
-    """Number of pictures, of a mixed model number of rows; default: 64 pictures, 8 rows."""
+    """Number of pictures, of a mixed model number of rows, of a sequence GAN number of sequences; default: 64 pictures,
+    8 rows, 20 sequences."""
     attributes: str | None = None
     """Attributes that are the same in all columns, such as smiling=1,male=0."""
     vary: str | None = None
     """Attributes that change from column to column, such as smiling, at most three; default: all that are not set."""
     out: str | None = None
-    """PNG file to write; default: figures/samples.png in the run's folder."""
+    """PNG file to write; default: figures/samples.png in the run's folder. Of a sequence GAN a text file, instead of
+    printing."""
     seed: int = 0
     """Seed of the samples."""
     checkpoint: Literal["best", "latest"] = "best"
@@ -41,13 +47,16 @@ class Options:
 
 
 def run(arguments: list[str]) -> int:
-    """Sample, write the picture, and say where it is."""
+    """Sample, and show or write what was drawn."""
     options = parse(Options, "sample", arguments)
-    draw = module_for("sample", options.run).draw
+    module_for("sample", options.run).sample(options)
+    return 0
+
+
+def write_picture(options: Options, picture: "Image.Image", said: str) -> None:
+    """Write what a model has drawn, and say what it is and where."""
     from hardmax.report.pictures import save
 
     path = Path(options.out or Path(options.run) / "figures" / "samples.png")
-    picture, said = draw(options)
     save(picture, path)
     print(f"{said} in {path}")
-    return 0

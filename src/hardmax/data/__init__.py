@@ -1,7 +1,7 @@
-"""Images to learn from: published sets, a sample that comes with hardmax, and the user's own pictures.
+"""Images and sequences to learn from: published sets, what comes with hardmax, and the user's own.
 
-`load` gives any of them as `Images`. The names are loaded when first used (PEP 562): `hardmax data list` reads the
-catalogue without waiting for torch.
+`load` gives any pictures as `Images`, `load_sequences` any language or text as `Sequences`. The names are loaded when
+first used (PEP 562): `hardmax data list` reads the catalogue without waiting for torch.
 """
 
 from importlib import import_module
@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 _HOME = {
     "Images": "images",
+    "Sequences": "sequences",
     "binarize": "images",
     "choose_attributes": "attributes",
     "draw_labelled": "labelled",
     "load": "loading",
+    "load_sequences": "sequence_loading",
 }
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from hardmax.data.images import binarize as binarize
     from hardmax.data.labelled import draw_labelled as draw_labelled
     from hardmax.data.loading import load as load
+    from hardmax.data.sequence_loading import load_sequences as load_sequences
+    from hardmax.data.sequences import Sequences as Sequences
 
 __all__ = sorted(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]
 

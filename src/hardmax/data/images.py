@@ -1,7 +1,7 @@
 """Images in three parts, and the binary pixels that Bernoulli decoders want."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float32, Int64, UInt8
@@ -52,6 +52,11 @@ class Images:
         """Channels, H and W of one image."""
         channels, height, width = self.train.shape[1:]
         return channels, height, width
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What `config.json` tells of them."""
+        return {"shape": list(self.shape), "attributes": list(self.attribute_names)}
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{len(getattr(self, part)):,} {part}" for part in PARTS)

@@ -26,6 +26,8 @@ NAMES = (
     "epsilon",
     "bits-200",
     "categories-10x30",
+    "sequences",
+    "sequences-text",
 )
 
 _Item = TypeVar("_Item", Cell, Part)

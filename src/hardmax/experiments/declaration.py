@@ -6,7 +6,7 @@ shows what they draw, a `Measurement` (in `measurement.py`) trains once and comp
 
 import re
 from abc import ABC
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, final
 
@@ -134,6 +134,9 @@ class Experiment(AbstractTrainings):
             last epoch alone, a line for each column of cells and a column for each row of them.
         published: file in `paper/` with the numbers that a grid is compared with.
         pictures: of the curves.
+        evaluated: what is evaluated, how often, where a table counts that.
+        verdict: from what the seeds of a cell came to after the last epoch, by the metrics' keys, to a few words;
+            without it there are none.
     """
 
     metrics: tuple[Metric, ...] = (BOUND, NLL)
@@ -141,6 +144,8 @@ class Experiment(AbstractTrainings):
     view: Literal["epochs", "grid"] = "epochs"
     published: str | None = None
     pictures: tuple[Picture, ...] = (Picture(),)
+    evaluated: str = "log p(x | z), for each picture and step"
+    verdict: Callable[[Sequence[Mapping[str, float]]], str] | None = None
 
 
 @final

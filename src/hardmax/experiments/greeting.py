@@ -9,9 +9,10 @@ from pathlib import Path
 import torch
 
 import hardmax
-from hardmax.data import load
 from hardmax.errors import ArgumentError, DataError, HardmaxError
 from hardmax.experiments.locks import is_free
+from hardmax.training.catalogue import task_class
+from hardmax.training.config import TrainConfig
 
 
 @dataclass(frozen=True)
@@ -47,18 +48,18 @@ def compare(there: dict[str, str], here: dict[str, str]) -> str | None:
     return "a worker has {}, the runner has {}; install the same on all machines".format(*told)
 
 
-def greet(presence: Path, data: Iterable[tuple[str, str | None]]) -> Greeting:
+def greet(presence: Path, configs: Iterable[TrainConfig]) -> Greeting:
     """Look around, in the process that is to do the work.
 
     Args:
         presence: file that the runner holds locked.
-        data: names and folders of data sets.
+        configs: of runs to be made, one for every data set.
     """
     sees = presence.exists()
     missing = ""
     try:
-        for name, folder in data:
-            load(name, data_dir=folder)
+        for config in configs:
+            task_class(config.model).load(config)
     except HardmaxError as error:
         missing = str(error)
     return Greeting(socket.gethostname(), versions(), sees, sees and not is_free(presence), missing)

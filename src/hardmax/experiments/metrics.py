@@ -33,6 +33,7 @@ class Metric:
         higher: whether higher is better; else lower is.
         scale: from the number of a row to the unit: 100 from a share to percent.
         digits: after the point.
+        compared: whether a higher or lower value is better at all.
     """
 
     key: str
@@ -41,6 +42,7 @@ class Metric:
     higher: bool = False
     scale: float = 1.0
     digits: int = 2
+    compared: bool = True
 
     @property
     def direction(self) -> str:
@@ -52,8 +54,8 @@ class Metric:
         return Mean.of([self.scale * value for value in values])
 
     def best(self, values: Iterable[float]) -> float | None:
-        """Return the best of some values, None where there are none."""
-        return (max if self.higher else min)(values, default=None)
+        """Return the best of some values, None where there are none, or none is better than another."""
+        return (max if self.higher else min)(values, default=None) if self.compared else None
 
     def beats(self, ours: float, theirs: float) -> bool:
         """Whether a value is better than another one, as both are written."""
@@ -92,3 +94,8 @@ ERROR = Metric("mse", "error", "mean squares of a pixel", digits=5)
 PERPLEXITY = Metric("perplexity", "perplexity", "codes", higher=True, digits=1)
 ALIVE = Metric("alive", "alive", "percent of the codes", higher=True, scale=100, digits=1)
 SAMPLED = Metric("accuracy_sampled", "accuracy of a sample", "percent", higher=True, scale=100, digits=1)
+VALIDITY = Metric("validity", "validity", "percent", higher=True, scale=100, digits=1)
+COVERAGE = Metric("coverage", "coverage", "percent", higher=True, scale=100, digits=1)
+DIVERGENCE = Metric("divergence", "divergence of 3-grams", digits=3)
+REAL_NLL = Metric("nll", "−log q of real sequences")
+ENTROPY = Metric("entropy", "entropy", compared=False)

@@ -19,16 +19,12 @@ from hardmax.training.log import read_rows
 Row = dict[str, Any]
 
 ROWS = "results.jsonl"
+# Of each epoch, beside the bound: those that the model has.
 _KEPT = (
-    "nll",
-    "kl",
-    "active",
-    "accuracy",
-    "accuracy_sampled",
-    "mse",
-    "perplexity",
-    "alive",
-)  # of each epoch, beside the bound
+    *("nll", "kl", "active", "accuracy", "accuracy_sampled"),
+    *("mse", "perplexity", "alive"),
+    *("validity", "coverage", "entropy", "divergence", "distinct"),
+)
 _FIELDS = frozenset({"experiment", "cell", "seed", "config", "hash", "command", "seconds", "test", "validation"})
 
 

@@ -85,9 +85,9 @@ def reproduce(
     if not missing:
         ledger.finish()
         return End(stopped=False, failed={})
-    data = {(planned.config.data, planned.config.data_dir) for planned in missing}
+    configs = {(run.config.model, run.config.data, run.config.data_dir): run.config for run in missing}
     with Presence(out) as presence:
-        check(crew.everywhere(greet, presence.path, sorted(data, key=str)), presence.path)
+        check(crew.everywhere(greet, presence.path, [*configs.values()]), presence.path)
 
         def job(planned: Planned) -> Job:
             seconds = max(1.0, crew.size / _LOOKS)

@@ -24,6 +24,7 @@ class Summary:
         seconds_per_epoch: median of a run, mean over seeds.
         command: of its first seed.
         evaluations: of f for each picture and step, mean over epochs and seeds; None where rows do not tell.
+        ends: what rows tell of the last epoch, for every seed.
     """
 
     cell: Cell
@@ -34,6 +35,7 @@ class Summary:
     seconds_per_epoch: float
     command: str
     evaluations: float | None = None
+    ends: Sequence[Mapping[str, float]] = ()
 
 
 def summarise(experiment: Experiment, runs: Sequence[Planned], rows: list[Row]) -> dict[str, Summary]:
@@ -58,6 +60,7 @@ def summarise(experiment: Experiment, runs: Sequence[Planned], rows: list[Row]) 
                 seconds_per_epoch=mean(median(_seconds(row)[1]) for row in finished),
                 command=finished[0]["command"],
                 evaluations=_mean_of([row.get("evaluations") for row in finished]),
+                ends=ends,
             )
     return found
 

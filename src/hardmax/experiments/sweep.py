@@ -172,6 +172,6 @@ def _lost(future: "Future[Outcome]") -> BaseException | None:
 
 def _told(row: Row) -> str:
     test = row["test"][-1]
-    accuracy = f"  accuracy {test['accuracy']:.1%}" if "accuracy" in test else ""
+    shares = "".join(f"  {name} {test[name]:.1%}" for name in ("accuracy", "validity", "coverage") if name in test)
     bounds = f"-ELBO {test['negative_elbo']:.2f}  -log p {test['nll']:.2f}"
-    return f"{bounds}{accuracy}  {row['seconds_per_epoch']:.1f} s per epoch"
+    return f"{bounds}{shares}  {row['seconds_per_epoch']:.1f} s per epoch"

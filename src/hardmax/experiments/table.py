@@ -1,6 +1,7 @@
 """An experiment by epochs: a line for every cell, a column for every chosen epoch."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from hardmax.experiments.declaration import Experiment
 from hardmax.experiments.entries import SECONDS, marked, plain, what_means_are
@@ -24,8 +25,7 @@ def tables(experiment: Experiment, found: Mapping[str, Summary], *, quick: bool)
     first, *others = experiment.metrics
     text = (
         f"Test {first.name} in {first.unit} after epochs, {first.direction} is better; {best} is bold."
-        f"{what_means_are(experiment, quick=quick)} {SECONDS} Evaluations are of log p(x | z), for each picture and "
-        "step."
+        f"{what_means_are(experiment, quick=quick)} {SECONDS} Evaluations are of {experiment.evaluated}."
     )
     summaries = [found.get(cell.name) for cell in experiment.cells]
     last = max((len(summary.curve) for summary in found.values()), default=0)
@@ -39,11 +39,18 @@ def tables(experiment: Experiment, found: Mapping[str, Summary], *, quick: bool)
         "evaluations": [plain(None if summary is None else summary.evaluations) for summary in summaries],
         "s per epoch": [plain(None if summary is None else summary.seconds_per_epoch) for summary in summaries],
     }
+    words = {
+        "seeds": _seeds,
+        **({} if experiment.verdict is None else {"verdict": partial(_verdict, experiment.verdict)}),
+    }
     lines = [
-        [Entry(cell.label), Entry(cell.group), Entry(f"{cell.lr:g}"), *own, _seeds(summary)]
+        [Entry(cell.label), Entry(cell.group), Entry(f"{cell.lr:g}"), *own, *(say(summary) for say in words.values())]
         for cell, summary, *own in zip(experiment.cells, summaries, *numbers.values(), strict=True)
     ]
-    return [Paragraph(text), Table([*_CELL, *map(Column, numbers), Column("seeds", number=False)], lines)]
+    return [
+        Paragraph(text),
+        Table([*_CELL, *map(Column, numbers), *(Column(word, number=False) for word in words)], lines),
+    ]
 
 
 def _marked(means: Sequence[Mean | None], metric: Metric, sets: Sequence[str]) -> list[Entry]:
@@ -57,6 +64,10 @@ def _marked(means: Sequence[Mean | None], metric: Metric, sets: Sequence[str]) -
 
 def _at(summary: Summary | None, epoch: int) -> Mean | None:
     return summary.curve[epoch - 1] if summary is not None and len(summary.curve) >= epoch else None
+
+
+def _verdict(of: Callable[[Sequence[Mapping[str, float]]], str], summary: Summary | None) -> Entry:
+    return Entry("–" if summary is None else of(summary.ends))
 
 
 def _seeds(summary: Summary | None) -> Entry:

@@ -7,6 +7,9 @@ from hardmax.models.gaussian_vae import GaussianVAE
 from hardmax.models.loading import load_model
 from hardmax.models.mixed_vae import MixedVAE
 from hardmax.models.pretrained import AbstractModel
+from hardmax.models.sequence_discriminator import SequenceDiscriminator
+from hardmax.models.sequence_gan import SequenceGAN
+from hardmax.models.sequence_generator import SequenceGenerator
 from hardmax.models.token_prior import TokenPrior
 from hardmax.models.token_vae import Quantized, TokenVAE
 from hardmax.models.vae import AbstractVAE
@@ -20,6 +23,9 @@ __all__ = [
     "GaussianVAE",
     "MixedVAE",
     "Quantized",
+    "SequenceDiscriminator",
+    "SequenceGAN",
+    "SequenceGenerator",
     "TokenPrior",
     "TokenVAE",
     "load_model",

@@ -1,5 +1,6 @@
-"""What is z worth? Likelihoods, the evidence lower bound, other bounds; discrete, Gaussian and mixed latents."""
+"""What is z worth? Likelihoods, the evidence lower bound, other bounds; discrete, Gaussian and mixed z; sequences."""
 
+from hardmax.objectives.adversarial import discriminator_loss, generator_reward
 from hardmax.objectives.bounds import Bounds, exact_bounds, importance_weighted_bound
 from hardmax.objectives.elbo import Elbo, elbo
 from hardmax.objectives.fenchel_young import fenchel_young_loss
@@ -17,6 +18,7 @@ from hardmax.objectives.likelihoods import AbstractLikelihood, BernoulliLikeliho
 from hardmax.objectives.mixed import MixedObjective, mixed_elbo
 from hardmax.objectives.mixed_bounds import exact_mixed_bounds, sampled_mixed_bounds
 from hardmax.objectives.perturb_and_map import perturb_and_map_bound
+from hardmax.objectives.sequences import SequenceEstimate, sequence_expectation
 from hardmax.objectives.vimco import importance_weighted_elbo
 
 __all__ = [
@@ -29,6 +31,8 @@ __all__ = [
     "GaussianLikelihood",
     "GaussianRows",
     "MixedObjective",
+    "SequenceEstimate",
+    "discriminator_loss",
     "elbo",
     "exact_bounds",
     "exact_mixed_bounds",
@@ -39,10 +43,12 @@ __all__ = [
     "gaussian_kl_full",
     "gaussian_sample",
     "gaussian_sample_full",
+    "generator_reward",
     "greedy_bound",
     "importance_weighted_bound",
     "importance_weighted_elbo",
     "mixed_elbo",
     "perturb_and_map_bound",
     "sampled_mixed_bounds",
+    "sequence_expectation",
 ]

@@ -9,8 +9,14 @@ from hardmax.training.catalogue import MODELS, folder_of
 if TYPE_CHECKING:
     from hardmax.report.story import AbstractStory
 
-# name: class in report/<name>/story.py
-STORIES = {"discrete": "DiscreteStory", "mixed": "MixedStory", "dvae": "DvaeStory", "token-prior": "TokenPriorStory"}
+# name: class in report/<folder>/story.py
+STORIES = {
+    "discrete": "DiscreteStory",
+    "mixed": "MixedStory",
+    "dvae": "DvaeStory",
+    "token-prior": "TokenPriorStory",
+    "sequence-gan": "SequenceGANStory",
+}
 
 
 def story_of(model: str) -> "AbstractStory[Any]":

@@ -99,7 +99,8 @@ def comparison(
     for same in zip(*facts, strict=True):
         table[same[0].short] = [Cell(fact.best) for fact in same]
     table["Best epoch"] = [Cell(f"{run.best_epoch} of {run.last.epoch}") for run in runs]
-    table["−ELBO, last epoch"] = _column([run.last.bound for run in runs], judge)
+    first = quantities[0]
+    table[f"{first.name}, last epoch"] = _column([first.of(run.last) for run in runs], judge, first.better, first.shown)
     table["Seconds per epoch"] = _column([run.seconds_per_epoch for run in runs], judge)
     return list(table), [list(row) for row in zip(*table.values(), strict=True)]
 
@@ -108,10 +109,10 @@ def incomparable(runs: Sequence[Run]) -> list[str]:
     """Return what of the runs' test pictures differs, so that their numbers do not compare."""
     traits = {
         "data": [(run.said.get("data", {}).get("name"), run.images.shape) for run in runs],
-        "binarize": [run.config.binarize for run in runs],
+        "binarize": [getattr(run.config, "binarize", None) for run in runs],
         "likelihood": [getattr(run.config, "likelihood", None) for run in runs],
         "attributes": [getattr(run.config, "attributes", None) for run in runs],
-        "number of test pictures": [len(run.pictures) for run in runs],
+        "number of test examples": [len(run.pictures) for run in runs],
     }
     return [name for name, values in traits.items() if len(set(values)) > 1]
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Generic, TypeVar, get_args, get_type_hints
 
-from hardmax.data import Images
 from hardmax.errors import DataError
 from hardmax.models import AbstractModel, load_model
 from hardmax.report.catalogue import story_of
@@ -15,26 +14,33 @@ from hardmax.training.catalogue import task_class
 from hardmax.training.checkpoint import pointed
 from hardmax.training.config import TrainConfig, read_config
 from hardmax.training.log import broken_line, read_rows
+from hardmax.training.task import Data
 
 SPLITS = ("train", "validation", "test")
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One row of `metrics.jsonl`: means over a split after an epoch, in nats; None for what was not measured."""
+    """One row of `metrics.jsonl`: means over a split after an epoch; None for what was not measured."""
 
     epoch: int
     step: int
     split: str
     elbo: float | None
     nll: float | None
-    kl: float | None
-    reconstruction: float | None
 
     @property
     def bound(self) -> float | None:
-        """What training minimises."""
+        """By which the best epoch is chosen."""
         return None if self.elbo is None else -self.elbo
+
+
+@dataclass(frozen=True)
+class MeasuredVAE(Measured):
+    """What is measured of a variational auto-encoder beside, in nats."""
+
+    kl: float | None
+    reconstruction: float | None
 
     @property
     def error(self) -> float | None:
@@ -71,8 +77,8 @@ class Run(Generic[C, M, Row, P]):
         timed: seconds by epoch; empty where they were not kept.
         model: the one with the best bound on the validation pictures.
         best_epoch: the epoch it comes from.
-        images: the data.
-        pictures: the test pictures that were evaluated after each epoch, as its model sees them.
+        images: the data, pictures or whatever its model is trained on.
+        pictures: the test examples that were evaluated after each epoch, as its model sees them.
     """
 
     folder: Path
@@ -82,7 +88,7 @@ class Run(Generic[C, M, Row, P]):
     timed: list[Timed]
     model: M
     best_epoch: int
-    images: Images
+    images: Any
     pictures: P
 
     @property
@@ -140,7 +146,9 @@ def read_run(folder: str | Path, *, data: str | None = None, data_dir: str | Non
         )
     images = _load_images(config, data, data_dir)
     if images.shape != (shape := tuple(said.get("data", {}).get("shape", images.shape))):
-        raise DataError(f"{folder} was trained on pictures of {shape}, but those of {images.name} are {images.shape}")
+        raise DataError(
+            f"{folder} was trained on {story.examples} of {shape}, but those of {images.name} are {images.shape}"
+        )
     return Run(
         folder=folder,
         config=config,
@@ -194,12 +202,11 @@ def _read_rows(path: Path, kind: type[T]) -> list[T]:
     return rows
 
 
-def _load_images(config: TrainConfig, data: str | None, data_dir: str | None) -> Images:
+def _load_images(config: TrainConfig, data: str | None, data_dir: str | None) -> Data:
+    task = task_class(config.model)
     try:
-        return task_class(config.model).load(
-            replace(config, data=data or config.data, data_dir=data_dir or config.data_dir)
-        )
+        return task.load(replace(config, data=data or config.data, data_dir=data_dir or config.data_dir))
     except DataError as error:
         raise DataError(
-            f"cannot load the run's pictures: {error}; say where they are now with --data or --data-dir"
+            f"cannot load the run's {task.examples}: {error}; say where they are now with --data or --data-dir"
         ) from error

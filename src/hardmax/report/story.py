@@ -4,7 +4,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
-from hardmax.data import Images
 from hardmax.report.curves import Curves
 from hardmax.report.numbers import Fact, Quantity
 from hardmax.report.run import Measured, Run
@@ -16,6 +15,8 @@ class AbstractStory(ABC, Generic[R]):
     """What a model's own part of a page is made of.
 
     Attributes:
+        examples: what the data are, in the plural.
+        kept_by: what the best epoch has of the validation examples.
         row: what a row of `metrics.jsonl` holds.
         quantities: what is measured of it after every epoch.
         sections: the id of each of its own sections, and what it is called in the list of them.
@@ -23,6 +24,8 @@ class AbstractStory(ABC, Generic[R]):
         styles: of these sections, in this package; beside that of all pages.
     """
 
+    examples: ClassVar[str] = "pictures"
+    kept_by: ClassVar[str] = "highest ELBO"
     row: ClassVar[type[Measured]]
     quantities: ClassVar[tuple[Quantity, ...]]
     sections: ClassVar[dict[str, str]]
@@ -30,8 +33,8 @@ class AbstractStory(ABC, Generic[R]):
     styles: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
-    def pictures(self, config: Any, images: Images) -> Any:
-        """Return the test pictures that were evaluated after each epoch."""
+    def pictures(self, config: Any, images: Any) -> Any:
+        """Return the test examples that were evaluated after each epoch."""
 
     @abstractmethod
     def subject(self, run: R) -> str:

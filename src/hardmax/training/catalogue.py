@@ -10,18 +10,18 @@ if TYPE_CHECKING:
     from hardmax.training.config import TrainConfig
     from hardmax.training.task import AbstractTask
 
-# name: (configuration in training/<name>/config.py, task in training/<name>/task.py, one line of help)
-# Here and in other packages the folder of a model has its name, with _ for -.
+# name: (configuration in training/<folder>/config.py, task in training/<folder>/task.py, one line of help)
 MODELS = {
     "discrete": ("DiscreteConfig", "DiscreteTask", "a variational auto-encoder with discrete latents"),
     "mixed": ("MixedConfig", "MixedTask", "one with a discrete and a continuous latent, of few labels"),
     "dvae": ("DvaeConfig", "DvaeTask", "one that turns pictures into grids of tokens, and back"),
     "token-prior": ("TokenPriorConfig", "TokenPriorTask", "a prior over such tokens, which generates pictures"),
+    "sequence-gan": ("SequenceGANConfig", "SequenceGANTask", "a generator of sequences and its discriminator"),
 }
 
 
 def folder_of(model: str) -> str:
-    """Return what the folders of a model are called, here and in other packages."""
+    """Return the name of the folders that hold what is a model's own, in training, report and cli."""
     return model.replace("-", "_")
 
 

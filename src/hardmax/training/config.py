@@ -20,7 +20,7 @@ class TrainConfig:
     model: str = ""
     """What is trained; each kind has options of its own."""
     data: str = "sample"
-    """A data set by name (hardmax data lists them), a folder of pictures, an .npz, .npy or IDX file."""
+    """What it is trained on."""
     out: str = "run"
     """Folder that the run is written to."""
     resume: bool = False
@@ -28,47 +28,35 @@ class TrainConfig:
     changed."""
     data_dir: str | None = None
     """Folder that holds the named data sets; default: the environment variable HARDMAX_DATA."""
-    size: int | None = None
-    """Height and width that the pictures of a folder, or of celeba, are read as; default: that of most of them, 64."""
-    limit: int | None = None
-    """Most pictures of a folder, or of celeba, that are read, evenly spread; default: all."""
     epochs: int = 20
-    """How often the training pictures are gone through."""
+    """How often the training examples are gone through."""
     starts: int = 1
-    """Initial weights that are tried; the one with the best bound on the validation pictures is trained."""
+    """Initial weights that are tried; the one with the best bound on the validation examples is trained."""
     start_epochs: int = 4
     """Epochs that each of several starts is tried for; they are not counted in --epochs."""
     batch_size: int = 100
-    """Pictures in a step, of all --devices together."""
+    """Examples in a step, of all --devices together."""
     lr: float | None = None
     """Learning rate of Adam; default, as measured best: 1e-3; of a discrete VAE 3e-3 for several variables, 2e-3 for
-    structured z."""
+    structured z; of a sequence GAN 4e-3."""
     lr_schedule: Literal["linear", "constant"] = "linear"
     """linear: constant for half of the run, then down to zero, which takes the noise out of the end; or constant."""
     seed: int = 0
     """Seed of all randomness."""
-    binarize: Literal["threshold", "stochastic", "none"] = "threshold"
-    """Grey to black and white: rounded at 0.5 (as in the paper's code), drawn anew each time, or left grey."""
     clip: float | None = None
     """Largest norm of the gradient; larger ones are scaled down."""
     patience: int | None = None
-    """Stop after so many epochs without a better bound on the validation pictures."""
+    """Stop after so many epochs without a better bound on the validation examples."""
     device: str = "cpu"
     """cpu, cuda, cuda:1, mps, ..."""
     devices: int = 1
     """Processes on this machine that share every batch, on a GPU each with --device cuda; the result is the same."""
-    mixed_precision: bool = False
-    """Compute in bfloat16 where that is safe (GPU only)."""
-    evaluate_images: int = 10_000
-    """Most pictures of a split that are evaluated after each epoch (500 where z has more than 1,024 values)."""
     checkpoint_every: int | None = None
     """Steps between two checkpoints, beside the one after each epoch."""
 
     def __post_init__(self) -> None:
-        self.need_at_least_one("size", "limit", "epochs", "starts", "start_epochs", "batch_size", "devices")
+        self.need_at_least_one("epochs", "starts", "start_epochs", "batch_size", "devices")
         self.need_positive("lr")
-        if self.mixed_precision and self.device == "cpu":
-            raise ArgumentError("mixed-precision needs a GPU: give --device cuda, or leave it out")
 
     @property
     def learning_rate(self) -> float:

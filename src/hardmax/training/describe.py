@@ -8,19 +8,18 @@ from pathlib import Path
 import torch
 
 import hardmax
-from hardmax.data import Images
 from hardmax.training.config import TrainConfig
+from hardmax.training.task import Data
 
 
-def describe(config: TrainConfig, images: Images) -> str:
+def describe(config: TrainConfig, data: Data) -> str:
     """Return `config.json`: the resolved configuration, the data, versions and the commit."""
     said = {
         "config": {**config.to_dict(), "resume": False},
         "data": {
-            "name": images.name,
-            "source": images.source,
-            "shape": list(images.shape),
-            "attributes": list(images.attribute_names),
+            "name": data.name,
+            "source": data.source,
+            **data.facts,
         },
         "versions": {
             "hardmax": hardmax.__version__,

@@ -46,9 +46,6 @@ class EstimatorConfig(TrainConfig):
     more than 20 pairwise bits the conditional gradient with roulette."""
     draws: Literal["perturb-and-map", "gibbs"] = "perturb-and-map"
     """Where the z of the conditional gradient come from."""
-    kl: Literal["auto", "beside", "none"] = "auto"
-    """How the KL takes part in the encoder's gradient: auto (inside the objective of direct, else beside), beside
-    (the paper's form), none (what the paper's released code trains with direct)."""
     epsilon: float = 1.0
     """Strength of the perturbation of direct; step of implicit-mle."""
     two_sided: bool = False

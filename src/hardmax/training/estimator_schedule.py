@@ -6,6 +6,7 @@ from hardmax.estimators import AbstractEstimator, AveragedDirect, ConditionalGra
 from hardmax.spaces import AbstractFactorised, AbstractSpace
 from hardmax.training.estimator_config import EstimatorConfig
 from hardmax.training.estimators import make_estimator
+from hardmax.training.vae_config import VAEConfig
 
 
 def estimator_at(config: EstimatorConfig, space: AbstractSpace, epoch: int, step: int) -> AbstractEstimator:
@@ -21,7 +22,7 @@ def estimator_at(config: EstimatorConfig, space: AbstractSpace, epoch: int, step
     return make_estimator(config, space, epsilon, tau)
 
 
-def explain(config: EstimatorConfig, space: AbstractSpace) -> str:
+def explain(config: VAEConfig, space: AbstractSpace) -> str:
     """Say which estimator a run uses, and why where it chose itself."""
     if config.estimator != "auto":
         return f"{config.estimator} (as asked): {estimator_at(config, space, 0, 0)}, kl {config.kl}"

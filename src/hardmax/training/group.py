@@ -1,7 +1,7 @@
 """The processes that train one model together, and what they tell each other."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
@@ -130,20 +130,21 @@ class Message:
         sums: how many there are.
     """
 
-    def __init__(self, group: Group, parameters: list[nn.Parameter], sums: int) -> None:
+    def __init__(self, group: Group, parameters: Sequence[nn.Parameter], sums: int) -> None:
         self._group = group
+        self._views: list[tuple[nn.Parameter, Tensor]] = []
         if group.size == 1:
             return
         sizes = [parameter.numel() for parameter in parameters]
         self._tensor = torch.zeros(sum(sizes) + sums + 1, device=parameters[0].device)
         *gradients, self._sums = self._tensor.split([*sizes, sums + 1])
-        # Backward adds to a gradient that is there, in place.
-        for parameter, gradient in zip(parameters, gradients, strict=True):
-            parameter.grad = gradient.view_as(parameter)
+        self._views = [(own, gradient.view_as(own)) for own, gradient in zip(parameters, gradients, strict=True)]
 
     def clear(self, optimizer: torch.optim.Optimizer) -> None:
-        """Set the gradients to zero; those that are part of a message stay where they are."""
-        optimizer.zero_grad(set_to_none=self._group.size == 1)
+        """Take away all gradients of an optimizer, and give the parameters of this message zeros within it."""
+        optimizer.zero_grad(set_to_none=True)
+        for parameter, gradient in self._views:
+            parameter.grad = gradient.zero_()  # backward adds to a gradient that is there, in place
 
     def exchange(self, sums: Tensor, stop: bool) -> tuple[Tensor, bool]:
         """Add up the gradients in place; return the sums over all processes, and whether any wishes to stop."""

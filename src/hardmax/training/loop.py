@@ -28,7 +28,7 @@ class Observer:
     Attributes:
         say: gets lines of text.
         step: gets epoch, steps done of it and steps in it.
-        rows: gets the rows of an epoch, that of the training pictures first.
+        rows: gets the rows of an epoch, that of the training examples first.
         stop: asked at every step and after every epoch whether to save and stop after it.
     """
 
@@ -54,12 +54,12 @@ def train(config: TrainConfig, observer: Observer | None = None, group: Group = 
     group.check(config, couples_examples=task.couples_examples(config))
     check_device(config.device)
     images = task.load(config)
-    group.check_same("pictures", (tuple(images.train.shape), int(images.train.sum())))
+    group.check_same(task.examples, (tuple(images.train.shape), int(images.train.sum())))
     observer.say(f"data: {images.source}")
     state = State(task.start(config, images, 0, group))  # what cannot be made fails before anything is written
     observer.say(state.task.explain())
     if group.size > 1:
-        observer.say(f"{group.size} processes share every batch of {config.batch_size:,} pictures")
+        observer.say(f"{group.size} processes share every batch of {config.batch_size:,} {task.examples}")
     if group.first:
         run.mkdir(parents=True, exist_ok=True)
         write_atomically(run / "config.json", describe(config, images))
@@ -114,7 +114,9 @@ def _epochs(config: TrainConfig, state: State, run: Path, observer: Observer) ->
         if progress.epoch < config.epochs and state.group.total(observer.stop()):
             return False
         if config.patience is not None and progress.epoch - progress.best_epoch >= config.patience:
-            observer.say(f"stopped: no better bound on the validation pictures for {config.patience} epochs")
+            observer.say(
+                f"stopped: no better bound on the validation {state.task.examples} for {config.patience} epochs"
+            )
             break
     return True
 
@@ -153,7 +155,7 @@ def _save(state: State, run: Path, *, best: bool) -> None:
 
 
 def _rows(state: State) -> dict[str, Row]:
-    """Return the row of each split; of the training pictures means over the epoch, while the weights changed."""
+    """Return the row of each split; of the training examples means over the epoch, while the weights changed."""
     *sums, count = state.progress.totals
     # What the steps of an epoch do not measure they give as NaN.
     means = {name: total / count for name, total in zip(state.task.sums, sums, strict=True) if not isnan(total)}

@@ -6,7 +6,6 @@ from typing import Any, Generic, Literal, TypeVar
 
 import torch
 
-from hardmax.data import Images
 from hardmax.errors import DataError
 from hardmax.models import AbstractModel, load_model
 from hardmax.training.catalogue import MODELS, task_class
@@ -25,8 +24,8 @@ class Restored(Generic[M]):
     model: M
     checkpoint: str
 
-    def images(self, data_dir: str | None = None) -> Images:
-        """Load the pictures that the run was trained on."""
+    def images(self, data_dir: str | None = None) -> Any:
+        """Load the pictures that the run was trained on, or whatever its model is trained on."""
         config = self.config if data_dir is None else replace(self.config, data_dir=data_dir)
         return task_class(config.model).load(config)
 

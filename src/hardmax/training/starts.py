@@ -4,17 +4,17 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from hardmax.data import Images
 from hardmax.training.catalogue import task_class
 from hardmax.training.config import TrainConfig
 from hardmax.training.group import ALONE, Group
 from hardmax.training.log import append_rows, read_rows
 from hardmax.training.state import State
+from hardmax.training.task import Data
 
 
 def choose_start(
     config: TrainConfig,
-    images: Images,
+    images: Data,
     run: Path,
     *,
     say: Callable[[str], None],
@@ -23,12 +23,12 @@ def choose_start(
 ) -> int | None:
     """Train from each of `config.starts` initial weights for a few epochs; return which has the best bound.
 
-    Judged on the validation pictures. All see the same pictures and noise, those of the run's first epochs. What a
+    Judged on the validation examples. All see the same examples and noise, those of the run's first epochs. What a
     start came to is kept in `starts.jsonl`, so that a run that goes on does not try it again.
 
     Args:
         config: of the run.
-        images: its pictures.
+        images: its pictures, or other data.
         run: its folder.
         say: gets a line for each start.
         stop: asked at every step whether to stop after it.
@@ -55,7 +55,7 @@ def choose_start(
 
 
 def _bound_after(state: State, stop: Callable[[], bool]) -> float | None:
-    """Train for the epochs of a start; return the bound on the validation pictures, None if it was stopped."""
+    """Train for the epochs of a start; return the bound on the validation examples, None if it was stopped."""
     while state.progress.epoch < state.config.start_epochs:
         for index in state.begin_epoch():
             _, stopped = state.make_step(index, stop=stop())

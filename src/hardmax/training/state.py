@@ -1,6 +1,8 @@
 """All that changes while a run goes on, and one step of it."""
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -11,6 +13,7 @@ from hardmax.training.group import Message
 from hardmax.training.progress import Progress
 from hardmax.training.schedule import learning_rate_at
 from hardmax.training.task import AbstractTask
+from hardmax.training.turn import Turn
 
 
 class State:
@@ -18,10 +21,11 @@ class State:
 
     def __init__(self, task: AbstractTask[Any, Any]) -> None:
         self.task, self.config, self.group = task, task.config, task.group
-        model, learned = list(task.model.parameters()), task.learned
-        groups = [{"params": model}, {"params": learned}]
-        self.optimizer = torch.optim.Adam(groups[: 2 if learned else 1], lr=self.config.learning_rate, fused=True)
-        self.message = Message(task.group, [*model, *learned], sums=len(task.sums) + 1)
+        self.turns = task.turns
+        groups = [{"params": turn.parameters, "betas": turn.betas, "rate": turn.rate} for turn in self.turns]
+        # One for all turns: it passes over parameters without a gradient, and those of other turns have none.
+        self.optimizer = torch.optim.Adam(groups, lr=self.config.learning_rate, fused=True)
+        self.messages = [Message(task.group, turn.parameters, sums=len(task.sums) + 1) for turn in self.turns]
         self.progress = Progress(totals=self._nothing())
         self.steps = self.config.epochs * math.ceil(task.count / self.config.batch_size)
 
@@ -29,7 +33,7 @@ class State:
         return [0.0] * (len(self.task.sums) + 1)
 
     def begin_epoch(self) -> tuple[Tensor, ...]:
-        """Return the pictures of each step of this epoch, and set its generators unless they stand within it."""
+        """Return the examples of each step of this epoch, and set its generators unless they stand within it."""
         seed, epoch = self.config.seed, self.progress.epoch
         if self.progress.position == 0:
             for name, generator in self.task.generators.items():
@@ -41,19 +45,40 @@ class State:
         """Make one step, together with the other processes of the group.
 
         Args:
-            index: the pictures of the step, those of all processes.
+            index: the examples of the step, those of all processes.
             stop: whether this process wishes to stop after the step.
 
         Returns:
             The task's sums over the batch, last its size; and whether any process wishes to stop.
         """
-        self.message.clear(self.optimizer)
-        part = self.task.add_gradients(index, self.progress.epoch, self.progress.step)
-        sums, stop = self.message.exchange(part, stop)
+        rate = learning_rate_at(self.config, self.progress.step, self.steps)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate * group["rate"]
+        found: list[tuple[Tensor, bool]] = []
+        for turn, message in zip(self.turns, self.messages, strict=True):
+            with self._alone(turn):
+                found += [self._make_turn(turn, message, index, stop=stop) for _ in range(turn.times)]
+        self.progress.step += 1
+        return torch.stack([sums for sums, _ in found]).sum(0), any(wish for _, wish in found)
+
+    def _make_turn(self, turn: Turn, message: Message, index: Tensor, *, stop: bool) -> tuple[Tensor, bool]:
+        """Move the parameters of a turn once; return its sums over the batch, and whether any process would stop."""
+        message.clear(self.optimizer)
+        part = turn.add_gradients(index, self.progress.epoch, self.progress.step)
+        found = message.exchange(part, stop)
         if self.config.clip is not None:
             torch.nn.utils.clip_grad_norm_(self.task.model.parameters(), self.config.clip)
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate_at(self.config, self.progress.step, self.steps)
         self.optimizer.step()
-        self.progress.step += 1
-        return sums, stop
+        return found
+
+    @contextmanager
+    def _alone(self, turn: Turn) -> Iterator[None]:
+        """Let the parameters of all other turns stand still."""
+        others = [parameter for other in self.turns if other is not turn for parameter in other.parameters]
+        for parameter in others:
+            parameter.requires_grad_(False)
+        try:
+            yield
+        finally:
+            for parameter in others:
+                parameter.requires_grad_(True)

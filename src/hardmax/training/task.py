@@ -7,15 +7,17 @@ from typing import Any, ClassVar, Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
-from hardmax.data import Images, load
+from hardmax.data import Images, Sequences, load
 from hardmax.models import AbstractModel
 from hardmax.training.config import TrainConfig
 from hardmax.training.group import Group
+from hardmax.training.turn import Turn
 
 Row = dict[str, Any]
 C = TypeVar("C", bound=TrainConfig)
 M = TypeVar("M", bound=AbstractModel)
 SPLITS = ("validation", "test")
+Data = Images | Sequences
 
 
 class AbstractTask(ABC, Generic[C, M]):
@@ -26,15 +28,17 @@ class AbstractTask(ABC, Generic[C, M]):
     batch, whatever part of it is this process's: with several processes the result is the same.
 
     Attributes:
-        sums: names of what `add_gradients` adds up over the pictures of a step; a row of "train" has their means.
+        examples: what the data are, in the plural.
+        sums: names of what `add_gradients` adds up over the examples of a step; a row of "train" has their means.
         metrics: names of all columns of `metrics.jsonl`, in their order.
         config: what the run is told.
         model: what is trained and saved.
         group: the processes that train it.
         generators: named after what they are for; set anew for every epoch, their state kept in checkpoints within one.
-        count: pictures in an epoch.
+        count: examples in an epoch.
     """
 
+    examples: ClassVar[str] = "pictures"
     sums: ClassVar[tuple[str, ...]]
     metrics: ClassVar[tuple[str, ...]]
 
@@ -45,13 +49,13 @@ class AbstractTask(ABC, Generic[C, M]):
     count: int
 
     @staticmethod
-    def load(config: Any) -> Images:
-        """Return the pictures."""
+    def load(config: Any) -> Data:
+        """Return the data; by default pictures."""
         return load(config.data, data_dir=config.data_dir, size=config.size, limit=config.limit, seed=config.seed)
 
     @classmethod
     @abstractmethod
-    def start(cls, config: Any, images: Images, start: int, group: Group) -> "AbstractTask":
+    def start(cls, config: Any, images: Any, start: int, group: Group) -> "AbstractTask":
         """Return the task before the first step, with the initial weights of this number."""
 
     @classmethod
@@ -68,22 +72,27 @@ class AbstractTask(ABC, Generic[C, M]):
         """Parameters that are trained beside the model's and are no part of it; mostly none."""
         return []
 
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """What a step is made of: by default one turn, in which all parameters move by `add_gradients`."""
+        return (Turn((*self.model.parameters(), *self.learned), self.add_gradients),)
+
     @abstractmethod
     def add_gradients(self, index: Tensor, epoch: int, step: int) -> Tensor:
         """Add this process's part to the gradients of a step's loss.
 
         Args:
-            index: the pictures of the step, those of all processes.
+            index: the examples of the step, those of all processes.
             epoch: epochs finished before it.
             step: steps done before it.
 
         Returns:
-            This process's part of `sums`, NaN for what is not measured in this epoch; last, how many pictures it took.
+            This process's part of `sums`, NaN for what is not measured in this epoch; last, how many examples it took.
         """
 
     @abstractmethod
     def evaluate(self, split: str) -> Row:
-        """Return the means over the validation or test pictures, with `elbo` among them, by which the best is kept."""
+        """Return the means over the validation or test examples, with `elbo` among them, by which the best is kept."""
 
     @abstractmethod
     def tell(self, rows: Mapping[str, Row]) -> str:

@@ -14,14 +14,6 @@ from hardmax.training.describe import describe
 from hardmax.training.discrete.config import DiscreteConfig
 from hardmax.training.mixed.config import MixedConfig
 
-DOES = {
-    "detokenize": "detokenize",
-    "edit": "edit",
-    "evaluate": "evaluate",
-    "sample": "draw",
-    "tokenize": "tokenize",
-}
-
 
 @pytest.fixture
 def folder(tmp_path):
@@ -40,7 +32,7 @@ def test_what_is_promised_is_there():
     for command, models in SERVED.items():
         assert set(models) <= set(MODELS)
         for model in models:
-            assert callable(getattr(import_module(f"hardmax.cli.{folder_of(model)}.{command}"), DOES[command]))
+            assert callable(getattr(import_module(f"hardmax.cli.{folder_of(model)}.{command}"), command))
 
 
 def test_every_model_that_is_trained_can_be_looked_at():

@@ -1,23 +1,17 @@
 """Samples of a dVAE alone: of tokens that know nothing of each other."""
 
-from typing import TYPE_CHECKING
-
-from PIL import Image
-
 from hardmax.cli.by_model import refuse
+from hardmax.cli.sample import Options, write_picture
 from hardmax.models import TokenVAE
 from hardmax.random import stream
 from hardmax.report.pictures import grid
 from hardmax.training.restore import restore
 
-if TYPE_CHECKING:
-    from hardmax.cli.sample import Options
-
 _PICTURES = 64
 
 
-def draw(options: "Options") -> tuple[Image.Image, str]:
-    """Return a grid of pictures, and what it shows.
+def sample(options: Options) -> None:
+    """Write a grid of pictures.
 
     Raises:
         ArgumentError: attributes are asked for.
@@ -30,4 +24,4 @@ def draw(options: "Options") -> tuple[Image.Image, str]:
         "these tokens are drawn without heed of each other; for pictures learn how they go together: "
         f"hardmax train --model token-prior --tokenizer {options.run}"
     )
-    return grid(pictures), f"{count} pictures"
+    write_picture(options, grid(pictures), f"{count} pictures")

@@ -1,9 +1,6 @@
 """Samples of a mixed VAE: rows of one continuous latent, columns of classes or of settings of attributes."""
 
-from typing import TYPE_CHECKING
-
-from PIL import Image
-
+from hardmax.cli.sample import Options, write_picture
 from hardmax.errors import ArgumentError
 from hardmax.models import MixedVAE
 from hardmax.random import stream
@@ -13,14 +10,11 @@ from hardmax.report.mixed.samples import draw_samples
 from hardmax.report.sheet import sheet
 from hardmax.training.restore import restore
 
-if TYPE_CHECKING:
-    from hardmax.cli.sample import Options
-
 _ROWS = 8
 
 
-def draw(options: "Options") -> tuple[Image.Image, str]:
-    """Return a sheet of pictures, and what it shows.
+def sample(options: Options) -> None:
+    """Write a sheet of pictures.
 
     Raises:
         ArgumentError: the run has no attributes, or not those that are named, or a value is no bit.
@@ -41,4 +35,5 @@ def draw(options: "Options") -> tuple[Image.Image, str]:
     drawn = sheet(found.pictures, names=names, heads=columns.heads, rows=found.rows)
     if columns.note:
         print(columns.note)
-    return drawn, f"{count} rows of {len(columns.settings)} pictures, each row with one continuous latent,"
+    said = f"{count} rows of {len(columns.settings)} pictures, each row with one continuous latent,"
+    write_picture(options, drawn, said)

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from hardmax.models import TokenVAE
-from hardmax.report.run import Measured, Run
+from hardmax.report.run import MeasuredVAE, Run
 from hardmax.training.dvae.config import DvaeConfig
 
 
 @dataclass(frozen=True)
-class DvaeMeasured(Measured):
+class DvaeMeasured(MeasuredVAE):
     """A row of a dVAE; `nll` and what is told of tokens are not measured for train."""
 
     mse: float | None

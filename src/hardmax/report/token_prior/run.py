@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from hardmax.models import TokenPrior
-from hardmax.report.run import Measured, Run
+from hardmax.report.run import MeasuredVAE, Run
 from hardmax.training.token_prior.config import TokenPriorConfig
 
 
 @dataclass(frozen=True)
-class TokenPriorMeasured(Measured):
+class TokenPriorMeasured(MeasuredVAE):
     """A row of a prior over tokens; of train `kl` alone is measured."""
 
     bits: float | None

@@ -4,20 +4,21 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hardmax.errors import ArgumentError
-from hardmax.training.estimator_config import EstimatorConfig
+from hardmax.training.vae_config import VAEConfig
 
 SpaceName = Literal["categorical", "binary", "pairwise", "subset", "chain", "permutation", "spanning-tree"]
 
 
 @dataclass(frozen=True)
-class DiscreteConfig(EstimatorConfig):
+class DiscreteConfig(VAEConfig):
     """Train a variational auto-encoder with discrete latents.
 
     Example: hardmax train --data fashion-mnist --categories 10 --epochs 20 --out runs/fashion
     """
 
     model: Literal["discrete"] = "discrete"
-    """What is trained: discrete, or another model with options of its own (hardmax train --model mixed --help)."""
+    """What is trained: discrete, or another model with options of its own: mixed, sequence-gan (hardmax train --model
+    mixed --help)."""
     space: SpaceName = "categorical"
     """What z may be: categorical variables; bits, independent or interacting in pairs; a subset, a chain of states, a
     permutation, a spanning tree."""

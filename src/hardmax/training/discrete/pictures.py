@@ -6,9 +6,9 @@ from torch import Tensor
 
 from hardmax.data import Images, binarize
 from hardmax.random import stream
-from hardmax.training.config import TrainConfig
 from hardmax.training.discrete.config import DiscreteConfig
 from hardmax.training.discrete.spaces import make_space
+from hardmax.training.picture_config import PictureConfig
 
 _MANY, _FEW = 1024, 500  # values of z; pictures
 Split = Literal["train", "validation", "test"]
@@ -22,6 +22,6 @@ def evaluated(config: DiscreteConfig, images: Images, split: Split) -> Tensor:
     return held_out(config, images, split)[:most]
 
 
-def held_out(config: TrainConfig, images: Images, split: Split) -> Tensor:
+def held_out(config: PictureConfig, images: Images, split: Split) -> Tensor:
     """Return the pictures of a split as the model sees them, `[N, *shape]`; drawn pixels are always the same ones."""
     return binarize(getattr(images, split), config.binarize, stream(config.seed, "binarize", split))

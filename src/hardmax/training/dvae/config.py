@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hardmax.errors import ArgumentError
-from hardmax.training.estimator_config import EstimatorConfig, EstimatorName
+from hardmax.training.estimator_config import EstimatorName
+from hardmax.training.vae_config import VAEConfig
 
 
 @dataclass(frozen=True)
-class DvaeConfig(EstimatorConfig):
+class DvaeConfig(VAEConfig):
     """Train a dVAE: pictures as grids of tokens from a codebook, and back.
 
     Example: hardmax train --model dvae --data fashion-mnist --epochs 10 --out runs/dvae

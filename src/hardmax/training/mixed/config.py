@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hardmax.errors import ArgumentError
-from hardmax.training.estimator_config import EstimatorConfig
+from hardmax.training.vae_config import VAEConfig
 
 
 @dataclass(frozen=True)
-class MixedConfig(EstimatorConfig):
+class MixedConfig(VAEConfig):
     """Train a variational auto-encoder with a discrete and a continuous latent, some of its pictures labelled.
 
     Example: hardmax train --model mixed --data mnist --labels 100 --epochs 20 --out runs/mixed

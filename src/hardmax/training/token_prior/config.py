@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hardmax.errors import ArgumentError
-from hardmax.training.config import TrainConfig
+from hardmax.training.picture_config import PictureConfig
 
 
 @dataclass(frozen=True)
-class TokenPriorConfig(TrainConfig):
+class TokenPriorConfig(PictureConfig):
     """Train a prior over the tokens of a dVAE, so that it generates pictures.
 
     Example: hardmax train --model token-prior --tokenizer runs/dvae --epochs 10 --out runs/prior

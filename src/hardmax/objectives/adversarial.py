@@ -1,0 +1,78 @@
+"""What a discriminator and a generator play for: the losses of generative adversarial training, in logits."""
+
+from typing import Literal, get_args
+
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from hardmax.errors import ArgumentError
+
+GeneratorLoss = Literal["log-ratio", "non-saturating", "saturating"]
+
+
+def discriminator_loss(
+    real: Float[Tensor, "*real"], generated: Float[Tensor, "*generated"]
+) -> tuple[Float[Tensor, "*real"], Float[Tensor, "*generated"]]:
+    r"""Return what a discriminator loses: `-log D(x)` of real examples, `-log(1 - D(x))` of generated ones.
+
+    $$ -\big[E_{x \sim p} \log D(x) + E_{x \sim q} \log(1 - D(x))\big], \qquad D = \mathrm{sigmoid}(\mathrm{logit}) $$
+
+    The best D has the logit `log p(x) / q(x)`. Both terms have the same sign: with a minus between them, as the notes
+    print it, D gains by calling what is generated real, without bound.
+
+    Args:
+        real: `[*real]`, logits of real examples, or of their prefixes.
+        generated: `[*generated]`, logits of generated ones.
+
+    Returns:
+        Both terms, one number for each logit; train on the sum of their means.
+
+    Example:
+        >>> import torch
+        >>> real, generated = discriminator_loss(torch.zeros(2), torch.zeros(3))
+        >>> real.mean() + generated.mean()  # D = 1/2 everywhere: 2 log 2
+        tensor(1.3863)
+
+    References:
+        Goodfellow et al., "Generative adversarial nets", 2014, eq. 1.
+    """
+    return softplus(-real), softplus(generated)
+
+
+def generator_reward(logits: Float[Tensor, "*shape"], loss: GeneratorLoss = "log-ratio") -> Float[Tensor, "*shape"]:
+    r"""Return what a generator gains where the discriminator gives these logits; its loss is minus the mean.
+
+    - `"saturating"`: `-log(1 - D)`. The game of the discriminator's own loss; its slope vanishes where D is sure that
+      an example is generated, which is where a generator begins.
+    - `"non-saturating"`: `log D`. Same fixed point, and a slope of one there.
+    - `"log-ratio"`: `log D / (1 - D)`, the sum of the two, as the notes have it; it is the logit itself. For the best
+      D its mean is `-KL(q || p)`, so that a generator of many forms is not paid for its surest one alone.
+
+    Args:
+        logits: `[*shape]`, of generated examples, or of their prefixes.
+        loss: which.
+
+    Returns:
+        `[*shape]`.
+
+    Raises:
+        ArgumentError: there is no such loss.
+
+    Example:
+        >>> import torch
+        >>> logits = torch.tensor([-2.0, 0.0, 2.0])
+        >>> both = generator_reward(logits, "saturating") + generator_reward(logits, "non-saturating")
+        >>> torch.allclose(both, generator_reward(logits))
+        True
+
+    References:
+        Goodfellow et al., 2014, section 3; Huszar, "How (not) to train your generative model", 2015 (log-ratio).
+    """
+    if loss == "log-ratio":
+        return logits
+    if loss == "non-saturating":
+        return -softplus(-logits)
+    if loss == "saturating":
+        return softplus(logits)
+    raise ArgumentError(f"loss must be one of {', '.join(map(repr, get_args(GeneratorLoss)))}, got {loss!r}")

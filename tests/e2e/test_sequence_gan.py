@@ -1,0 +1,134 @@
+"""Sequence GANs on the command line, in a subprocess: train, sample, evaluate, report."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from hardmax.cli.main import main
+
+
+def hardmax(*arguments, **options):
+    """Run a command and return what it printed."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+    command = [sys.executable, "-m", "hardmax.cli.main", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=True, **options).stdout
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run on a language of four sentences."""
+    folder = tmp_path_factory.mktemp("runs")
+    (folder / "four.grammar").write_text("s -> a x | b y\nx -> u | v v\ny -> v | u u\n")
+    options = ["--length", 3, "--epochs", 3, "--hidden", 32, "--discriminator-hidden", 32, "--lr", 1e-2]
+    said = hardmax(
+        "train", "--model", "sequence-gan", "--data", folder / "four.grammar", *options, "--out", folder / "run"
+    )
+    assert "4 sentences of at most 3 tokens" in said
+    assert "a game for log-ratio, through the arg max by AveragedDirect" in said
+    assert "validity" in said
+    return folder / "run"
+
+
+def failing(capsys, *arguments):
+    assert main([*map(str, arguments)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("hardmax: error: ")
+    assert said.count("\n") == 1
+    return said
+
+
+def here(capsys, *arguments):
+    """Run a command in this process, which is quicker, and return what it printed."""
+    assert main([*map(str, arguments)]) == 0
+    return capsys.readouterr().out
+
+
+def test_sequences_are_printed(run, tmp_path, capsys):
+    lines = hardmax("sample", run, "--count", 30).splitlines()
+    assert len(lines) == 30
+    assert set(lines) & {"a u", "a v v", "b v", "b u u"}
+    assert here(capsys, "sample", run, "--count", 30).splitlines() == lines
+    assert here(capsys, "sample", run, "--count", 30, "--seed", 1).splitlines() != lines
+    assert "30 sequences in" in here(capsys, "sample", run, "--count", 30, "--out", tmp_path / "new/samples.txt")
+    assert (tmp_path / "new/samples.txt").read_text().splitlines() == lines
+
+
+def test_evaluate(run, capsys):
+    found = json.loads(here(capsys, "evaluate", run, "--json"))
+    assert found["images"] == 1000
+    assert found["samples"] == 10_000
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    best = next(row for row in rows if row["split"] == "test" and row["validity"] == pytest.approx(found["validity"]))
+    assert best["coverage"] == pytest.approx(found["coverage"])
+    table = here(capsys, "evaluate", run, "--split", "validation")
+    assert "500 validation sequences" in table
+    assert f"{found['validity']:.2%}" in table
+    assert "coverage of 4 sentences" in table
+
+
+def test_the_report(run, capsys):
+    said = here(capsys, "report", run)
+    page = (run / "report.html").read_text()
+    assert "report.html" in said
+    assert "a language of 4 sentences" in page
+    assert "through the arg max by averaged-direct" in page
+    assert "Test sequences" in page
+    assert "highest log q of the validation sequences" in page
+    assert "pictures" not in page
+    assert page.count("<svg viewBox") >= 5
+    assert "--model sequence-gan" in page
+
+
+def test_a_report_on_two_runs_of_text(tmp_path):
+    options = ["train", "--model=sequence-gan", "--data=zen", "--epochs=1", "--hidden=8", "--batch-size=300"]
+    for estimator in ("exact", "reinmax"):
+        assert main([*options, f"--estimator={estimator}", f"--out={tmp_path / estimator}"]) == 0
+    assert (
+        main(["report", *(str(tmp_path / name) for name in ("exact", "reinmax")), f"--out={tmp_path / 'both.html'}"])
+        == 0
+    )
+    page = (tmp_path / "both.html").read_text()
+    assert "Which sequences are right is not known" in page
+    assert "Coverage by epoch" not in page
+    assert "−log q, last epoch" in page
+
+
+def test_help_without_torch():
+    code = "import sys; from hardmax.cli.main import main\ntry: main(['train', '--model', 'sequence-gan', '--help'])\n"
+    code += "finally: print('torch' in sys.modules)"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stdout
+    assert "--discriminator-steps" in said
+    assert "--binarize" not in said
+    assert "--kl" not in said
+    assert said.rstrip().endswith("False")
+
+
+def test_what_is_not_for_sequences(run, capsys):
+    assert "--attributes is not for runs of --model sequence-gan" in failing(
+        capsys, "sample", run, "--attributes", "a=1"
+    )
+    assert "--refine is not for runs of --model sequence-gan" in failing(capsys, "evaluate", run, "--refine")
+    assert "--model mixed, but" in failing(capsys, "edit", run, "photo.png", "--set", "class=1")
+
+
+def test_bad_input(tmp_path, capsys):
+    train = ["train", "--model", "sequence-gan", "--out", tmp_path / "run"]
+    assert "no sequences 'nothing'" in failing(capsys, *train, "--data", "nothing")
+    (tmp_path / "bad.grammar").write_text("s = a\n")
+    assert "line 1: expected a rule" in failing(capsys, *train, "--data", tmp_path / "bad.grammar")
+    assert "length must be at least 2" in failing(capsys, *train, "--length", "1")
+    assert not (tmp_path / "run").exists()
+
+
+def test_reproduce_two_cells(tmp_path, capsys):
+    cells = ["agreement-averaged-direct", "brackets-smooth-d-reinmax"]
+    here(capsys, "reproduce", "sequences", "--quick", "--only", *cells, "--out", tmp_path / "table")
+    rows = [json.loads(line) for line in (tmp_path / "table/results.jsonl").read_text().splitlines()]
+    assert [row["cell"] for row in rows] == cells
+    assert {"validity", "coverage", "entropy", "divergence"} <= rows[0]["test"][-1].keys()
+    page = (tmp_path / "table/results.md").read_text()
+    assert "| verdict |" in page
+    assert "reached by 0 of 1" in page
