@@ -73,7 +73,7 @@ def draw(path: Path, models: dict[str, hm.GaussianVAE], x: Tensor, labels: Tenso
         figure.savefig(path, dpi=110)
 
 
-def main(picture: str = "vae_latents.png", epochs: str = "5") -> None:
+def main(picture: str = "vae_latents.png", epochs: str = "3") -> None:
     images = load("sample")
     pictures, test = binarize(images.train), binarize(images.test)
     labels = images.labels["test"]

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "explanation" / "formulas.md"
-CODE = re.compile(r"`([^`]+)`")
+NAME = re.compile(r"(?:`(?P<file>[\w/]+\.py)` )?`(?P<name>[\w.]+)`")  # a function, perhaps of a file
 ROWS = [
     [cell.strip() for cell in line.strip("|").split(" | ")]
     for line in PAGE.read_text(encoding="utf-8").splitlines()
@@ -18,10 +18,19 @@ ROWS = [
 ]
 
 
-def resolve(name):
-    """Find a function: `hm.x`, `hardmax.module.x`, `torch.x`, or `examples/file.py::x`."""
-    if "::" in name:
-        return defined(name)
+def named(cell):
+    """Return the file (or None) and the name of every function in a cell."""
+    return [(found["file"], found["name"]) for found in NAME.finditer(cell)]
+
+
+def resolve(file, name):
+    """Find a function: `hm.x`, `hardmax.module.x`, `torch.x`, or x as a file of ours defines it."""
+    if file is not None:
+        body = ast.parse((ROOT / file).read_text(encoding="utf-8")).body
+        found = [node for node in body if isinstance(node, ast.FunctionDef) and node.name == name]
+        if len(found) != 1:
+            raise LookupError(f"{file} defines no function {name}")
+        return found[0]
     head, *path = name.split(".")
     module = import_module("hardmax" if head == "hm" else head)
     while path and not hasattr(module, path[0]):
@@ -29,31 +38,19 @@ def resolve(name):
     return attrgetter(".".join(path))(module) if path else module
 
 
-def defined(name):
-    """Find a function of a file: `folder/file.py::function`."""
-    file, function = name.split("::")
-    body = ast.parse((ROOT / file).read_text(encoding="utf-8")).body
-    found = [node for node in body if isinstance(node, ast.FunctionDef) and node.name == function]
-    if len(found) != 1:
-        raise LookupError(f"{file} defines no function {function}")
-    return found[0]
-
-
 @pytest.mark.parametrize("row", ROWS, ids=range(len(ROWS)))
 def test_row(row):
     formula, function, test = row
     assert formula.count("$") >= 2
-    for name in CODE.findall(function):
-        resolve(name)
-    names = CODE.findall(test)
-    assert names
-    assert all(name.startswith("tests/") for name in names)
-    for name in names:
-        defined(name)
+    functions, tests = named(function), named(test)
+    assert functions
+    assert tests
+    assert all(file is not None and file.startswith("tests/") for file, _ in tests)
+    for file, name in functions + tests:
+        resolve(file, name)
     # The first function is used where it is said to be checked.
-    first, *_ = CODE.findall(function)
-    source = (ROOT / names[0].split("::")[0]).read_text(encoding="utf-8")
-    assert re.split(r"[.:]", first)[-1] in source, f"{names[0]} never mentions {first}"
+    name, source = functions[0][1].rpartition(".")[2], (ROOT / tests[0][0]).read_text(encoding="utf-8")
+    assert re.search(rf"\b{name}\b", source), f"{tests[0]} never mentions {functions[0]}"
 
 
 def test_there_are_rows_of_both_documents():
@@ -62,7 +59,8 @@ def test_there_are_rows_of_both_documents():
     assert page.count("\n## ") == 2
 
 
-@pytest.mark.parametrize("name", ["hm.nothing", "hardmax.random.nothing", "examples/gumbel_max.py::nothing"])
-def test_a_name_that_is_not_there(name):
+@pytest.mark.parametrize("cell", ["`hm.nothing`", "`hardmax.random.nothing`", "`examples/gumbel_max.py` `nothing`"])
+def test_a_name_that_is_not_there(cell):
+    ((file, name),) = named(cell)
     with pytest.raises((AttributeError, ImportError, LookupError)):
-        resolve(name)
+        resolve(file, name)
