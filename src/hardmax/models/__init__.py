@@ -2,9 +2,10 @@
 
 from hardmax.models.discrete_vae import DiscreteVAE
 from hardmax.models.encoded import Encoded
+from hardmax.models.hashing import HashEncoder
 from hardmax.models.loading import load_model
 from hardmax.models.mixed_vae import MixedVAE
 from hardmax.models.pretrained import AbstractModel
 from hardmax.models.vae import AbstractVAE
 
-__all__ = ["AbstractModel", "AbstractVAE", "DiscreteVAE", "Encoded", "MixedVAE", "load_model"]
+__all__ = ["AbstractModel", "AbstractVAE", "DiscreteVAE", "Encoded", "HashEncoder", "MixedVAE", "load_model"]

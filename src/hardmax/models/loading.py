@@ -6,13 +6,14 @@ import torch
 
 from hardmax.errors import DataError
 from hardmax.models.discrete_vae import DiscreteVAE
+from hardmax.models.hashing import HashEncoder
 from hardmax.models.mixed_vae import MixedVAE
-from hardmax.models.pretrained import saved_config
+from hardmax.models.pretrained import AbstractModel, saved_config
 
-_KINDS = {model.kind: model for model in (DiscreteVAE, MixedVAE)}
+_KINDS = {model.kind: model for model in (DiscreteVAE, MixedVAE, HashEncoder)}
 
 
-def load_model(folder: str | Path, *, device: torch.device | str = "cpu") -> DiscreteVAE | MixedVAE:
+def load_model(folder: str | Path, *, device: torch.device | str = "cpu") -> AbstractModel:
     """Load whatever model `save_pretrained` wrote into a folder; nothing is unpickled.
 
     Args:

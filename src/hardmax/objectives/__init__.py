@@ -1,6 +1,8 @@
-"""What is z worth? Likelihoods, the evidence lower bound, other bounds; discrete, Gaussian and mixed latents."""
+"""What is z worth? Likelihoods, the evidence lower bound, other bounds, contrastive losses."""
 
 from hardmax.objectives.bounds import Bounds, exact_bounds, importance_weighted_bound
+from hardmax.objectives.contrasted_codes import AbstractContrastedCodes, InfoNCECodes, TripletCodes
+from hardmax.objectives.contrastive import info_nce, triplet_loss
 from hardmax.objectives.elbo import Elbo, elbo
 from hardmax.objectives.fenchel_young import fenchel_young_loss
 from hardmax.objectives.gaussian import (
@@ -19,6 +21,7 @@ from hardmax.objectives.perturb_and_map import perturb_and_map_bound
 from hardmax.objectives.vimco import importance_weighted_elbo
 
 __all__ = [
+    "AbstractContrastedCodes",
     "AbstractJoin",
     "AbstractLikelihood",
     "BernoulliLikelihood",
@@ -27,7 +30,9 @@ __all__ = [
     "GaussianBeside",
     "GaussianLikelihood",
     "GaussianRows",
+    "InfoNCECodes",
     "MixedObjective",
+    "TripletCodes",
     "elbo",
     "exact_bounds",
     "exact_mixed_bounds",
@@ -40,7 +45,9 @@ __all__ = [
     "greedy_bound",
     "importance_weighted_bound",
     "importance_weighted_elbo",
+    "info_nce",
     "mixed_elbo",
     "perturb_and_map_bound",
     "sampled_mixed_bounds",
+    "triplet_loss",
 ]
