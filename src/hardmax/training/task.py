@@ -28,6 +28,7 @@ class AbstractTask(ABC, Generic[C, M]):
     Attributes:
         sums: names of what `add_gradients` adds up over the pictures of a step; a row of "train" has their means.
         metrics: names of all columns of `metrics.jsonl`, in their order.
+        criterion: the one of them by which the best checkpoint is kept, the higher the better.
         config: what the run is told.
         model: what is trained and saved.
         group: the processes that train it.
@@ -37,6 +38,7 @@ class AbstractTask(ABC, Generic[C, M]):
 
     sums: ClassVar[tuple[str, ...]]
     metrics: ClassVar[tuple[str, ...]]
+    criterion: ClassVar[str] = "elbo"
 
     config: C
     model: M
@@ -83,7 +85,7 @@ class AbstractTask(ABC, Generic[C, M]):
 
     @abstractmethod
     def evaluate(self, split: str) -> Row:
-        """Return the means over the validation or test pictures, with `elbo` among them, by which the best is kept."""
+        """Return the means over the validation or test pictures, with `criterion` among them."""
 
     @abstractmethod
     def tell(self, rows: Mapping[str, Row]) -> str:
