@@ -10,7 +10,8 @@ from hardmax.training.config import read_config
 # command: the models that have a cli/<model>/<command>.py
 SERVED = {
     "edit": ("mixed",),
-    "evaluate": ("discrete", "mixed"),
+    "evaluate": ("discrete", "mixed", "hashing"),
+    "index": ("hashing",),
     "sample": ("discrete", "mixed"),
 }
 

@@ -41,7 +41,9 @@ class HashingTask(AbstractTask[HashingConfig, HashEncoder]):
         self.config, self.group = config, group
         self.model = model.to(config.device)
         self.pictures = {
-            split: held_out(config, images, split).to(config.device)[: config.evaluate_images if split in SPLITS else None]
+            split: held_out(config, images, split).to(config.device)[
+                : config.evaluate_images if split in SPLITS else None
+            ]
             for split in ("train", *SPLITS)
         }
         self.labels = images.labels
