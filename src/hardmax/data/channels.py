@@ -30,9 +30,7 @@ def to_channels(images: UInt8[Tensor, "N channels H W"], channels: int) -> UInt8
         return images.expand(-1, 3, -1, -1)
     if (found, channels) == (3, 1):
         weights = torch.tensor(_GREY, device=images.device)
-        # In parts: numbers of four bytes in place of one.
-        parts = [
-            ((some.int() * weights[:, None, None]).sum(1, keepdim=True) + 32768) >> 16 for some in images.split(1000)
-        ]
-        return torch.cat(parts).to(torch.uint8)
+        # In parts: numbers of eight bytes in place of one.
+        sums = [(some * weights[:, None, None]).sum(1, keepdim=True) for some in images.split(1000)]
+        return torch.cat([((some + 32768) >> 16).to(torch.uint8) for some in sums])
     raise ArgumentError(f"pictures have one channel or three, got {found} where {channels} are wanted")

@@ -21,6 +21,7 @@ NAMES = (
     "table2-grey",
     "figure4",
     "figure5",
+    "hashing",
     "gradient-quality",
     "epsilon",
     "bits-200",

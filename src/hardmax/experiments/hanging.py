@@ -21,6 +21,7 @@ from hardmax.experiments.results import Row, find_row
 
 _WIDTH, _HEAD = 9.0, 0.55  # inches; room above a panel for its title and the heads of its columns
 _PANELS = 2  # least that there is room for in a line: one alone would be larger than it is sharp
+_ROOM = 3  # panels in a line, beyond which their titles take two lines
 _TALL = 0.6  # height of a panel by its width, where none has run
 _NARROW = 6  # columns, below which the heads are words and a panel need not be wide
 
@@ -93,7 +94,7 @@ def draw(gallery: Gallery, found: Sequence[Hung], files: Mapping[str, Path], *, 
                 if (cell := cells.get((column, row))) is None:
                     axes.set_axis_off()
                 else:
-                    _panel(axes, cell, known.get(cell.name), gallery.metrics[0])
+                    _panel(axes, cell, known.get(cell.name), gallery.metrics[0], narrow=len(rows) > _ROOM)
         figure.suptitle(gallery.title + (" (quick form)" if quick else ""), x=0.01, ha="left", fontsize=12)
         save(figure, files)
 
@@ -104,12 +105,13 @@ def _height(exhibit: Exhibit) -> float:
     return height / width
 
 
-def _panel(axes: Axes, cell: Cell, exhibit: Exhibit | None, metric: Metric) -> None:
+def _panel(axes: Axes, cell: Cell, exhibit: Exhibit | None, metric: Metric, *, narrow: bool) -> None:
     """Show a grid of pictures, with a head above each of its columns; where there is one number, above all."""
     numbers = [] if exhibit is None else exhibit.numbers
     value = metric.write(metric.scale * numbers[0][metric.key]) if len(numbers) == 1 else None
-    told = "" if value is None else f": {metric.name} {value} {metric.unit}"
-    axes.set_title(cell.label + told, loc="left", fontsize=10)
+    told = "" if value is None else f"{metric.name} {value} {metric.unit}"
+    title = "\n".join([cell.label, told]) if narrow else ": ".join(filter(None, [cell.label, told]))
+    axes.set_title(title, loc="left", fontsize=7.5 if narrow else 10)
     axes.set(xticks=[], yticks=[])
     axes.spines[:].set_visible(False)
     if exhibit is None:

@@ -19,7 +19,15 @@ from hardmax.training.log import read_rows
 Row = dict[str, Any]
 
 ROWS = "results.jsonl"
-_KEPT = ("nll", "kl", "active", "accuracy", "accuracy_sampled")  # of each epoch, beside the bound
+_KEPT = (
+    "nll",
+    "kl",
+    "active",
+    "accuracy",
+    "accuracy_sampled",
+    "objective",
+    "precision",
+)  # of each epoch, beside the bound
 _FIELDS = frozenset({"experiment", "cell", "seed", "config", "hash", "command", "seconds", "test", "validation"})
 
 
@@ -85,8 +93,8 @@ def _evaluations(rows: list[dict[str, Any]]) -> float | None:
 
 
 def _epoch(row: dict[str, Any]) -> dict[str, Any]:
-    kept = {key: row[key] for key in _KEPT if row.get(key) is not None}
-    return {"epoch": row["epoch"], "negative_elbo": -row["elbo"], **kept}
+    bound = {} if row.get("elbo") is None else {"negative_elbo": -row["elbo"]}
+    return {"epoch": row["epoch"], **bound, **{key: row[key] for key in _KEPT if row.get(key) is not None}}
 
 
 def read_results(path: Path, fields: Set[str] = _FIELDS) -> tuple[list[Row], int]:

@@ -29,9 +29,9 @@ class Contrast(Protocol):
 class HashEncoder(AbstractModel):
     r"""Semantic hashing: `q(z | x)` over codes of n bits, learned from pairs of pictures that belong together.
 
-    The scores of a bit are standardised over the batch, $\text{scores} = g \, (h - \text{mean}) / \text{deviation}$, with
-    running means once it is trained: every bit is one for about half of the pictures, so that none is wasted, and g says
-    how sure q is. The code of a picture is the arg max, and `hardmax.search` finds the nearest of many.
+    The scores of a bit are standardised over the batch, $\text{scores} = g \, (h - \text{mean}) / \text{deviation}$,
+    with running means once it is trained: every bit is one for about half of the pictures, so that none is wasted, and
+    g says how sure q is. The code of a picture is the arg max, and `hardmax.search` finds the nearest of many.
 
     Args:
         encoder: maps x `[B, *shape]` to `[B, n]`.
@@ -55,7 +55,7 @@ class HashEncoder(AbstractModel):
     kind = "hash-encoder"
 
     def __init__(
-        self, encoder: nn.Module, space: Binary, gain: float = 3.0, estimator: AbstractEstimator | None = None
+        self, encoder: nn.Module, space: Binary, gain: float = 6.0, estimator: AbstractEstimator | None = None
     ) -> None:
         super().__init__()
         if not gain > 0:
@@ -72,7 +72,7 @@ class HashEncoder(AbstractModel):
         *,
         architecture: Architecture = "mlp",
         hidden: int = 500,
-        gain: float = 3.0,
+        gain: float = 6.0,
         estimator: AbstractEstimator | None = None,
     ) -> "HashEncoder":
         """Return a model with a network of our own, for pictures of this shape (channels, H, W).

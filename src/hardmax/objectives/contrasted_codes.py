@@ -20,8 +20,8 @@ class AbstractContrastedCodes(ABC):
     $$\nabla_{\text{scores}_i} \mathbb{E}[L] =
     \mathbb{E}_{z_{j \ne i}} \nabla_{\text{scores}_i} \mathbb{E}_{z_i} [L(z_1, \ldots, z_M)]$$
 
-    So f_i looks at the whole of what a change of code i does: as a query, as its partner's partner, and as a negative of
-    others. `hardmax.expectation(f, scores, space, estimator).value.sum()` then has the gradient of `-E[L]`, with the
+    So f_i looks at the whole of what a change of code i does: as a query, as its partner's partner, and as a negative
+    of others. `hardmax.expectation(f, scores, space, estimator).value.sum()` then has the gradient of `-E[L]`, with the
     bias and variance of the estimator. Noise that is shared with the codes adds no bias: f_i does not see code i.
 
     Args:

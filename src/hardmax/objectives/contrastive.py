@@ -41,8 +41,8 @@ def triplet_loss(
         tensor([0.0000, 0.2071])
 
     References:
-        Schroff, Kalenichenko & Philbin, "FaceNet: a unified embedding for face recognition and clustering", 2015, eq. 3.
-        Lecture notes print the difference of the two products alone: that is a score to be maximised.
+        Schroff, Kalenichenko & Philbin, "FaceNet: a unified embedding for face recognition and clustering", 2015,
+        eq. 3. Lecture notes print the difference of the two products alone: that is a score to be maximised.
     """
     check_positive("margin", margin)
     query, positive, negative = _unit(query=query, positive=positive, negative=negative)

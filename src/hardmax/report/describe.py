@@ -14,4 +14,4 @@ def progress(run: Run) -> str:
     """Say how far the run has come."""
     done, asked = run.last.epoch, run.config.epochs
     epochs = f"{done} of {asked} epochs" if done < asked else f"{done} epoch{'s' * (done > 1)}"
-    return f"{epochs}; best bound on the validation pictures after epoch {run.best_epoch}"
+    return f"{epochs}; best on the validation pictures after epoch {run.best_epoch}"

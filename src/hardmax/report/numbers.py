@@ -91,7 +91,7 @@ def comparison(
 
     Args:
         runs: at least one.
-        quantities: that are measured of them.
+        quantities: that are measured of them, first what training is about.
         facts: of each run, the same ones.
     """
     judge = not incomparable(runs)
@@ -99,7 +99,9 @@ def comparison(
     for same in zip(*facts, strict=True):
         table[same[0].short] = [Cell(fact.best) for fact in same]
     table["Best epoch"] = [Cell(f"{run.best_epoch} of {run.last.epoch}") for run in runs]
-    table["−ELBO, last epoch"] = _column([run.last.bound for run in runs], judge)
+    first = quantities[0]
+    last = [first.of(run.last) for run in runs]
+    table[f"{first.name}, last epoch"] = _column(last, judge, first.better, first.shown)
     table["Seconds per epoch"] = _column([run.seconds_per_epoch for run in runs], judge)
     return list(table), [list(row) for row in zip(*table.values(), strict=True)]
 

@@ -73,6 +73,7 @@ def render(runs: Sequence[Run]) -> str:
         subjects=_shared(names, [story.subject(run) for run in runs]),
         methods=_shared(names, [story.method(run) for run in runs]),
         measurements=_shared(names, [story.measurement(run) for run in runs]),
+        criterion=story.criterion,
         progress=progress,
         number=numbers.number,
     )

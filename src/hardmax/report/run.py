@@ -21,11 +21,17 @@ SPLITS = ("train", "validation", "test")
 
 @dataclass(frozen=True)
 class Measured:
-    """One row of `metrics.jsonl`: means over a split after an epoch, in nats; None for what was not measured."""
+    """One row of `metrics.jsonl`: means over a split after an epoch; None for what was not measured."""
 
     epoch: int
     step: int
     split: str
+
+
+@dataclass(frozen=True)
+class Bounded(Measured):
+    """A row of a model that has a bound, in nats."""
+
     elbo: float | None
     nll: float | None
     kl: float | None
@@ -69,7 +75,7 @@ class Run(Generic[C, M, Row, P]):
         said: all that `config.json` says: data, versions, commit.
         measured: rows by split, in the order of epochs.
         timed: seconds by epoch; empty where they were not kept.
-        model: the one with the best bound on the validation pictures.
+        model: the best one, by the validation pictures.
         best_epoch: the epoch it comes from.
         images: the data.
         pictures: the test pictures that were evaluated after each epoch, as its model sees them.
@@ -166,7 +172,7 @@ def _no_run(folder: Path) -> str:
 def _load_best(folder: Path) -> tuple[AbstractModel | None, int]:
     """Return the model and the step of its checkpoint; None where there is no checkpoint.
 
-    The best one if there is one: a run whose bound was never a number has only a latest one.
+    The best one if there is one: a run whose criterion was never a number has only a latest one.
     """
     while name := pointed(folder, "best") or pointed(folder, "latest"):
         try:

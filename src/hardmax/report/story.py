@@ -17,7 +17,8 @@ class AbstractStory(ABC, Generic[R]):
 
     Attributes:
         row: what a row of `metrics.jsonl` holds.
-        quantities: what is measured of it after every epoch.
+        quantities: what is measured of it after every epoch, first what training is about.
+        criterion: what the validation pictures have at the best epoch.
         sections: the id of each of its own sections, and what it is called in the list of them.
         template: of these sections, in this package.
         styles: of these sections, in this package; beside that of all pages.
@@ -25,6 +26,7 @@ class AbstractStory(ABC, Generic[R]):
 
     row: ClassVar[type[Measured]]
     quantities: ClassVar[tuple[Quantity, ...]]
+    criterion: ClassVar[str] = "highest ELBO"
     sections: ClassVar[dict[str, str]]
     template: ClassVar[str]
     styles: ClassVar[tuple[str, ...]] = ()

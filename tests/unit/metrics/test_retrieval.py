@@ -1,6 +1,6 @@
 """Precision against brute force over all orders of codes that are equally far."""
 
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ def by_all_orders(query, wanted, bits, labels, k):
     """Return the precision, averaged over every order of the codes that keeps nearer ones first."""
     distances, found = (bits != query).sum(1), []
     for order in permutations(range(len(bits))):
-        if all(distances[a] <= distances[b] for a, b in zip(order, order[1:], strict=False)):
+        if all(distances[a] <= distances[b] for a, b in pairwise(order)):
             found.append(np.mean([labels[i] == wanted for i in order[:k]]))
     return np.mean(found)
 

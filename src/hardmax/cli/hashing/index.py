@@ -43,7 +43,7 @@ def index(options: "Options") -> None:
     found.save(out)
     print(f"pictures: {told}")
     print(
-        f"{len(found):,} codes of {found.bits} bits, {found.codes.nbytes / 2**20:.1f} MB, and their pictures in {out}; "
+        f"{len(found):,} codes of {found.bits} bits, {found.codes.nbytes:,} bytes, and their pictures in {out}; "
         f"search with: hardmax search {out} PICTURE"
     )
 
@@ -67,9 +67,7 @@ def _set(options: "Options", shape: tuple[int, int, int]) -> tuple[list[str], UI
     images = load(options.images, data_dir=options.data_dir)
     if images.shape[1:] != shape[1:]:
         known, there = ("x".join(map(str, size[1:])) for size in (shape, images.shape))
-        raise DataError(
-            f"the encoder of {options.run} knows pictures of {known}, but those of {images.name} are {there}"
-        )
+        raise DataError(f"{options.run} knows pictures of {known}, but those of {images.name} are {there}")
     parts = [part for part in PARTS if options.split in ("all", part)]
     names = [f"{images.name} {part} {i}" for part in parts for i in range(len(getattr(images, part)))]
     pictures = torch.cat([getattr(images, part) for part in parts])

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from hardmax.models import DiscreteVAE
-from hardmax.report.run import Measured, Run
+from hardmax.report.run import Bounded, Run
 from hardmax.training.discrete.config import DiscreteConfig
 
 
 @dataclass(frozen=True)
-class DiscreteMeasured(Measured):
+class DiscreteMeasured(Bounded):
     """A row of a discrete VAE; `nll` and `active` are not measured for train."""
 
     active: int | None

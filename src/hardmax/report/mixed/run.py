@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 
 from hardmax.models import MixedVAE
-from hardmax.report.run import Measured, Run
+from hardmax.report.run import Bounded, Run
 from hardmax.training.mixed.config import MixedConfig
 from hardmax.training.mixed.pictures import Seen
 
 
 @dataclass(frozen=True)
-class MixedMeasured(Measured):
+class MixedMeasured(Bounded):
     """A row of a mixed VAE; `nll` and accuracies are not measured for train, nor is the bound in its first epochs."""
 
     accuracy: float | None

@@ -32,7 +32,7 @@ class HashingConfig(EstimatorConfig):
     """Of info-nce: at a low one the nearest others count most."""
     margin: float = 0.5
     """Of triplet: cosines by which the partner shall be nearer; half of it is a share of the bits."""
-    gain: float = 3.0
+    gain: float = 6.0
     """How sure the encoder is of its bits: standard deviation of their scores."""
     architecture: Literal["auto", "mlp", "conv"] = "auto"
     """Network: two hidden layers, or convolutional; auto: convolutional for pictures over 32 x 32."""

@@ -40,12 +40,9 @@ class HashingTask(AbstractTask[HashingConfig, HashEncoder]):
     def __init__(self, config: HashingConfig, images: Images, model: HashEncoder, group: Group) -> None:
         self.config, self.group = config, group
         self.model = model.to(config.device)
-        self.pictures = {
-            split: held_out(config, images, split).to(config.device)[
-                : config.evaluate_images if split in SPLITS else None
-            ]
-            for split in ("train", *SPLITS)
-        }
+        self.pictures = {"train": held_out(config, images, "train").to(config.device)}
+        for split in SPLITS:
+            self.pictures[split] = held_out(config, images, split)[: config.evaluate_images].to(config.device)
         self.labels = images.labels
         self.count = len(self.pictures["train"])
         self.pairs = make_pairs(config, images, self.pictures)
