@@ -53,3 +53,14 @@ def test_losses_compile_and_map():
     leaf = query.clone().requires_grad_()
     hm.info_nce(leaf, positive).sum().backward()
     torch.testing.assert_close(gradient, leaf.grad)
+
+
+def test_hash_encoders():
+    with pytest.raises(hm.ArgumentError, match="architecture must be 'mlp' or 'conv', got 'deep'"):
+        hm.HashEncoder.build(8, (1, 4, 4), architecture="deep")
+    with pytest.raises(hm.ArgumentError, match="gain must be positive"):
+        hm.HashEncoder.build(8, (1, 4, 4), gain=0.0)
+    with pytest.raises(hm.ShapeError, match="must be pairs"):
+        hm.HashEncoder.build(8, (1, 4, 4))(torch.zeros(3, 1, 4, 4), torch.zeros(2, 1, 4, 4))
+    with pytest.raises(hm.ArgumentError, match="does not know the shape"):
+        hm.HashEncoder(torch.nn.Linear(3, 4), hm.Binary(4)).shape  # noqa: B018

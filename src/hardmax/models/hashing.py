@@ -1,6 +1,7 @@
 """An encoder of pictures to codes of bits, such that alike pictures have near codes."""
 
-from typing import Any, Protocol, final
+from collections.abc import Callable
+from typing import Any, final
 
 import torch
 from jaxtyping import Bool, Float
@@ -16,13 +17,8 @@ from hardmax.objectives import AbstractContrastedCodes, InfoNCECodes
 from hardmax.spaces import Binary
 from hardmax.types import Estimate
 
-
-class Contrast(Protocol):
-    """What makes an objective of codes, partners and negatives: `hardmax.InfoNCECodes`, or a partial of it."""
-
-    def __call__(self, codes: Tensor, partner: Tensor, negative: Tensor, /) -> AbstractContrastedCodes:
-        """Return the objective."""
-        ...
+# From codes, partners and negatives to an objective: `hardmax.InfoNCECodes`, or a partial of it.
+Contrast = Callable[[Tensor, Tensor, Tensor], AbstractContrastedCodes]
 
 
 @final

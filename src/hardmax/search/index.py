@@ -58,7 +58,8 @@ class Index:
                 )
             temporary.replace(path)
         except OSError as error:
-            temporary.unlink(missing_ok=True)
+            if temporary.is_file():
+                temporary.unlink()
             raise DataError(f"cannot write {path}: {error.strerror}; choose another file with --out") from error
 
     @classmethod

@@ -14,7 +14,7 @@ from hardmax.training.describe import describe
 from hardmax.training.discrete.config import DiscreteConfig
 from hardmax.training.mixed.config import MixedConfig
 
-DOES = {"edit": "edit", "evaluate": "evaluate", "sample": "draw"}
+DOES = {"edit": "edit", "evaluate": "evaluate", "index": "index", "sample": "draw"}
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_what_is_promised_is_there():
 def test_every_model_that_is_trained_can_be_looked_at():
     for model in MODELS:
         assert model in SERVED["evaluate"]
-        assert model in SERVED["sample"]
+        assert model in SERVED["sample"] or model in SERVED["index"]  # what draws nothing finds something
         assert model in STORIES
         assert story_of(model).template.startswith(model)
 

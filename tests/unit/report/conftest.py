@@ -11,11 +11,13 @@ from squares import save_squares
 from hardmax.report.page import render
 from hardmax.report.run import read_run
 from hardmax.training.discrete.config import DiscreteConfig
+from hardmax.training.hashing.config import HashingConfig
 from hardmax.training.loop import train
 from hardmax.training.mixed.config import MixedConfig
 
 SMALL = DiscreteConfig(epochs=2, batch_size=500, hidden=16, evaluate_images=100, estimator="exact")
 MIXED = MixedConfig(epochs=2, batch_size=200, lr=3e-3, evaluate_images=100, head_epochs=1, continuous=4)
+HASHING = HashingConfig(epochs=2, bits=12, hidden=30, batch_size=500, evaluate_images=100)
 KINDS = {
     "categorical": SMALL,
     "direct": replace(SMALL, estimator="direct", epsilon=0.5, seed=1, prior="learned"),
@@ -33,6 +35,8 @@ KINDS = {
     "classes": MIXED,
     "unlabelled": replace(MIXED, labels=0, categories=24, epochs=1, seed=1),
     "attributes": replace(MIXED, attributes="red,on_the_right", labels=40, batch_size=50, binarize="none"),
+    "codes": HASHING,
+    "codes-rgb": replace(HASHING, pairs="distorted", augment="shift", batch_size=10, epochs=1),
     "rgb-categorical": replace(SMALL, categories=4, binarize="stochastic", batch_size=10, epochs=1),
 }
 
@@ -51,7 +55,12 @@ def colours(tmp_path_factory):
 def trained(tmp_path_factory, colours):
     """Return a function from the name of a kind of run to its folder."""
     folder = tmp_path_factory.mktemp("runs")
-    sets = {"rgb": colours, "rgb-categorical": colours, "attributes": save_squares(folder.with_suffix(".npz"))}
+    sets = {
+        "rgb": colours,
+        "codes-rgb": colours,
+        "rgb-categorical": colours,
+        "attributes": save_squares(folder.with_suffix(".npz")),
+    }
 
     def one(kind):
         out = folder / kind
