@@ -4,6 +4,7 @@ import base64
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -80,21 +81,21 @@ def draw(gallery: Gallery, found: Sequence[Hung], files: Mapping[str, Path], *, 
         quick: whether this is the quick form.
     """
     known = {hung.planned.cell.name: hung.exhibit for hung in reversed(found)}
-    columns = list(dict.fromkeys(cell.column for cell in gallery.cells))
-    rows = list(dict.fromkeys(cell.row for cell in gallery.cells))
-    rows += [""] * (_PANELS - len(rows))
-    cells = {(cell.column, cell.row): cell for cell in gallery.cells}
-    wide = _WIDTH / len(rows)
+    lines: dict[str, list[Cell]] = {}
+    for cell in gallery.cells:
+        lines.setdefault(cell.column, []).append(cell)
+    most = max(_PANELS, *map(len, lines.values()))
+    wide = _WIDTH / most
     tall = max((_height(exhibit) for exhibit in known.values()), default=_TALL) * wide + _HEAD
     with house_style(gallery.name):
-        figure = Figure(figsize=(_WIDTH, tall * len(columns) + 0.35), layout="constrained")
-        panels = figure.subplots(len(columns), len(rows), squeeze=False)
-        for column, line in zip(columns, panels, strict=True):
-            for row, axes in zip(rows, line, strict=True):
-                if (cell := cells.get((column, row))) is None:
+        figure = Figure(figsize=(_WIDTH, tall * len(lines) + 0.35), layout="constrained")
+        panels = figure.subplots(len(lines), most, squeeze=False)
+        for cells, line in zip(lines.values(), panels, strict=True):
+            for cell, axes in zip_longest(cells, line):
+                if cell is None:
                     axes.set_axis_off()
                 else:
-                    _panel(axes, cell, known.get(cell.name), gallery.metrics[0], narrow=len(rows) > _ROOM)
+                    _panel(axes, cell, known.get(cell.name), gallery.metrics[0], narrow=most > _ROOM)
         figure.suptitle(gallery.title + (" (quick form)" if quick else ""), x=0.01, ha="left", fontsize=12)
         save(figure, files)
 

@@ -55,10 +55,11 @@ def _ones(words: UInt64[np.ndarray, "Q N"]) -> UInt8[np.ndarray, "Q N"]:
     """Return how many bits of each word are one."""
     if hasattr(np, "bitwise_count"):  # numpy 2
         return np.bitwise_count(words)
-    return _COUNTS[np.ascontiguousarray(words).view(np.uint16).reshape(*words.shape, 4)].sum(-1, dtype=np.uint8)
+    # Ones of every two bits side by side, of every four, of every eight; the product adds those up in its top byte.
+    words = words - ((words >> _1) & _TWOS)
+    words = (words & _FOURS) + ((words >> _2) & _FOURS)
+    return ((((words + (words >> _4)) & _EIGHTS) * _SUM) >> _56).astype(np.uint8)
 
 
-# Ones of every number of 16 bits.
-_COUNTS = np.unpackbits(np.arange(1 << 16, dtype=np.uint16).view(np.uint8).reshape(-1, 2), axis=1).sum(
-    1, dtype=np.uint8
-)
+_1, _2, _4, _56 = (np.uint64(places) for places in (1, 2, 4, 56))
+_TWOS, _FOURS, _EIGHTS, _SUM = (np.uint64(int(digits * 8, 16)) for digits in ("55", "33", "0f", "01"))
