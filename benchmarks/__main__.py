@@ -8,7 +8,7 @@ os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # or each look at the memory is
 
 import torch
 
-NAMES = ["overhead", "estimators", "training_step", "structured_step", "solvers"]
+NAMES = ["overhead", "estimators", "training_step", "structured_step", "solvers", "search"]
 
 if __name__ == "__main__":
     torch.set_num_threads(1)

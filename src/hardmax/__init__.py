@@ -12,6 +12,7 @@ __version__ = "0.1.0.dev0"
 # The public names, and where each lives. They are loaded when first used (PEP 562), so that parts that do not
 # need torch never wait for it. No module may bear the name of a function here: importing it would hide the function.
 _HOME = {
+    "AbstractContrastedCodes": "objectives",
     "AbstractControlled": "estimators",
     "AbstractEstimator": "estimators",
     "AbstractFactorised": "spaces",
@@ -57,8 +58,10 @@ _HOME = {
     "GumbelRao": "estimators",
     "GumbelSoftmax": "estimators",
     "HardmaxError": "errors",
+    "HashEncoder": "models",
     "IdentityBackward": "estimators",
     "ImplicitMLE": "estimators",
+    "InfoNCECodes": "objectives",
     "LocalExpectation": "estimators",
     "MissingExtraError": "errors",
     "MixedObjective": "objectives",
@@ -85,6 +88,7 @@ _HOME = {
     "Subset": "spaces",
     "TokenPrior": "models",
     "TokenVAE": "models",
+    "TripletCodes": "objectives",
     "UnorderedSet": "estimators",
     "diagnose": "diagnosis",
     "discriminator_loss": "objectives",
@@ -104,6 +108,7 @@ _HOME = {
     "greedy_bound": "objectives",
     "importance_weighted_bound": "objectives",
     "importance_weighted_elbo": "objectives",
+    "info_nce": "objectives",
     "load_model": "models",
     "mixed_elbo": "objectives",
     "perturb_and_map_bound": "objectives",
@@ -111,6 +116,7 @@ _HOME = {
     "sampled_mixed_bounds": "objectives",
     "sequence_expectation": "objectives",
     "to_distribution": "distributions",
+    "triplet_loss": "objectives",
 }
 
 if TYPE_CHECKING:
@@ -167,6 +173,7 @@ if TYPE_CHECKING:
     from hardmax.models import DiscreteVAE as DiscreteVAE
     from hardmax.models import Encoded as Encoded
     from hardmax.models import GaussianVAE as GaussianVAE
+    from hardmax.models import HashEncoder as HashEncoder
     from hardmax.models import MixedVAE as MixedVAE
     from hardmax.models import SequenceDiscriminator as SequenceDiscriminator
     from hardmax.models import SequenceGAN as SequenceGAN
@@ -174,6 +181,7 @@ if TYPE_CHECKING:
     from hardmax.models import TokenPrior as TokenPrior
     from hardmax.models import TokenVAE as TokenVAE
     from hardmax.models import load_model as load_model
+    from hardmax.objectives import AbstractContrastedCodes as AbstractContrastedCodes
     from hardmax.objectives import AbstractJoin as AbstractJoin
     from hardmax.objectives import AbstractLikelihood as AbstractLikelihood
     from hardmax.objectives import BernoulliLikelihood as BernoulliLikelihood
@@ -182,8 +190,10 @@ if TYPE_CHECKING:
     from hardmax.objectives import GaussianBeside as GaussianBeside
     from hardmax.objectives import GaussianLikelihood as GaussianLikelihood
     from hardmax.objectives import GaussianRows as GaussianRows
+    from hardmax.objectives import InfoNCECodes as InfoNCECodes
     from hardmax.objectives import MixedObjective as MixedObjective
     from hardmax.objectives import SequenceEstimate as SequenceEstimate
+    from hardmax.objectives import TripletCodes as TripletCodes
     from hardmax.objectives import discriminator_loss as discriminator_loss
     from hardmax.objectives import elbo as elbo
     from hardmax.objectives import exact_bounds as exact_bounds
@@ -199,10 +209,12 @@ if TYPE_CHECKING:
     from hardmax.objectives import greedy_bound as greedy_bound
     from hardmax.objectives import importance_weighted_bound as importance_weighted_bound
     from hardmax.objectives import importance_weighted_elbo as importance_weighted_elbo
+    from hardmax.objectives import info_nce as info_nce
     from hardmax.objectives import mixed_elbo as mixed_elbo
     from hardmax.objectives import perturb_and_map_bound as perturb_and_map_bound
     from hardmax.objectives import sampled_mixed_bounds as sampled_mixed_bounds
     from hardmax.objectives import sequence_expectation as sequence_expectation
+    from hardmax.objectives import triplet_loss as triplet_loss
     from hardmax.spaces import AbstractFactorised as AbstractFactorised
     from hardmax.spaces import AbstractSpace as AbstractSpace
     from hardmax.spaces import Binary as Binary

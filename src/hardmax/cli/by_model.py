@@ -12,7 +12,8 @@ from hardmax.training.config import read_config
 SERVED = {
     "edit": ("mixed",),
     "detokenize": ("dvae",),
-    "evaluate": ("discrete", "mixed", "dvae", "token-prior", "sequence-gan"),
+    "evaluate": ("discrete", "mixed", "dvae", "token-prior", "sequence-gan", "hashing"),
+    "index": ("hashing",),
     "sample": ("discrete", "mixed", "dvae", "token-prior", "sequence-gan"),
     "tokenize": ("dvae",),
 }

@@ -107,7 +107,7 @@ def _diagnose(options: Options, restored: "Restored[DiscreteVAE]") -> "Diagnosis
 
     from hardmax.diagnosis import candidates, diagnose_elbo
     from hardmax.random import stream
-    from hardmax.training.discrete.pictures import held_out
+    from hardmax.training.held_out import held_out
 
     model, config = restored.model, restored.config
     pictures = held_out(config, restored.images(options.data_dir), options.split)

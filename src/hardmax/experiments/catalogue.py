@@ -22,6 +22,7 @@ NAMES = (
     "figure4",
     "figure5",
     "dvae",
+    "hashing",
     "gradient-quality",
     "epsilon",
     "bits-200",

@@ -4,6 +4,7 @@ import base64
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from hardmax.experiments.results import Row, find_row
 
 _WIDTH, _HEAD = 9.0, 0.55  # inches; room above a panel for its title and the heads of its columns
 _PANELS = 2  # least that there is room for in a line: one alone would be larger than it is sharp
+_ROOM = 3  # panels in a line, beyond which their titles take two lines
 _TALL = 0.6  # height of a panel by its width, where none has run
 _NARROW = 6  # columns, below which the heads are words and a panel need not be wide
 
@@ -79,21 +81,21 @@ def draw(gallery: Gallery, found: Sequence[Hung], files: Mapping[str, Path], *, 
         quick: whether this is the quick form.
     """
     known = {hung.planned.cell.name: hung.exhibit for hung in reversed(found)}
-    columns = list(dict.fromkeys(cell.column for cell in gallery.cells))
-    rows = list(dict.fromkeys(cell.row for cell in gallery.cells))
-    rows += [""] * (_PANELS - len(rows))
-    cells = {(cell.column, cell.row): cell for cell in gallery.cells}
-    wide = _WIDTH / len(rows)
+    lines: dict[str, list[Cell]] = {}
+    for cell in gallery.cells:
+        lines.setdefault(cell.column, []).append(cell)
+    most = max(_PANELS, *map(len, lines.values()))
+    wide = _WIDTH / most
     tall = max((_height(exhibit) for exhibit in known.values()), default=_TALL) * wide + _HEAD
     with house_style(gallery.name):
-        figure = Figure(figsize=(_WIDTH, tall * len(columns) + 0.35), layout="constrained")
-        panels = figure.subplots(len(columns), len(rows), squeeze=False)
-        for column, line in zip(columns, panels, strict=True):
-            for row, axes in zip(rows, line, strict=True):
-                if (cell := cells.get((column, row))) is None:
+        figure = Figure(figsize=(_WIDTH, tall * len(lines) + 0.35), layout="constrained")
+        panels = figure.subplots(len(lines), most, squeeze=False)
+        for cells, line in zip(lines.values(), panels, strict=True):
+            for cell, axes in zip_longest(cells, line):
+                if cell is None:
                     axes.set_axis_off()
                 else:
-                    _panel(axes, cell, known.get(cell.name), gallery.metrics[0])
+                    _panel(axes, cell, known.get(cell.name), gallery.metrics[0], narrow=most > _ROOM)
         figure.suptitle(gallery.title + (" (quick form)" if quick else ""), x=0.01, ha="left", fontsize=12)
         save(figure, files)
 
@@ -104,12 +106,13 @@ def _height(exhibit: Exhibit) -> float:
     return height / width
 
 
-def _panel(axes: Axes, cell: Cell, exhibit: Exhibit | None, metric: Metric) -> None:
+def _panel(axes: Axes, cell: Cell, exhibit: Exhibit | None, metric: Metric, *, narrow: bool) -> None:
     """Show a grid of pictures, with a head above each of its columns; where there is one number, above all."""
     numbers = [] if exhibit is None else exhibit.numbers
     value = metric.write(metric.scale * numbers[0][metric.key]) if len(numbers) == 1 else None
-    told = "" if value is None else f": {metric.name} {value} {metric.unit}"
-    axes.set_title(cell.label + told, loc="left", fontsize=10)
+    told = "" if value is None else f"{metric.name} {value} {metric.unit}"
+    title = "\n".join([cell.label, told]) if narrow else ": ".join(filter(None, [cell.label, told]))
+    axes.set_title(title, loc="left", fontsize=7.5 if narrow else 10)
     axes.set(xticks=[], yticks=[])
     axes.spines[:].set_visible(False)
     if exhibit is None:

@@ -18,7 +18,7 @@ from hardmax.experiments.watcher import Watcher
 from hardmax.models import DiscreteVAE
 from hardmax.random import stream
 from hardmax.training.discrete.config import DiscreteConfig
-from hardmax.training.discrete.pictures import held_out
+from hardmax.training.held_out import held_out
 from hardmax.training.log import append_rows
 
 

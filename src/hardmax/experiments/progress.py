@@ -17,7 +17,7 @@ class Progress:
     Attributes:
         epoch: epochs done.
         epochs: in all.
-        bound: -ELBO of the validation pictures after the last of them.
+        bound: -ELBO of the validation pictures after the last of them; None where there is no bound.
         seconds: that they took.
     """
 
@@ -35,7 +35,10 @@ def read_progress(planned: Planned) -> Progress:
         seconds = sum(row["train"] + row["evaluate"] for row in read_rows(run / "timing.jsonl"))
     except (DataError, KeyError):
         return Progress(0, epochs, None, 0.0)
-    return Progress(found[-1]["epoch"], epochs, -found[-1]["elbo"], seconds) if found else Progress(0, epochs, None, 0)
+    if not found:
+        return Progress(0, epochs, None, 0.0)
+    elbo = found[-1].get("elbo")
+    return Progress(found[-1]["epoch"], epochs, None if elbo is None else -elbo, seconds)
 
 
 class Pace:

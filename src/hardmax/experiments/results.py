@@ -23,6 +23,7 @@ ROWS = "results.jsonl"
 _KEPT = (
     *("nll", "kl", "active", "accuracy", "accuracy_sampled"),
     *("mse", "perplexity", "alive"),
+    *("objective", "precision"),
     *("validity", "coverage", "entropy", "divergence", "distinct"),
 )
 _FIELDS = frozenset({"experiment", "cell", "seed", "config", "hash", "command", "seconds", "test", "validation"})
@@ -90,8 +91,8 @@ def _evaluations(rows: list[dict[str, Any]]) -> float | None:
 
 
 def _epoch(row: dict[str, Any]) -> dict[str, Any]:
-    kept = {key: row[key] for key in _KEPT if row.get(key) is not None}
-    return {"epoch": row["epoch"], "negative_elbo": -row["elbo"], **kept}
+    bound = {} if row.get("elbo") is None else {"negative_elbo": -row["elbo"]}
+    return {"epoch": row["epoch"], **bound, **{key: row[key] for key in _KEPT if row.get(key) is not None}}
 
 
 def read_results(path: Path, fields: Set[str] = _FIELDS) -> tuple[list[Row], int]:

@@ -172,6 +172,8 @@ def _lost(future: "Future[Outcome]") -> BaseException | None:
 
 def _told(row: Row) -> str:
     test = row["test"][-1]
-    shares = "".join(f"  {name} {test[name]:.1%}" for name in ("accuracy", "validity", "coverage") if name in test)
-    bounds = f"-ELBO {test['negative_elbo']:.2f}  -log p {test['nll']:.2f}"
-    return f"{bounds}{shares}  {row['seconds_per_epoch']:.1f} s per epoch"
+    nats = {"-ELBO": "negative_elbo", "-log p": "nll"}
+    shares = {"accuracy": "accuracy", "validity": "validity", "coverage": "coverage", "precision@100": "precision"}
+    told = [f"{name} {test[key]:.2f}" for name, key in nats.items() if key in test]
+    told += [f"{name} {test[key]:.1%}" for name, key in shares.items() if key in test]
+    return "  ".join([*told, f"{row['seconds_per_epoch']:.1f} s per epoch"])

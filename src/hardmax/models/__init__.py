@@ -4,6 +4,7 @@ from hardmax.models.bernoulli_mixture import BernoulliMixture
 from hardmax.models.discrete_vae import DiscreteVAE
 from hardmax.models.encoded import Encoded
 from hardmax.models.gaussian_vae import GaussianVAE
+from hardmax.models.hashing import HashEncoder
 from hardmax.models.loading import load_model
 from hardmax.models.mixed_vae import MixedVAE
 from hardmax.models.pretrained import AbstractModel
@@ -21,6 +22,7 @@ __all__ = [
     "DiscreteVAE",
     "Encoded",
     "GaussianVAE",
+    "HashEncoder",
     "MixedVAE",
     "Quantized",
     "SequenceDiscriminator",

@@ -7,13 +7,22 @@ import torch
 from hardmax.errors import DataError
 from hardmax.models.discrete_vae import DiscreteVAE
 from hardmax.models.gaussian_vae import GaussianVAE
+from hardmax.models.hashing import HashEncoder
 from hardmax.models.mixed_vae import MixedVAE
 from hardmax.models.pretrained import AbstractModel, saved_config
 from hardmax.models.sequence_gan import SequenceGAN
 from hardmax.models.token_prior import TokenPrior
 from hardmax.models.token_vae import TokenVAE
 
-_MODELS: tuple[type[AbstractModel], ...] = (DiscreteVAE, GaussianVAE, MixedVAE, SequenceGAN, TokenPrior, TokenVAE)
+_MODELS: tuple[type[AbstractModel], ...] = (
+    DiscreteVAE,
+    GaussianVAE,
+    HashEncoder,
+    MixedVAE,
+    SequenceGAN,
+    TokenPrior,
+    TokenVAE,
+)
 _KINDS = {model.kind: model for model in _MODELS}
 
 

@@ -1,7 +1,9 @@
-"""What is z worth? Likelihoods, the evidence lower bound, other bounds; discrete, Gaussian and mixed z; sequences."""
+"""What is z worth? Likelihoods, bounds of discrete, Gaussian and mixed z, sequences, contrastive losses."""
 
 from hardmax.objectives.adversarial import discriminator_loss, generator_reward
 from hardmax.objectives.bounds import Bounds, exact_bounds, importance_weighted_bound
+from hardmax.objectives.contrasted_codes import AbstractContrastedCodes, InfoNCECodes, TripletCodes
+from hardmax.objectives.contrastive import info_nce, triplet_loss
 from hardmax.objectives.elbo import Elbo, elbo
 from hardmax.objectives.fenchel_young import fenchel_young_loss
 from hardmax.objectives.gaussian import (
@@ -22,6 +24,7 @@ from hardmax.objectives.sequences import SequenceEstimate, sequence_expectation
 from hardmax.objectives.vimco import importance_weighted_elbo
 
 __all__ = [
+    "AbstractContrastedCodes",
     "AbstractJoin",
     "AbstractLikelihood",
     "BernoulliLikelihood",
@@ -30,8 +33,10 @@ __all__ = [
     "GaussianBeside",
     "GaussianLikelihood",
     "GaussianRows",
+    "InfoNCECodes",
     "MixedObjective",
     "SequenceEstimate",
+    "TripletCodes",
     "discriminator_loss",
     "elbo",
     "exact_bounds",
@@ -47,8 +52,10 @@ __all__ = [
     "greedy_bound",
     "importance_weighted_bound",
     "importance_weighted_elbo",
+    "info_nce",
     "mixed_elbo",
     "perturb_and_map_bound",
     "sampled_mixed_bounds",
     "sequence_expectation",
+    "triplet_loss",
 ]

@@ -16,6 +16,7 @@ STORIES = {
     "dvae": "DvaeStory",
     "token-prior": "TokenPriorStory",
     "sequence-gan": "SequenceGANStory",
+    "hashing": "HashingStory",
 }
 
 

@@ -91,7 +91,7 @@ def comparison(
 
     Args:
         runs: at least one.
-        quantities: that are measured of them.
+        quantities: that are measured of them, first what training is about.
         facts: of each run, the same ones.
     """
     judge = not incomparable(runs)

@@ -19,6 +19,13 @@ _OWNERS = {
         "graph": ("pairwise",),
         "solver": ("pairwise",),
     },
+    "contrast": {
+        "temperature": ("info-nce",),
+        "margin": ("triplet",),
+    },
+    "pairs": {
+        "neighbours": ("neighbours",),
+    },
     "estimator": {
         "draws": ("conditional",),
         "epsilon": ("auto", "direct"),

@@ -26,6 +26,12 @@ class Measured:
     epoch: int
     step: int
     split: str
+
+
+@dataclass(frozen=True)
+class Bounded(Measured):
+    """A row of a model that has a bound, in nats."""
+
     elbo: float | None
     nll: float | None
 
@@ -36,7 +42,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class MeasuredVAE(Measured):
+class MeasuredVAE(Bounded):
     """What is measured of a variational auto-encoder beside, in nats."""
 
     kl: float | None
@@ -75,7 +81,7 @@ class Run(Generic[C, M, Row, P]):
         said: all that `config.json` says: data, versions, commit.
         measured: rows by split, in the order of epochs.
         timed: seconds by epoch; empty where they were not kept.
-        model: the one with the best bound on the validation pictures.
+        model: the best one, by the validation pictures.
         best_epoch: the epoch it comes from.
         images: the data, pictures or whatever its model is trained on.
         pictures: the test examples that were evaluated after each epoch, as its model sees them.
@@ -174,7 +180,7 @@ def _no_run(folder: Path) -> str:
 def _load_best(folder: Path) -> tuple[AbstractModel | None, int]:
     """Return the model and the step of its checkpoint; None where there is no checkpoint.
 
-    The best one if there is one: a run whose bound was never a number has only a latest one.
+    The best one if there is one: a run whose criterion was never a number has only a latest one.
     """
     while name := pointed(folder, "best") or pointed(folder, "latest"):
         try:

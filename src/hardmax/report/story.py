@@ -18,7 +18,7 @@ class AbstractStory(ABC, Generic[R]):
         examples: what the data are, in the plural.
         kept_by: what the best epoch has of the validation examples.
         row: what a row of `metrics.jsonl` holds.
-        quantities: what is measured of it after every epoch.
+        quantities: what is measured of it after every epoch, first what training is about.
         sections: the id of each of its own sections, and what it is called in the list of them.
         template: of these sections, in this package.
         styles: of these sections, in this package; beside that of all pages.

@@ -17,6 +17,7 @@ MODELS = {
     "dvae": ("DvaeConfig", "DvaeTask", "one that turns pictures into grids of tokens, and back"),
     "token-prior": ("TokenPriorConfig", "TokenPriorTask", "a prior over such tokens, which generates pictures"),
     "sequence-gan": ("SequenceGANConfig", "SequenceGANTask", "a generator of sequences and its discriminator"),
+    "hashing": ("HashingConfig", "HashingTask", "an encoder of pictures to codes of bits, to find alike ones"),
 }
 
 

@@ -31,7 +31,7 @@ class TrainConfig:
     epochs: int = 20
     """How often the training examples are gone through."""
     starts: int = 1
-    """Initial weights that are tried; the one with the best bound on the validation examples is trained."""
+    """Initial weights that are tried; the one that is best on the validation examples is trained."""
     start_epochs: int = 4
     """Epochs that each of several starts is tried for; they are not counted in --epochs."""
     batch_size: int = 100
@@ -46,7 +46,7 @@ class TrainConfig:
     clip: float | None = None
     """Largest norm of the gradient; larger ones are scaled down."""
     patience: int | None = None
-    """Stop after so many epochs without a better bound on the validation examples."""
+    """Stop after so many epochs without getting better on the validation examples."""
     device: str = "cpu"
     """cpu, cuda, cuda:1, mps, ..."""
     devices: int = 1

@@ -100,7 +100,7 @@ def _epochs(config: TrainConfig, state: State, run: Path, observer: Observer) ->
         progress.epoch, progress.position = progress.epoch + 1, 0
         rows = _rows(state)
         evaluated = time.perf_counter()
-        validation = rows["validation"]["elbo"]
+        validation = rows["validation"][state.task.criterion]
         better = validation > progress.best
         if better:
             progress.best, progress.best_epoch = validation, progress.epoch
@@ -114,8 +114,9 @@ def _epochs(config: TrainConfig, state: State, run: Path, observer: Observer) ->
         if progress.epoch < config.epochs and state.group.total(observer.stop()):
             return False
         if config.patience is not None and progress.epoch - progress.best_epoch >= config.patience:
+            what = "bound" if state.task.criterion == "elbo" else state.task.criterion
             observer.say(
-                f"stopped: no better bound on the validation {state.task.examples} for {config.patience} epochs"
+                f"stopped: no better {what} on the validation {state.task.examples} for {config.patience} epochs"
             )
             break
     return True

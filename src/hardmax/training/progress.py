@@ -11,7 +11,7 @@ class Progress:
         epoch: epochs finished.
         position: steps done of the epoch after them.
         step: steps done in all.
-        best: best bound on the validation pictures, and the epoch it was reached after.
+        best: best value of the task's criterion on the validation pictures, and the epoch it was reached after.
         totals: sums over the unfinished epoch, for its row in `metrics.jsonl`.
     """
 

@@ -21,7 +21,7 @@ def choose_start(
     stop: Callable[[], bool],
     group: Group = ALONE,
 ) -> int | None:
-    """Train from each of `config.starts` initial weights for a few epochs; return which has the best bound.
+    """Train from each of `config.starts` initial weights for a few epochs; return which is the best.
 
     Judged on the validation examples. All see the same examples and noise, those of the run's first epochs. What a
     start came to is kept in `starts.jsonl`, so that a run that goes on does not try it again.
@@ -40,26 +40,28 @@ def choose_start(
     if config.starts == 1:
         return 0
     path = run / "starts.jsonl"
-    bounds = group.from_first(lambda: [row["elbo"] for row in read_rows(path)])
-    for start in range(len(bounds), config.starts):
+    criterion = task_class(config.model).criterion
+    found = group.from_first(lambda: [row[criterion] for row in read_rows(path)])
+    for start in range(len(found), config.starts):
         begin, worked = time.perf_counter(), time.process_time()
-        bound = _bound_after(State(task_class(config.model).start(config, images, start, group)), stop)
-        if bound is None:
+        value = _value_after(State(task_class(config.model).start(config, images, start, group)), stop)
+        if value is None:
             return None
         seconds = {"seconds": time.perf_counter() - begin, "processor": group.total(time.process_time() - worked)}
         if group.first:
-            append_rows(path, [{"start": start, "elbo": bound, **seconds}])
-        bounds.append(bound)
-        say(f"start {start + 1} of {config.starts}: -ELBO {-bound:.2f} after {config.start_epochs} epochs")
-    return max(range(config.starts), key=bounds.__getitem__)
+            append_rows(path, [{"start": start, criterion: value, **seconds}])
+        found.append(value)
+        told = f"-ELBO {-value:.2f}" if criterion == "elbo" else f"{criterion} {value:.3f}"
+        say(f"start {start + 1} of {config.starts}: {told} after {config.start_epochs} epochs")
+    return max(range(config.starts), key=found.__getitem__)
 
 
-def _bound_after(state: State, stop: Callable[[], bool]) -> float | None:
-    """Train for the epochs of a start; return the bound on the validation examples, None if it was stopped."""
+def _value_after(state: State, stop: Callable[[], bool]) -> float | None:
+    """Train for the epochs of a start; return the criterion on the validation examples, None if it was stopped."""
     while state.progress.epoch < state.config.start_epochs:
         for index in state.begin_epoch():
             _, stopped = state.make_step(index, stop=stop())
             if stopped:
                 return None
         state.progress.epoch += 1
-    return float(state.task.evaluate("validation")["elbo"])
+    return float(state.task.evaluate("validation")[state.task.criterion])

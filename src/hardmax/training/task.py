@@ -31,6 +31,7 @@ class AbstractTask(ABC, Generic[C, M]):
         examples: what the data are, in the plural.
         sums: names of what `add_gradients` adds up over the examples of a step; a row of "train" has their means.
         metrics: names of all columns of `metrics.jsonl`, in their order.
+        criterion: the one of them by which the best checkpoint is kept, the higher the better.
         config: what the run is told.
         model: what is trained and saved.
         group: the processes that train it.
@@ -41,6 +42,7 @@ class AbstractTask(ABC, Generic[C, M]):
     examples: ClassVar[str] = "pictures"
     sums: ClassVar[tuple[str, ...]]
     metrics: ClassVar[tuple[str, ...]]
+    criterion: ClassVar[str] = "elbo"
 
     config: C
     model: M
@@ -92,7 +94,7 @@ class AbstractTask(ABC, Generic[C, M]):
 
     @abstractmethod
     def evaluate(self, split: str) -> Row:
-        """Return the means over the validation or test examples, with `elbo` among them, by which the best is kept."""
+        """Return the means over the validation or test examples, with `criterion` among them."""
 
     @abstractmethod
     def tell(self, rows: Mapping[str, Row]) -> str:

@@ -38,7 +38,7 @@ def test_what_is_promised_is_there():
 def test_every_model_that_is_trained_can_be_looked_at():
     for model in MODELS:
         assert model in SERVED["evaluate"]
-        assert model in SERVED["sample"]
+        assert model in SERVED["sample"] or model in SERVED["index"]  # what draws nothing finds something
         assert model in STORIES
         assert story_of(model).template.startswith(folder_of(model))
 

@@ -12,11 +12,13 @@ from hardmax.report.page import render
 from hardmax.report.run import read_run
 from hardmax.training.discrete.config import DiscreteConfig
 from hardmax.training.dvae.config import DvaeConfig
+from hardmax.training.hashing.config import HashingConfig
 from hardmax.training.loop import train
 from hardmax.training.mixed.config import MixedConfig
 
 SMALL = DiscreteConfig(epochs=2, batch_size=500, hidden=16, evaluate_images=100, estimator="exact")
 MIXED = MixedConfig(epochs=2, batch_size=200, lr=3e-3, evaluate_images=100, head_epochs=1, continuous=4)
+HASHING = HashingConfig(epochs=2, bits=12, hidden=30, batch_size=500, evaluate_images=100)
 KINDS = {
     "categorical": SMALL,
     "direct": replace(SMALL, estimator="direct", epsilon=0.5, seed=1, prior="learned"),
@@ -38,6 +40,8 @@ KINDS = {
     "rgb-dvae": DvaeConfig(
         epochs=1, batch_size=10, codes=9, width=4, dimensions=2, grid=3, quantize="nearest", evaluate_images=60
     ),
+    "codes": HASHING,
+    "codes-rgb": replace(HASHING, pairs="distorted", augment="shift", batch_size=10, epochs=1),
     "rgb-categorical": replace(SMALL, categories=4, binarize="stochastic", batch_size=10, epochs=1),
 }
 
@@ -58,6 +62,7 @@ def trained(tmp_path_factory, colours):
     folder = tmp_path_factory.mktemp("runs")
     sets = {
         "rgb": colours,
+        "codes-rgb": colours,
         "rgb-categorical": colours,
         "rgb-dvae": colours,
         "attributes": save_squares(folder.with_suffix(".npz")),

@@ -11,7 +11,7 @@ from hardmax.data import load
 from hardmax.training import loop
 from hardmax.training.discrete.config import DiscreteConfig
 from hardmax.training.discrete.evaluate import evaluate
-from hardmax.training.discrete.pictures import held_out
+from hardmax.training.held_out import held_out
 from hardmax.training.loop import Observer, train
 from hardmax.training.restore import restore
 

@@ -8,10 +8,10 @@ import torch
 
 import hardmax as hm
 from hardmax.errors import ArgumentError
+from hardmax.training.augment import distort, draw_distortions
 from hardmax.training.group import Group
 from hardmax.training.log import read_rows
 from hardmax.training.loop import Observer, train
-from hardmax.training.mixed.augment import distort, draw_distortions
 from hardmax.training.mixed.config import MixedConfig
 from hardmax.training.mixed.evaluate import evaluate
 from hardmax.training.mixed.pictures import seen

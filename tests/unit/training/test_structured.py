@@ -5,7 +5,7 @@ import pytest
 import hardmax as hm
 from hardmax.training.discrete.config import DiscreteConfig
 from hardmax.training.discrete.evaluate import evaluate, perturbed, refined
-from hardmax.training.discrete.pictures import held_out
+from hardmax.training.held_out import held_out
 from hardmax.training.log import read_rows
 from hardmax.training.loop import train
 from hardmax.training.restore import restore

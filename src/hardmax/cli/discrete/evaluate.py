@@ -7,7 +7,7 @@ from rich.progress import Progress
 from hardmax.cli.evaluate import Evaluation, Options
 from hardmax.training.discrete.evaluate import evaluate as measure
 from hardmax.training.discrete.evaluate import perturbed, refined
-from hardmax.training.discrete.pictures import held_out
+from hardmax.training.held_out import held_out
 
 if TYPE_CHECKING:
     from hardmax.models import DiscreteVAE

@@ -6,8 +6,8 @@ from rich.progress import Progress
 
 from hardmax.cli.by_model import refuse
 from hardmax.cli.evaluate import Evaluation, Options
-from hardmax.training.discrete.pictures import held_out
 from hardmax.training.dvae.evaluate import evaluate as measure
+from hardmax.training.held_out import held_out
 
 if TYPE_CHECKING:
     from hardmax.models import TokenVAE

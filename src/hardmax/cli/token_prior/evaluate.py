@@ -6,7 +6,7 @@ from rich.progress import Progress
 
 from hardmax.cli.by_model import refuse
 from hardmax.cli.evaluate import Evaluation, Options
-from hardmax.training.discrete.pictures import held_out
+from hardmax.training.held_out import held_out
 from hardmax.training.token_prior.evaluate import evaluate as measure
 from hardmax.training.token_prior.task import tokenizer_of
 

@@ -17,9 +17,9 @@ from hardmax.report.dvae.usage import measure
 from hardmax.report.numbers import BOUND, Fact, Quantity, number, percent
 from hardmax.report.story import AbstractStory
 from hardmax.report.tiles import Tiles
-from hardmax.training.discrete.pictures import held_out
 from hardmax.training.dvae.config import DvaeConfig
 from hardmax.training.dvae.schedule import estimated
+from hardmax.training.held_out import held_out
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from hardmax.models import SequenceGAN
-from hardmax.report.run import Measured, Run
+from hardmax.report.run import Bounded, Run
 from hardmax.training.sequence_gan.config import SequenceGANConfig
 
 
 @dataclass(frozen=True)
-class SequenceGANMeasured(Measured):
+class SequenceGANMeasured(Bounded):
     """A row of a sequence GAN; of train only the game is measured, of the other splits all else."""
 
     validity: float | None

@@ -15,7 +15,7 @@ from hardmax.report.numbers import BOUND, Fact, Quantity
 from hardmax.report.story import AbstractStory
 from hardmax.report.tiles import Tiles, tile
 from hardmax.report.token_prior.run import TokenPriorMeasured, TokenPriorRun
-from hardmax.training.discrete.pictures import held_out
+from hardmax.training.held_out import held_out
 from hardmax.training.token_prior.config import TokenPriorConfig
 from hardmax.training.token_prior.task import tokenizer_of
 

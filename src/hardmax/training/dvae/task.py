@@ -10,12 +10,12 @@ from torch import Tensor
 from hardmax.data import Images
 from hardmax.models import TokenVAE
 from hardmax.spaces import Categorical
-from hardmax.training.discrete.pictures import held_out
 from hardmax.training.dvae.config import DvaeConfig
 from hardmax.training.dvae.evaluate import evaluate
 from hardmax.training.dvae.schedule import estimated, is_tended, kl_weight_at
 from hardmax.training.estimator_schedule import estimator_at
 from hardmax.training.group import ALONE, Group
+from hardmax.training.held_out import held_out
 from hardmax.training.initial import initial_weights
 from hardmax.training.task import SPLITS, AbstractTask, Row
 

@@ -11,10 +11,10 @@ from hardmax.data import Images, draw_labelled
 from hardmax.errors import ArgumentError
 from hardmax.models import MixedVAE
 from hardmax.spaces import Categorical
+from hardmax.training.augment import distort, draw_distortions
 from hardmax.training.estimator_schedule import estimator_at
 from hardmax.training.group import ALONE, Group
 from hardmax.training.initial import initial_weights, networks_for
-from hardmax.training.mixed.augment import distort, draw_distortions
 from hardmax.training.mixed.config import MixedConfig
 from hardmax.training.mixed.evaluate import evaluate
 from hardmax.training.mixed.pictures import Seen, as_z, load_pictures, make_space, seen

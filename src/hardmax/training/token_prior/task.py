@@ -10,9 +10,9 @@ from torch import Tensor
 from hardmax.data import Images
 from hardmax.errors import ArgumentError
 from hardmax.models import TokenPrior, TokenVAE
-from hardmax.training.discrete.pictures import held_out
 from hardmax.training.dvae.task import DvaeTask
 from hardmax.training.group import ALONE, Group
+from hardmax.training.held_out import held_out
 from hardmax.training.initial import initial_weights
 from hardmax.training.restore import Restored, restore
 from hardmax.training.task import SPLITS, AbstractTask, Row

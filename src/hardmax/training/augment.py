@@ -1,4 +1,4 @@
-"""Distorted copies of pictures, that a classifier should take for the same."""
+"""Distorted copies of pictures, that should be taken for the same."""
 
 import math
 from dataclasses import dataclass

@@ -1,0 +1,33 @@
+"""What a search over packed codes costs beside one over floats and one over bits that are not packed.
+
+60,000 codes, the 100 nearest, each compared with every one.
+"""
+
+import numpy as np
+import torch
+
+from benchmarks.timing import medians
+from hardmax.search.codes import pack
+from hardmax.search.nearest import nearest
+
+COUNT, BITS, NEAREST = 60_000, 64, 100
+LIMIT = 10e-3  # seconds of one search
+
+
+def main() -> bool:
+    """Print the medians, and say whether a search is within its limit."""
+    bits = np.random.default_rng(0).random((COUNT, BITS)) < 0.5
+    codes, vectors = pack(bits), torch.from_numpy(bits).float() * 2 - 1
+    found = medians(
+        {
+            f"{BITS} bits, packed": lambda: nearest(codes[7], codes, NEAREST),
+            f"{BITS} bits, one byte each": lambda: np.argpartition((bits != bits[7]).sum(1), NEAREST)[:NEAREST],
+            f"{BITS} floats": lambda: (vectors @ vectors[7]).topk(NEAREST),
+        },
+        rounds=50,
+    )
+    packed = found[f"{BITS} bits, packed"]
+    print(f"search: the {NEAREST} nearest of {COUNT:,}")
+    for name, seconds in found.items():
+        print(f"  {name:<24} {1e3 * seconds:8.3f} ms  {seconds / packed:6.2f} of packed")
+    return packed < LIMIT

@@ -1,0 +1,1 @@
+"""Codes of bits as packed words, how many bits differ, and the nearest of many. No torch here."""

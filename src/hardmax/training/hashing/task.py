@@ -1,0 +1,160 @@
+"""A hash encoder in training: pairs of pictures in every step, told from all others by their codes."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, final
+
+import torch
+from torch import Tensor
+
+from hardmax.data import Images
+from hardmax.estimators import AbstractEstimator
+from hardmax.models import HashEncoder
+from hardmax.models.hashing import Contrast
+from hardmax.objectives import InfoNCECodes, TripletCodes
+from hardmax.random import stream
+from hardmax.spaces import Binary
+from hardmax.training.augment import distort, draw_distortions
+from hardmax.training.estimator_schedule import estimator_at
+from hardmax.training.group import ALONE, Group
+from hardmax.training.hashing.config import HashingConfig
+from hardmax.training.hashing.evaluate import codes_of, precision_of, use_of_bits
+from hardmax.training.hashing.pairs import make_pairs
+from hardmax.training.held_out import held_out
+from hardmax.training.initial import initial_weights, networks_for
+from hardmax.training.task import SPLITS, AbstractTask, Row
+
+
+@final
+class HashingTask(AbstractTask[HashingConfig, HashEncoder]):
+    """Minimise a contrastive loss of the codes of pairs, `E[L(z)]`, through the arg max.
+
+    `objective` is -L: in training of codes that are drawn, in evaluation of the best ones.
+    """
+
+    sums = ("objective", "evaluations")
+    metrics = ("objective", "precision", "balance", "correlation", "evaluations")
+    criterion = "objective"
+
+    def __init__(self, config: HashingConfig, images: Images, model: HashEncoder, group: Group) -> None:
+        self.config, self.group = config, group
+        self.model = model.to(config.device)
+        self.pictures = {"train": held_out(config, images, "train").to(config.device)}
+        for split in SPLITS:
+            self.pictures[split] = held_out(config, images, split)[: config.evaluate_images].to(config.device)
+        self.labels = images.labels
+        self.count = len(self.pictures["train"])
+        self.pairs = make_pairs(config, images, self.pictures)
+        self.generators = {name: torch.Generator(config.device) for name in ("pairs", "distort", "noise")}
+        self._steps = 0
+        self._coded: tuple[int, Tensor] | None = None
+
+    @classmethod
+    def start(cls, config: HashingConfig, images: Images, start: int = 0, group: Group = ALONE) -> "HashingTask":
+        """Return the task with the initial weights of this number; torch's global generator is kept."""
+        with initial_weights(config.seed, start):
+            model = HashEncoder.build(
+                config.bits,
+                images.shape,
+                architecture=networks_for(config.architecture, images.shape),
+                hidden=config.hidden,
+                gain=config.gain,
+            )
+        return cls(config, images, model, group)
+
+    @classmethod
+    def couples_examples(cls, config: HashingConfig) -> bool:
+        """Every pair is told from all others of its batch."""
+        return True
+
+    def explain(self) -> str:
+        """Say what teaches."""
+        config = self.config
+        pairs = {
+            "neighbours": f"{config.neighbours} nearest neighbours by pixels",
+            "distorted": f"distorted copies ({config.augment})",
+            "labels": "pictures of one class",
+        }
+        estimator = self._estimator(0, 0)
+        return f"{config.bits} bits from pairs with {pairs[config.pairs]}, {config.contrast}, by {estimator}"
+
+    def add_gradients(self, index: Tensor, epoch: int, step: int) -> Tensor:
+        """Add the gradients of the loss of a step."""
+        self._steps += 1
+        index = index.to(self.config.device)
+        train = self.pictures["train"]
+        other = self.pairs.draw(index, self.generators["pairs"])
+        both = self._distorted(torch.cat([train[index], train[other]]), self.generators["distort"])
+        estimator = self._estimator(epoch, step)
+        samples = (self.config.samples or estimator.default_samples) * estimator.noises
+        shape = (samples, len(both))
+        out = self.model(
+            *both.chunk(2),
+            negative=self.pairs.negative("train", index),
+            contrast=self._contrast,
+            estimator=estimator,
+            noise=self.model.space.noise(shape, self.generators["noise"], device=self.config.device),
+        )
+        (-out.value.sum()).backward()
+        count = len(index)
+        told = [out.value.detach().mean() * count, out.value.new_tensor(out.evaluations * count)]
+        return torch.stack([*told, out.value.new_tensor(count)])
+
+    def evaluate(self, split: str) -> dict[str, Any]:
+        """Return what pairs are worth, how bits are used, and how many of the nearest are of the same class."""
+        base, queries = self._base(), codes_of(self.model, self.pictures[split])
+        labels = self.labels or {}
+        known = labels.get(split)
+        precision = precision_of(queries, None if known is None else known[: len(queries)], base, labels.get("train"))
+        return {"objective": self._held_out(split), "precision": precision, **use_of_bits(base)}
+
+    def tell(self, rows: Mapping[str, Row]) -> str:
+        """Return what an epoch came to."""
+        test = rows["test"]
+        known = "" if test["precision"] is None else f"  test precision@100 {test['precision']:.1%}"
+        return (
+            f"epoch {test['epoch']:>3}  loss train {-rows['train']['objective']:.3f}  "
+            f"validation {-rows['validation']['objective']:.3f}{known}  correlation {test['correlation']:.3f}"
+        )
+
+    def _estimator(self, epoch: int, step: int) -> AbstractEstimator:
+        config = self.config
+        if config.estimator == "auto":
+            config = replace(config, estimator="straight-through")
+        return estimator_at(config, Binary(config.bits), epoch, step)
+
+    @property
+    def _contrast(self) -> Contrast:
+        if self.config.contrast == "triplet":
+            return partial(TripletCodes, margin=self.config.margin)
+        return partial(InfoNCECodes, temperature=self.config.temperature)
+
+    def _distorted(self, pictures: Tensor, generator: torch.Generator) -> Tensor:
+        if self.config.augment == "none":
+            return pictures
+        return distort(pictures, draw_distortions(self.config.augment, len(pictures), generator))
+
+    def _base(self) -> Tensor:
+        """Return the codes of all training pictures, once after each step."""
+        if self._coded is None or self._coded[0] != self._steps:
+            self._coded = self._steps, codes_of(self.model, self.pictures["train"])
+        return self._coded[1]
+
+    def _held_out(self, split: str) -> float | None:
+        """Return -L of the best codes of pairs that are always the same, in batches as large as those of training."""
+        pictures = self.pictures[split]
+        if not len(pictures):
+            return None
+        generator = stream(self.config.seed, "pairs", split, device=pictures.device)
+        other = self.pairs.draw_for(split, generator)
+        partners = pictures if other is None else self.pictures["train"][other]
+        both = self._distorted(torch.cat([pictures, partners]), generator)
+        first, second = codes_of(self.model, both).chunk(2)
+        total = 0.0
+        for some in torch.arange(len(pictures), device=pictures.device).split(self.config.batch_size):
+            partner = torch.arange(2 * len(some), device=some.device).roll(len(some))
+            negative = self.pairs.negative(split, some).repeat(2, 2)
+            f = self._contrast(torch.cat([first[some], second[some]]), partner, negative)
+            total -= float(f.losses().sum()) / 2
+        return total / len(pictures)

@@ -1,0 +1,173 @@
+"""Hash encoders on the command line, in a subprocess: train, evaluate, index, search, report."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from hardmax.cli.main import main
+from hardmax.data import load
+
+
+def hardmax(*arguments):
+    """Run a command and return what it printed."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+    command = [sys.executable, "-m", "hardmax.cli.main", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=True).stdout
+
+
+@pytest.fixture
+def failing(capsys):
+    """Return a function that runs a command here, which is quicker, sees that it fails, and returns the one line."""
+
+    def one(*arguments):
+        assert main([*map(str, arguments)]) == 2
+        said = capsys.readouterr().err
+        assert said.startswith("hardmax: error: ")
+        assert said.count("\n") == 1
+        return said
+
+    return one
+
+
+@pytest.fixture
+def here(capsys):
+    """Return a function that runs a command here, and returns what it printed."""
+
+    def one(*arguments):
+        assert main([*map(str, arguments)]) == 0
+        return capsys.readouterr().out
+
+    return one
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run on the embedded pictures."""
+    folder = tmp_path_factory.mktemp("runs") / "codes"
+    options = ["--bits", 32, "--epochs", 1, "--hidden", 200, "--evaluate-images", 200]
+    said = hardmax("train", "--model", "hashing", "--data", "sample", *options, "--out", folder)
+    assert "32 bits from pairs with 20 nearest neighbours by pixels" in said
+    assert "test precision@100" in said
+    return folder
+
+
+@pytest.fixture(scope="module")
+def index(run):
+    """An index of all embedded pictures."""
+    path = run.parent / "index.npz"
+    said = hardmax("index", run, "sample", "--out", path)
+    assert f"6,000 codes of 32 bits, 48,000 bytes, and their pictures in {path}" in said
+    return path
+
+
+@pytest.fixture(scope="module")
+def photo(tmp_path_factory):
+    """A test picture, enlarged and in colour."""
+    path = tmp_path_factory.mktemp("photos") / "shoe.png"
+    picture = Image.fromarray(load("sample").test[7, 0].numpy())
+    picture.resize((112, 112), Image.Resampling.NEAREST).convert("RGB").save(path)
+    return path
+
+
+def test_evaluate(run, here):
+    said = json.loads(here("evaluate", run, "--json", "--images", 100))
+    assert said["searched"] == 4500
+    assert said["bits"] == 32
+    assert set(said["precision"]) == {"1", "10", "100"}
+    assert said["precision"]["100"] > 0.4  # a tenth by chance
+    assert 0.5 < said["precision_of_pixels"]["100"] < 0.7
+
+
+def test_search_finds_the_picture_itself_and_its_like(index, photo, tmp_path, here):
+    sheet = tmp_path / "sheet.png"
+    said = hardmax("search", index, photo, "--count", 5, "--out", sheet, "--json")
+    found = json.loads(said)
+    assert found["searched"] == 6000
+    distances = [one["distance"] for one in found["nearest"]]
+    assert len(distances) == 5
+    assert distances == sorted(distances)
+    assert distances[0] == 0  # the picture itself is in the index
+    with Image.open(sheet) as drawn:
+        assert drawn.width > 6 * 84
+    listed = here("search", index, photo, "--count", 40, "--out", sheet)
+    assert "6,000 codes of 32 bits searched in" in listed
+    assert "112x112 RGB, resized to 28x28" in listed
+    assert "0 bits  sample test 7" in listed
+
+
+def test_several_pictures_on_one_sheet(index, photo, tmp_path, here):
+    out = tmp_path / "new" / "sheet.png"
+    said = here("search", index, photo, photo, "--count", 3, "--out", out)
+    assert said.count("searched in") == 2
+    with Image.open(out) as drawn:
+        assert drawn.height > 2 * 84
+
+
+def test_an_index_of_a_folder(run, tmp_path, here):
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    pictures = load("sample").test[:6, 0].numpy()
+    for i, picture in enumerate(pictures):
+        Image.fromarray(picture).resize((56 + i, 56)).save(folder / f"{i}.png")
+    path = tmp_path / "own.npz"
+    said = here("index", run, folder, "--out", path)
+    assert "6 of other sizes were cropped and resized" in said
+    with np.load(path) as arrays:
+        assert arrays["codes"].shape == (6, 1)
+        assert arrays["names"][3].endswith("3.png")
+    found = json.loads(here("search", path, folder / "3.png", "--json", "--out", tmp_path / "s.png"))
+    assert len(found["nearest"]) == 6
+    assert found["nearest"][0]["distance"] == 0
+
+
+def test_report(run, here):
+    assert "report is in" in here("report", run)
+    assert 'id="nearest"' in (run / "report.html").read_text()
+
+
+def test_mistakes(run, index, photo, tmp_path, failing):
+    assert "count must be at least 1" in failing("search", index, photo, "--count", 0)
+    assert "cannot be read" in failing("search", index, tmp_path / "no.png")
+    assert "no index of pictures" in failing("search", _other(tmp_path), photo)
+    assert "say where it is now with --run" in failing("search", _moved(index, tmp_path), photo)
+    assert "has other weights" in failing("search", _moved(index, tmp_path, weights="0"), photo, "--run", run)
+    assert "--split is for data sets" in failing("index", run, tmp_path, "--split", "test")
+    assert "holds no pictures" in failing("index", run, _empty(tmp_path))
+    assert "training pictures are what is searched" in failing("evaluate", run, "--split", "train")
+    assert "--refine is not for runs of --model hashing" in failing("evaluate", run, "--refine")
+    assert "hardmax sample is for runs of --model discrete or mixed" in failing("sample", run)
+    assert "needs distortions" in failing("train", "--model", "hashing", "--pairs", "distorted")
+    small = tmp_path / "small.npz"
+    np.savez(small, images=np.zeros((30, 8, 8), dtype=np.uint8))
+    assert "knows pictures of 28x28, but those of small are 8x8" in failing("index", run, small)
+
+
+def _other(tmp_path):
+    np.savez(tmp_path / "other.npz", images=np.zeros(3))
+    return tmp_path / "other.npz"
+
+
+def _empty(tmp_path):
+    (tmp_path / "empty").mkdir()
+    return tmp_path / "empty"
+
+
+def _moved(index, tmp_path, weights=None):
+    """Write an index that says it was made by a run that is not there, or by other weights."""
+    with np.load(index) as arrays:
+        kept = dict(arrays)
+    _, checkpoint, before = kept["made_by"].tolist()
+    np.savez(tmp_path / "moved.npz", **{**kept, "made_by": np.array(["/nowhere", checkpoint, weights or before])})
+    return tmp_path / "moved.npz"
+
+
+@pytest.mark.parametrize("command", ["index", "search"])
+def test_help_needs_no_torch(command):
+    code = f"import sys; from hardmax.cli.main import main\ntry:\n    main(['{command}', '--help'])\nexcept SystemExit:\n    pass\nassert 'torch' not in sys.modules"  # noqa: E501
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert f"hardmax {command}" in said
