@@ -12,6 +12,7 @@ _HOME = {
     "binarize": "images",
     "choose_attributes": "attributes",
     "draw_labelled": "labelled",
+    "draw_masks": "masks",
     "load": "loading",
 }
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from hardmax.data.images import binarize as binarize
     from hardmax.data.labelled import draw_labelled as draw_labelled
     from hardmax.data.loading import load as load
+    from hardmax.data.masks import draw_masks as draw_masks
 
 __all__ = sorted(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]
 

@@ -5,14 +5,15 @@ from pathlib import Path
 import torch
 
 from hardmax.errors import DataError
+from hardmax.models.completion import CompletionModel
 from hardmax.models.discrete_vae import DiscreteVAE
 from hardmax.models.mixed_vae import MixedVAE
 from hardmax.models.pretrained import saved_config
 
-_KINDS = {model.kind: model for model in (DiscreteVAE, MixedVAE)}
+_KINDS = {model.kind: model for model in (CompletionModel, DiscreteVAE, MixedVAE)}
 
 
-def load_model(folder: str | Path, *, device: torch.device | str = "cpu") -> DiscreteVAE | MixedVAE:
+def load_model(folder: str | Path, *, device: torch.device | str = "cpu") -> CompletionModel | DiscreteVAE | MixedVAE:
     """Load whatever model `save_pretrained` wrote into a folder; nothing is unpickled.
 
     Args:

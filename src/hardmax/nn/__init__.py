@@ -1,5 +1,6 @@
 """Encoders and decoders: plain modules."""
 
+from hardmax.nn.beside import ConvBeside, MLPBeside
 from hardmax.nn.convolutional import ConvDecoder, ConvEncoder, conv_pixels, conv_trunk
 from hardmax.nn.heads import GaussianHead, ScoreHead, leaky
 from hardmax.nn.inputs import decoder_input, decoder_variables, decoder_width
@@ -7,9 +8,11 @@ from hardmax.nn.mlp import MLPDecoder, MLPEncoder, mlp
 from hardmax.nn.outputs import encoder_output
 
 __all__ = [
+    "ConvBeside",
     "ConvDecoder",
     "ConvEncoder",
     "GaussianHead",
+    "MLPBeside",
     "MLPDecoder",
     "MLPEncoder",
     "ScoreHead",

@@ -1,4 +1,4 @@
-"""What is z worth? Likelihoods, the evidence lower bound, other bounds; discrete, Gaussian and mixed latents."""
+"""What is z worth? Likelihoods, the evidence lower bound, other bounds; discrete, Gaussian, mixed latents, mixtures."""
 
 from hardmax.objectives.bounds import Bounds, exact_bounds, importance_weighted_bound
 from hardmax.objectives.elbo import Elbo, elbo
@@ -10,11 +10,14 @@ from hardmax.objectives.gaussian import (
     gaussian_sample,
     gaussian_sample_full,
 )
+from hardmax.objectives.gaussian_mixture import GaussianMixture
 from hardmax.objectives.greedy import greedy_bound
 from hardmax.objectives.joins import AbstractJoin, GaussianBeside, GaussianRows
 from hardmax.objectives.likelihoods import AbstractLikelihood, BernoulliLikelihood, GaussianLikelihood
+from hardmax.objectives.max_operation import max_operation_loss
 from hardmax.objectives.mixed import MixedObjective, mixed_elbo
 from hardmax.objectives.mixed_bounds import exact_mixed_bounds, sampled_mixed_bounds
+from hardmax.objectives.mixture_kl import MixtureKl, choose_component, chosen_kl, estimated_kl, sampled_kl
 from hardmax.objectives.perturb_and_map import perturb_and_map_bound
 from hardmax.objectives.vimco import importance_weighted_elbo
 
@@ -26,9 +29,14 @@ __all__ = [
     "Elbo",
     "GaussianBeside",
     "GaussianLikelihood",
+    "GaussianMixture",
     "GaussianRows",
     "MixedObjective",
+    "MixtureKl",
+    "choose_component",
+    "chosen_kl",
     "elbo",
+    "estimated_kl",
     "exact_bounds",
     "exact_mixed_bounds",
     "fenchel_young_loss",
@@ -40,7 +48,9 @@ __all__ = [
     "greedy_bound",
     "importance_weighted_bound",
     "importance_weighted_elbo",
+    "max_operation_loss",
     "mixed_elbo",
     "perturb_and_map_bound",
+    "sampled_kl",
     "sampled_mixed_bounds",
 ]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 MODELS = {
     "discrete": ("DiscreteConfig", "DiscreteTask", "a variational auto-encoder with discrete latents"),
     "mixed": ("MixedConfig", "MixedTask", "one with a discrete and a continuous latent, of few labels"),
+    "completion": ("CompletionConfig", "CompletionTask", "a model that completes pictures in many ways"),
 }
 
 
