@@ -149,8 +149,8 @@ class CompletionModel(AbstractModel):
             return Posterior(empty, empty, visible.mixture.scores)
         both = torch.cat([self.whole(x), visible.features], -1)
         mean, log_variance = (rows.squeeze(-2) for rows in self.posterior(both))
-        scores = visible.mixture.scores if self.chooser is None else self.chooser(both)
-        return Posterior(mean, log_variance, scores)
+        scores = visible.mixture.responsibility(mean.detach(), log_variance.detach()).detach()
+        return Posterior(mean, log_variance, scores if self.chooser is None else scores + self.chooser(both))
 
     def forward(
         self,

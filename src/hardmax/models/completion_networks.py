@@ -7,7 +7,7 @@ from torch import nn
 
 from hardmax.errors import ArgumentError
 from hardmax.models.vae import Architecture
-from hardmax.nn import ConvBeside, GaussianHead, MLPBeside, ScoreHead, conv_trunk, mlp
+from hardmax.nn import ComponentHead, ConvBeside, GaussianHead, MLPBeside, ScoreHead, conv_trunk, mlp
 from hardmax.spaces import Categorical
 
 
@@ -58,8 +58,8 @@ def completion_networks(
     visible = _trunk(architecture, shape, hidden)
     if not latent:
         return CompletionNetworks(visible, decoder)
-    widths = {"hidden": max(100, 2 * latent), "shared": max(100, 2 * latent)}
-    whole, posterior = _trunk(architecture, shape, hidden), GaussianHead(2 * hidden, 1, latent, **widths)
+    width = max(100, 2 * latent)
+    whole, posterior = _trunk(architecture, shape, hidden), GaussianHead(2 * hidden, 1, latent, width, width)
     if not components:
         return CompletionNetworks(visible, decoder, whole, posterior)
     space = Categorical(components)
@@ -69,7 +69,7 @@ def completion_networks(
         whole,
         posterior,
         weights=ScoreHead(hidden, space),
-        components=GaussianHead(hidden, components, latent, **widths),
+        components=ComponentHead(hidden, components, latent, width),
         chooser=ScoreHead(2 * hidden, space),
     )
 

@@ -2,12 +2,13 @@
 
 from hardmax.nn.beside import ConvBeside, MLPBeside
 from hardmax.nn.convolutional import ConvDecoder, ConvEncoder, conv_pixels, conv_trunk
-from hardmax.nn.heads import GaussianHead, ScoreHead, leaky
+from hardmax.nn.heads import ComponentHead, GaussianHead, ScoreHead, leaky
 from hardmax.nn.inputs import decoder_input, decoder_variables, decoder_width
 from hardmax.nn.mlp import MLPDecoder, MLPEncoder, mlp
 from hardmax.nn.outputs import encoder_output
 
 __all__ = [
+    "ComponentHead",
     "ConvBeside",
     "ConvDecoder",
     "ConvEncoder",

@@ -76,6 +76,10 @@ class GaussianMixture:
             mean[..., None, :].expand(spread), log_variance[..., None, :].expand(spread), self.mean, self.log_variance
         )
 
+    def responsibility(self, mean: Float[Tensor, "*B c"], log_variance: Float[Tensor, "*B c"]) -> Float[Tensor, "*B k"]:
+        """Return `log w_j - KL(N(mean, e^log_variance) || component j)`; its softmax are the shares of components."""
+        return self.log_weights - self.kl_to_components(mean, log_variance)
+
     def pick(self, component: Float[Tensor, "..."]) -> tuple[Tensor, Tensor]:
         """Return mean and log-variance of chosen components: one-hot `[..., *B, k] -> [..., *B, c]` twice."""
         rows = component[..., None]

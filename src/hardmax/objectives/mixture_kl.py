@@ -65,7 +65,7 @@ def choose_component(
         if rule == "distance":
             scores = -(mixture.mean - mean[..., None, :]).square().sum(-1)
         else:
-            scores = mixture.log_weights - mixture.kl_to_components(mean, log_variance)
+            scores = mixture.responsibility(mean, log_variance)
         return mixture.space.argmax(scores).to(mean.dtype)
 
 
@@ -94,8 +94,7 @@ def chosen_kl(
         tensor(0.6931)
     """
     component = choose_component(mean, log_variance, mixture, rule)
-    energies = mixture.kl_to_components(mean, log_variance) - mixture.log_weights
-    return MixtureKl((component * energies).sum(-1), component)
+    return MixtureKl(-(component * mixture.responsibility(mean, log_variance)).sum(-1), component)
 
 
 def estimated_kl(
@@ -184,15 +183,6 @@ def sampled_kl(
         >>> bool(hm.sampled_kl(torch.zeros(3), torch.zeros(3), mixture, z).value.abs() < 1e-6)
         True
     """
-    return MixtureKl(_log_ratio(mean, log_variance, mixture, z).mean(0), _responsibilities(mean, log_variance, mixture))
-
-
-def _log_ratio(mean: Tensor, log_variance: Tensor, mixture: GaussianMixture, z: Tensor) -> Tensor:
-    """Return log q(z) - log p(z), `[S, *B]`; q is a mixture of one."""
     alone = GaussianMixture(mean.new_zeros(*mean.shape[:-1], 1), mean[..., None, :], log_variance[..., None, :])
-    return alone.log_prob(z) - mixture.log_prob(z)
-
-
-@torch.no_grad()
-def _responsibilities(mean: Tensor, log_variance: Tensor, mixture: GaussianMixture) -> Tensor:
-    return (mixture.log_weights - mixture.kl_to_components(mean, log_variance)).softmax(-1)
+    ratio = alone.log_prob(z) - mixture.log_prob(z)
+    return MixtureKl(ratio.mean(0), mixture.responsibility(mean, log_variance).detach().softmax(-1))

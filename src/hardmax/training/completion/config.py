@@ -51,9 +51,7 @@ class CompletionConfig(EstimatorConfig):
             if getattr(self, name) < 0:
                 raise ArgumentError(f"{name.replace('_', '-')} must not be negative, got {getattr(self, name)}")
         if self.components and not self.latent:
-            raise ArgumentError(
-                "latent is 0, which leaves nothing to mix: add --components 0, for a network without"
-            )
+            raise ArgumentError("latent is 0, which leaves nothing to mix: add --components 0, for a network without")
         if self.loss != "bound" and not self.components:
             raise ArgumentError(f"loss {self.loss} needs --components of at least 1, got 0")
         if self.loss != "bound" and self.choice in ("mixture", "encoder"):

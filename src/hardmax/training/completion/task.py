@@ -107,7 +107,7 @@ class CompletionTask(AbstractTask[CompletionConfig, CompletionModel]):
             out = self.model(
                 x,
                 hidden,
-                choice=config.choice,
+                choice="distance" if epoch < config.warm_up else config.choice,
                 estimator=estimator,
                 beta=min(1.0, (epoch + 1) / (config.warm_up + 1)),
                 noise=noise,
@@ -168,7 +168,9 @@ class CompletionTask(AbstractTask[CompletionConfig, CompletionModel]):
     def tell(self, rows: Mapping[str, Row]) -> str:
         """Return bounds of an epoch, and how near completions are."""
         train, test = rows["train"], rows["test"]
-        trained = f"loss {train['loss']:.2f}  " if train["elbo"] is None else f"-ELBO train {-train['elbo']:.2f}  "
+        trained = "-ELBO "
+        if train["elbo"] is not None:
+            trained += f"train {-train['elbo']:.2f}  "
         return (
             f"epoch {test['epoch']:>3}  {trained}validation {-rows['validation']['elbo']:.2f}  "
             f"test {-test['elbo']:.2f}  PSNR {test['psnr']:.2f} dB  components in use {test['components']:.1f}"
