@@ -9,8 +9,9 @@ from hardmax.training.config import read_config
 
 # command: the models that have a cli/<model>/<command>.py
 SERVED = {
+    "complete": ("completion",),
     "edit": ("mixed",),
-    "evaluate": ("discrete", "mixed"),
+    "evaluate": ("completion", "discrete", "mixed"),
     "sample": ("discrete", "mixed"),
 }
 

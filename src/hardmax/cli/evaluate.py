@@ -13,7 +13,7 @@ from hardmax.errors import ArgumentError
 
 @dataclass(frozen=True)
 class Options:
-    """Say how good a trained model is: the bound and -log p(x), exact where z can be enumerated; accuracy of labels.
+    """Say how good a trained model is: bound and -log p(x), exact where z can be enumerated; accuracy, completions.
 
     Examples: hardmax evaluate runs/first --split test; hardmax evaluate runs/faces --samples 20 --json
     """
@@ -28,12 +28,15 @@ class Options:
     """The best by validation, or the latest."""
     samples: int | None = None
     """Samples for each picture, of z where it cannot be enumerated and of Gaussians; default: 1000, of mixed models
-    100."""
+    100, of completion models 10."""
     refine: bool = False
     """Also improve the encoder's best code of each picture by greedy changes: what a search adds to the encoder
     (discrete models)."""
     perturb_and_map: bool = False
     """Also give the bound of the encoder as perturb-and-MAP (discrete models of pairwise bits)."""
+    judge: int | None = None
+    """Also train a small classifier for so many epochs on the run's own pictures, and let it judge completions: their
+    classes and the Frechet distance of its features (completion models)."""
     images: int | None = None
     """Most pictures to evaluate; default: all."""
     data_dir: str | None = None
@@ -42,7 +45,7 @@ class Options:
     """cpu, cuda, ..."""
 
     def __post_init__(self) -> None:
-        for name in ("samples", "images"):
+        for name in ("samples", "images", "judge"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ArgumentError(f"{name} must be at least 1, got {getattr(self, name)}")
 

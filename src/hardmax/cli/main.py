@@ -9,11 +9,15 @@ from hardmax.errors import HardmaxError
 # name: (module with a function run(arguments) -> exit code, one line of help)
 COMMANDS = {
     "demo": ("demo", "train four estimators on the embedded pictures and compare them, in a minute"),
-    "train": ("train", "train a variational auto-encoder with discrete latents, also from few labels"),
+    "train": (
+        "train",
+        "train a variational auto-encoder with discrete latents, or a model that completes pictures",
+    ),
     "evaluate": ("evaluate", "say how good a trained model is"),
     "diagnose": ("diagnose", "say which gradient estimator suits a trained model, and with which epsilon or tau"),
     "sample": ("sample", "draw pictures from a trained model"),
     "edit": ("edit", "draw photos again with attributes turned on and off"),
+    "complete": ("complete", "complete photos with holes in several ways"),
     "report": ("report", "write one HTML page about one or several runs"),
     "reproduce": ("reproduce", "make a table or figure of the paper again"),
     "data": ("data", "list, fetch and check data sets"),

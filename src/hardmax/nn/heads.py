@@ -1,5 +1,6 @@
 """What stands on the features of a trunk: scores of a discrete latent, Gaussians of a continuous one."""
 
+import math
 from functools import partial
 from math import prod
 from typing import final
@@ -86,7 +87,7 @@ class ComponentHead(nn.Module):
         components: k.
         c: dimensions of each.
         hidden: as for `GaussianHead`.
-        apart: standard deviation of the offsets at the start.
+        apart: how far offsets are from zero at the start, about, whatever c is.
 
     Example:
         >>> import torch
@@ -95,10 +96,10 @@ class ComponentHead(nn.Module):
         (torch.Size([5, 8, 20]), True)
     """
 
-    def __init__(self, inputs: int, components: int, c: int, hidden: int = 100, apart: float = 1.0) -> None:
+    def __init__(self, inputs: int, components: int, c: int, hidden: int = 100, apart: float = 2.0) -> None:
         super().__init__()
         self.gaussians = GaussianHead(inputs, components, c, hidden, hidden)
-        self.offset = nn.Parameter(apart * torch.randn(components, c))
+        self.offset = nn.Parameter(apart / math.sqrt(c) * torch.randn(components, c))
 
     def forward(self, h: Tensor) -> tuple[Tensor, Tensor]:
         """Return means and log-variances: `[B, inputs] -> [B, components, c]` twice."""
