@@ -21,6 +21,7 @@ NAMES = (
     "table2-grey",
     "figure4",
     "figure5",
+    "completion",
     "gradient-quality",
     "epsilon",
     "bits-200",

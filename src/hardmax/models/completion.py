@@ -148,7 +148,7 @@ class CompletionModel(AbstractModel):
             empty = visible.features.new_zeros(len(x), 0)
             return Posterior(empty, empty, visible.mixture.scores)
         both = torch.cat([self.whole(x), visible.features], -1)
-        mean, log_variance = (rows.squeeze(-2) for rows in self.posterior(both))
+        mean, log_variance = self.posterior(both).chunk(2, -1)
         scores = visible.mixture.responsibility(mean.detach(), log_variance.detach()).detach()
         return Posterior(mean, log_variance, scores if self.chooser is None else scores + self.chooser(both))
 

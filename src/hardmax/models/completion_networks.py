@@ -7,7 +7,7 @@ from torch import nn
 
 from hardmax.errors import ArgumentError
 from hardmax.models.vae import Architecture
-from hardmax.nn import ComponentHead, ConvBeside, GaussianHead, MLPBeside, ScoreHead, conv_trunk, mlp
+from hardmax.nn import ComponentHead, ConvBeside, MLPBeside, ScoreHead, conv_trunk, mlp
 from hardmax.spaces import Categorical
 
 
@@ -19,7 +19,7 @@ class CompletionNetworks:
         visible: maps pictures `[B, *shape]`, -1 where hidden, to features `[B, H]`, z_m of the document.
         decoder: maps features `[R, H]`, z `[R, c]` and the visible part `[R, *shape]` to pixels `[R, *shape]`.
         whole: maps whole pictures `[B, *shape]` to features `[B, H]`; None where there is no latent.
-        posterior: maps both features `[B, 2 H]` to mean and log-variance of z, `[B, 1, c]`; None where there is none.
+        posterior: maps both features `[B, 2 H]` to mean and log-variance of z, `[B, 2 c]`; None where there is none.
         weights: maps features `[B, H]` to scores of components `[B, k]`; None where the prior is a standard normal.
         components: maps features `[B, H]` to their means and log-variances `[B, k, c]`; None as `weights`.
         chooser: maps both features `[B, 2 H]` to the encoder's own scores of components `[B, k]`; None as `weights`.
@@ -59,7 +59,7 @@ def completion_networks(
     if not latent:
         return CompletionNetworks(visible, decoder)
     width = max(100, 2 * latent)
-    whole, posterior = _trunk(architecture, shape, hidden), GaussianHead(2 * hidden, 1, latent, width, width)
+    whole, posterior = _trunk(architecture, shape, hidden), nn.Linear(2 * hidden, 2 * latent)
     if not components:
         return CompletionNetworks(visible, decoder, whole, posterior)
     space = Categorical(components)

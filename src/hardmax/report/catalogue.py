@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from hardmax.report.story import AbstractStory
 
 # name: class in report/<name>/story.py
-STORIES = {"discrete": "DiscreteStory", "mixed": "MixedStory"}
+STORIES = {"completion": "CompletionStory", "discrete": "DiscreteStory", "mixed": "MixedStory"}
 
 
 def story_of(model: str) -> "AbstractStory[Any]":

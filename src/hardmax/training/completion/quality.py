@@ -50,11 +50,13 @@ def measure_completions(
     return told
 
 
-def train_judge_of(config: CompletionConfig, images: Images, *, epochs: int) -> nn.Module | None:
-    """Train a classifier on the run's own training pictures; None where they have no classes."""
+def train_judge_of(
+    config: CompletionConfig, images: Images, *, epochs: int, most: int | None = None
+) -> nn.Module | None:
+    """Train a classifier on the run's own training pictures, or the first so many; None where they have no classes."""
     if images.labels is None or not (images.labels["train"] >= 0).any():
         return None
-    train, validation = holed(config, images, "train"), holed(config, images, "validation")
+    train, validation = holed(config, images, "train")[:most], holed(config, images, "validation")[:most]
     return train_classifier(train.x, _known(train), (validation.x, _known(validation)), epochs=epochs, seed=config.seed)
 
 
