@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from PIL import Image as PillowImage
 
 from hardmax.drawing.style import house_style, save
-from hardmax.experiments.declaration import Cell, Gallery
+from hardmax.experiments.declaration import Cell, Gallery, slug
 from hardmax.experiments.exhibits.exhibit import Exhibit
 from hardmax.experiments.metrics import Metric, units_of
 from hardmax.experiments.page import Block, Column, Entry, Paragraph, Table
@@ -21,6 +21,7 @@ from hardmax.experiments.results import Row, find_row
 
 _WIDTH, _HEAD = 9.0, 0.55  # inches; room above a panel for its title and the heads of its columns
 _PANELS = 2  # least that there is room for in a line: one alone would be larger than it is sharp
+_MOST_PANELS = 3  # beyond, titles would cover each other
 _TALL = 0.6  # height of a panel by its width, where none has run
 _NARROW = 6  # columns, below which the heads are words and a panel need not be wide
 
@@ -69,28 +70,52 @@ def _entry(metric: Metric, value: float | None) -> Entry:
     return Entry("–" if value is None else metric.write(metric.scale * value))
 
 
-def draw(gallery: Gallery, found: Sequence[Hung], files: Mapping[str, Path], *, quick: bool) -> None:
-    """Draw a line of panels for each column of cells, the first seed of each; what has not run is said.
+def walls(gallery: Gallery) -> dict[str, list[list[Cell | None]]]:
+    """Return the pictures of a gallery by name: lines of panels, None where one stays empty.
+
+    A line for each column of cells, in one picture. Where there are too many ways for a line, a picture for each
+    column, whose panels are broken into lines.
+    """
+    columns = list(dict.fromkeys(cell.column for cell in gallery.cells))
+    rows = list(dict.fromkeys(cell.row for cell in gallery.cells))
+    cells = {(cell.column, cell.row): cell for cell in gallery.cells}
+    if len(rows) <= _MOST_PANELS:
+        rows += [""] * (_PANELS - len(rows))
+        return {gallery.name: [[cells.get((column, row)) for row in rows] for column in columns]}
+    rows += [""] * (-len(rows) % _PANELS)
+    return {
+        f"{gallery.name}-{slug(column)}": [
+            [cells.get((column, row)) for row in rows[begin : begin + _PANELS]]
+            for begin in range(0, len(rows), _PANELS)
+        ]
+        for column in columns
+    }
+
+
+def draw(
+    gallery: Gallery, found: Sequence[Hung], files: Mapping[str, Path], *, quick: bool, wall: str | None = None
+) -> None:
+    """Draw the panels of a wall, the first seed of each cell; what has not run is said.
 
     Args:
         gallery: what is shown.
         found: the runs that have been looked at.
         files: where to, by format: svg, png.
         quick: whether this is the quick form.
+        wall: which picture of `walls`; None is the first.
     """
     known = {hung.planned.cell.name: hung.exhibit for hung in reversed(found)}
-    columns = list(dict.fromkeys(cell.column for cell in gallery.cells))
-    rows = list(dict.fromkeys(cell.row for cell in gallery.cells))
-    rows += [""] * (_PANELS - len(rows))
-    cells = {(cell.column, cell.row): cell for cell in gallery.cells}
-    wide = _WIDTH / len(rows)
+    hangings = walls(gallery)
+    wall = wall or next(iter(hangings))
+    lines = hangings[wall]
+    wide = _WIDTH / len(lines[0])
     tall = max((_height(exhibit) for exhibit in known.values()), default=_TALL) * wide + _HEAD
-    with house_style(gallery.name):
-        figure = Figure(figsize=(_WIDTH, tall * len(columns) + 0.35), layout="constrained")
-        panels = figure.subplots(len(columns), len(rows), squeeze=False)
-        for column, line in zip(columns, panels, strict=True):
-            for row, axes in zip(rows, line, strict=True):
-                if (cell := cells.get((column, row))) is None:
+    with house_style(wall):
+        figure = Figure(figsize=(_WIDTH, tall * len(lines) + 0.35), layout="constrained")
+        panels = figure.subplots(len(lines), len(lines[0]), squeeze=False)
+        for cells, line in zip(lines, panels, strict=True):
+            for cell, axes in zip(cells, line, strict=True):
+                if cell is None:
                     axes.set_axis_off()
                 else:
                     _panel(axes, cell, known.get(cell.name), gallery.metrics[0])
