@@ -58,7 +58,7 @@ EXPERIMENT = Gallery(
     "arg max picks a component, is to make the truth likelier than one Gaussian does, and the best of ten completions "
     "nearer. Pyro's tutorial on conditional VAEs publishes for MNIST with 1, 2 and 3 visible quadrants a −ELBO of "
     "71.8, 51.0 and 24.2, and 100.4, 61.9 and 25.4 for a deterministic network.",
-    setting="Grey pictures, hidden pixels as Bernoulli variables; the trunks see -1 where pixels are hidden. Trunks "
+    setting="Grey pictures, hidden pixels as Bernoulli variables. Trunks "
     "784-500-500, a latent of 50 dimensions, decoder 550-500-500-784, Adam at 1e-3 that falls to zero over the second "
     f"half, 250 pictures in a step, {EPOCHS} epochs; the model is the best one by validation. The protocol is the "
     "tutorial's: the same quadrants, the same grey pixels as Bernoulli variables, the same network widths, -ELBO from "

@@ -15,7 +15,7 @@ class Visible:
     """What the visible part of pictures says.
 
     Attributes:
-        seen: `[B, *shape]`. The pictures, -1 where hidden.
+        seen: `[B, *shape]`. The pictures, without what is hidden.
         features: `[B, H]`.
         mixture: of z, the latent of the hidden part.
     """

@@ -16,7 +16,7 @@ class CompletionNetworks:
     """What a `CompletionModel` is made of.
 
     Attributes:
-        visible: maps pictures `[B, *shape]`, -1 where hidden, to features `[B, H]`, z_m of the document.
+        visible: maps pictures `[B, *shape]`, without their hidden part, to features `[B, H]`, z_m of the document.
         decoder: maps features `[R, H]`, z `[R, c]` and the visible part `[R, *shape]` to pixels `[R, *shape]`.
         whole: maps whole pictures `[B, *shape]` to features `[B, H]`; None where there is no latent.
         posterior: maps both features `[B, 2 H]` to mean and log-variance of z, `[B, 2 c]`; None where there is none.

@@ -57,6 +57,7 @@ class CompletionTask(AbstractTask[CompletionConfig, CompletionModel]):
                 hidden=config.hidden,
                 architecture=networks_for(config.architecture, images.shape),
                 likelihood=likelihood,
+                fill=-1.0 if config.mask in DRAWN else 0.0,
             )
             critic = make_critic(images.shape) if config.adversarial else None
         return cls(config, images, model, critic, group)
