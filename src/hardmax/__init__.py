@@ -34,6 +34,7 @@ _HOME = {
     "Bounds": "objectives",
     "Categorical": "spaces",
     "Chain": "spaces",
+    "CompletionModel": "models",
     "ConditionalGradient": "estimators",
     "DataError": "errors",
     "DebiasedDirect": "estimators",
@@ -52,6 +53,7 @@ _HOME = {
     "GappedStraightThrough": "estimators",
     "GaussianBeside": "objectives",
     "GaussianLikelihood": "objectives",
+    "GaussianMixture": "objectives",
     "GaussianRows": "objectives",
     "GaussianVAE": "models",
     "GibbsCovariance": "estimators",
@@ -90,9 +92,12 @@ _HOME = {
     "TokenVAE": "models",
     "TripletCodes": "objectives",
     "UnorderedSet": "estimators",
+    "choose_component": "objectives",
+    "chosen_kl": "objectives",
     "diagnose": "diagnosis",
     "discriminator_loss": "objectives",
     "elbo": "objectives",
+    "estimated_kl": "objectives",
     "exact_bounds": "objectives",
     "exact_mixed_bounds": "objectives",
     "expectation": "expectations",
@@ -110,9 +115,11 @@ _HOME = {
     "importance_weighted_elbo": "objectives",
     "info_nce": "objectives",
     "load_model": "models",
+    "max_operation_loss": "objectives",
     "mixed_elbo": "objectives",
     "perturb_and_map_bound": "objectives",
     "sample": "expectations",
+    "sampled_kl": "objectives",
     "sampled_mixed_bounds": "objectives",
     "sequence_expectation": "objectives",
     "to_distribution": "distributions",
@@ -170,6 +177,7 @@ if TYPE_CHECKING:
     from hardmax.expectations import expectation as expectation
     from hardmax.expectations import sample as sample
     from hardmax.models import BernoulliMixture as BernoulliMixture
+    from hardmax.models import CompletionModel as CompletionModel
     from hardmax.models import DiscreteVAE as DiscreteVAE
     from hardmax.models import Encoded as Encoded
     from hardmax.models import GaussianVAE as GaussianVAE
@@ -189,13 +197,17 @@ if TYPE_CHECKING:
     from hardmax.objectives import Elbo as Elbo
     from hardmax.objectives import GaussianBeside as GaussianBeside
     from hardmax.objectives import GaussianLikelihood as GaussianLikelihood
+    from hardmax.objectives import GaussianMixture as GaussianMixture
     from hardmax.objectives import GaussianRows as GaussianRows
     from hardmax.objectives import InfoNCECodes as InfoNCECodes
     from hardmax.objectives import MixedObjective as MixedObjective
     from hardmax.objectives import SequenceEstimate as SequenceEstimate
     from hardmax.objectives import TripletCodes as TripletCodes
+    from hardmax.objectives import choose_component as choose_component
+    from hardmax.objectives import chosen_kl as chosen_kl
     from hardmax.objectives import discriminator_loss as discriminator_loss
     from hardmax.objectives import elbo as elbo
+    from hardmax.objectives import estimated_kl as estimated_kl
     from hardmax.objectives import exact_bounds as exact_bounds
     from hardmax.objectives import exact_mixed_bounds as exact_mixed_bounds
     from hardmax.objectives import fenchel_young_loss as fenchel_young_loss
@@ -210,8 +222,10 @@ if TYPE_CHECKING:
     from hardmax.objectives import importance_weighted_bound as importance_weighted_bound
     from hardmax.objectives import importance_weighted_elbo as importance_weighted_elbo
     from hardmax.objectives import info_nce as info_nce
+    from hardmax.objectives import max_operation_loss as max_operation_loss
     from hardmax.objectives import mixed_elbo as mixed_elbo
     from hardmax.objectives import perturb_and_map_bound as perturb_and_map_bound
+    from hardmax.objectives import sampled_kl as sampled_kl
     from hardmax.objectives import sampled_mixed_bounds as sampled_mixed_bounds
     from hardmax.objectives import sequence_expectation as sequence_expectation
     from hardmax.objectives import triplet_loss as triplet_loss

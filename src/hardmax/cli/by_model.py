@@ -10,9 +10,10 @@ from hardmax.training.config import read_config
 
 # command: the models that have a cli/<folder>/<command>.py
 SERVED = {
+    "complete": ("completion",),
     "edit": ("mixed",),
     "detokenize": ("dvae",),
-    "evaluate": ("discrete", "mixed", "dvae", "token-prior", "sequence-gan", "hashing"),
+    "evaluate": ("discrete", "mixed", "dvae", "token-prior", "sequence-gan", "hashing", "completion"),
     "index": ("hashing",),
     "sample": ("discrete", "mixed", "dvae", "token-prior", "sequence-gan"),
     "tokenize": ("dvae",),

@@ -13,7 +13,7 @@ from hardmax.errors import ArgumentError
 
 @dataclass(frozen=True)
 class Options:
-    """Say how good a trained model is: the bound and -log p(x), exact where z can be enumerated; accuracy of labels.
+    """Say how good a trained model is: bound and -log p(x), exact where z can be enumerated; accuracy, completions.
 
     Of a sequence GAN: -log q, and validity and coverage of a language, exact; what else is told of draws.
 
@@ -30,12 +30,15 @@ class Options:
     """The best by validation, or the latest."""
     samples: int | None = None
     """Samples for each picture, of z where it cannot be enumerated and of Gaussians; default: 1000, of mixed models
-    100. Sequences that a sequence GAN draws; default: 10,000."""
+    100, of completion models 10. Sequences that a sequence GAN draws; default: 10,000."""
     refine: bool = False
     """Also improve the encoder's best code of each picture by greedy changes: what a search adds to the encoder
     (discrete models)."""
     perturb_and_map: bool = False
     """Also give the bound of the encoder as perturb-and-MAP (discrete models of pairwise bits)."""
+    judge: int | None = None
+    """Also train a small classifier for so many epochs on the run's own pictures, and let it judge completions: their
+    classes and the Frechet distance of its features (completion models)."""
     images: int | None = None
     """Most pictures, or sequences, to evaluate; default: all."""
     data_dir: str | None = None
@@ -44,7 +47,7 @@ class Options:
     """cpu, cuda, ..."""
 
     def __post_init__(self) -> None:
-        for name in ("samples", "images"):
+        for name in ("samples", "images", "judge"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ArgumentError(f"{name} must be at least 1, got {getattr(self, name)}")
 

@@ -9,11 +9,12 @@ from hardmax.errors import HardmaxError
 # name: (module with a function run(arguments) -> exit code, one line of help)
 COMMANDS = {
     "demo": ("demo", "train four estimators on the embedded pictures and compare them, in a minute"),
-    "train": ("train", "train a model: VAEs with discrete latents, tokens, codes of bits, sequences"),
+    "train": ("train", "train a model: VAEs with discrete latents, completion, tokens, codes, sequences"),
     "evaluate": ("evaluate", "say how good a trained model is"),
     "diagnose": ("diagnose", "say which gradient estimator suits a trained model, and with which epsilon or tau"),
     "sample": ("sample", "draw pictures, or sequences, from a trained model"),
     "edit": ("edit", "draw photos again with attributes turned on and off"),
+    "complete": ("complete", "complete photos with holes in several ways"),
     "tokenize": ("tokenize", "turn pictures into tokens of a trained dVAE"),
     "detokenize": ("detokenize", "draw pictures from such tokens"),
     "index": ("index", "give every picture of a collection its code, to search among them"),

@@ -13,6 +13,7 @@ _HOME = {
     "binarize": "images",
     "choose_attributes": "attributes",
     "draw_labelled": "labelled",
+    "draw_masks": "masks",
     "load": "loading",
     "load_sequences": "sequence_loading",
 }
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from hardmax.data.images import binarize as binarize
     from hardmax.data.labelled import draw_labelled as draw_labelled
     from hardmax.data.loading import load as load
+    from hardmax.data.masks import draw_masks as draw_masks
     from hardmax.data.sequence_loading import load_sequences as load_sequences
     from hardmax.data.sequences import Sequences as Sequences
 

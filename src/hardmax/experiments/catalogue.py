@@ -23,6 +23,7 @@ NAMES = (
     "figure5",
     "dvae",
     "hashing",
+    "completion",
     "gradient-quality",
     "epsilon",
     "bits-200",

@@ -4,7 +4,6 @@ import base64
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from matplotlib.figure import Figure
 from PIL import Image as PillowImage
 
 from hardmax.drawing.style import house_style, save
-from hardmax.experiments.declaration import Cell, Gallery
+from hardmax.experiments.declaration import Cell, Gallery, slug
 from hardmax.experiments.exhibits.exhibit import Exhibit
 from hardmax.experiments.metrics import Metric, units_of
 from hardmax.experiments.page import Block, Column, Entry, Paragraph, Table
@@ -22,7 +21,7 @@ from hardmax.experiments.results import Row, find_row
 
 _WIDTH, _HEAD = 9.0, 0.55  # inches; room above a panel for its title and the heads of its columns
 _PANELS = 2  # least that there is room for in a line: one alone would be larger than it is sharp
-_ROOM = 3  # panels in a line, beyond which their titles take two lines
+_MOST_PANELS = 3  # beyond, titles would cover each other
 _TALL = 0.6  # height of a panel by its width, where none has run
 _NARROW = 6  # columns, below which the heads are words and a panel need not be wide
 
@@ -71,31 +70,57 @@ def _entry(metric: Metric, value: float | None) -> Entry:
     return Entry("–" if value is None else metric.write(metric.scale * value))
 
 
-def draw(gallery: Gallery, found: Sequence[Hung], files: Mapping[str, Path], *, quick: bool) -> None:
-    """Draw a line of panels for each column of cells, the first seed of each; what has not run is said.
+def walls(gallery: Gallery) -> dict[str, list[list[Cell | None]]]:
+    """Return the pictures of a gallery by name: lines of panels, None where one stays empty.
+
+    A line for each column of cells, in one picture. Where there are too many ways for a line, a picture for each
+    column, whose panels are broken into lines.
+    """
+    columns: dict[str, list[Cell]] = {}
+    for cell in gallery.cells:
+        columns.setdefault(cell.column, []).append(cell)
+    most = max(map(len, columns.values()))
+    if most <= _MOST_PANELS:
+        return {gallery.name: [_line(cells, max(_PANELS, most)) for cells in columns.values()]}
+    return {
+        f"{gallery.name}-{slug(column)}": [
+            _line(cells[begin : begin + _PANELS], _PANELS) for begin in range(0, len(cells), _PANELS)
+        ]
+        for column, cells in columns.items()
+    }
+
+
+def _line(cells: list[Cell], length: int) -> list[Cell | None]:
+    return [*cells, *[None] * (length - len(cells))]
+
+
+def draw(
+    gallery: Gallery, found: Sequence[Hung], files: Mapping[str, Path], *, quick: bool, wall: str | None = None
+) -> None:
+    """Draw the panels of a wall, the first seed of each cell; what has not run is said.
 
     Args:
         gallery: what is shown.
         found: the runs that have been looked at.
         files: where to, by format: svg, png.
         quick: whether this is the quick form.
+        wall: which picture of `walls`; None is the first.
     """
     known = {hung.planned.cell.name: hung.exhibit for hung in reversed(found)}
-    lines: dict[str, list[Cell]] = {}
-    for cell in gallery.cells:
-        lines.setdefault(cell.column, []).append(cell)
-    most = max(_PANELS, *map(len, lines.values()))
-    wide = _WIDTH / most
+    hangings = walls(gallery)
+    wall = wall or next(iter(hangings))
+    lines = hangings[wall]
+    wide = _WIDTH / len(lines[0])
     tall = max((_height(exhibit) for exhibit in known.values()), default=_TALL) * wide + _HEAD
-    with house_style(gallery.name):
+    with house_style(wall):
         figure = Figure(figsize=(_WIDTH, tall * len(lines) + 0.35), layout="constrained")
-        panels = figure.subplots(len(lines), most, squeeze=False)
-        for cells, line in zip(lines.values(), panels, strict=True):
-            for cell, axes in zip_longest(cells, line):
+        panels = figure.subplots(len(lines), len(lines[0]), squeeze=False)
+        for cells, line in zip(lines, panels, strict=True):
+            for cell, axes in zip(cells, line, strict=True):
                 if cell is None:
                     axes.set_axis_off()
                 else:
-                    _panel(axes, cell, known.get(cell.name), gallery.metrics[0], narrow=most > _ROOM)
+                    _panel(axes, cell, known.get(cell.name), gallery.metrics[0])
         figure.suptitle(gallery.title + (" (quick form)" if quick else ""), x=0.01, ha="left", fontsize=12)
         save(figure, files)
 
@@ -106,13 +131,12 @@ def _height(exhibit: Exhibit) -> float:
     return height / width
 
 
-def _panel(axes: Axes, cell: Cell, exhibit: Exhibit | None, metric: Metric, *, narrow: bool) -> None:
+def _panel(axes: Axes, cell: Cell, exhibit: Exhibit | None, metric: Metric) -> None:
     """Show a grid of pictures, with a head above each of its columns; where there is one number, above all."""
     numbers = [] if exhibit is None else exhibit.numbers
     value = metric.write(metric.scale * numbers[0][metric.key]) if len(numbers) == 1 else None
-    told = "" if value is None else f"{metric.name} {value} {metric.unit}"
-    title = "\n".join([cell.label, told]) if narrow else ": ".join(filter(None, [cell.label, told]))
-    axes.set_title(title, loc="left", fontsize=7.5 if narrow else 10)
+    told = "" if value is None else f": {metric.name} {value} {metric.unit}"
+    axes.set_title(cell.label + told, loc="left", fontsize=10)
     axes.set(xticks=[], yticks=[])
     axes.spines[:].set_visible(False)
     if exhibit is None:

@@ -81,17 +81,21 @@ def _tabulate(experiment: Experiment, runs: Sequence[Planned], rows: list[Row], 
 
 def _hang(gallery: Gallery, runs: Sequence[Planned], rows: list[Row], out: Path, *, quick: bool) -> None:
     found = hanging.find(runs, rows)
+    pictures: dict[str, Draw] = {
+        name: lambda files, name=name: hanging.draw(gallery, found, files, quick=quick, wall=name)
+        for name in hanging.walls(gallery)
+    }
     page = Page(
         gallery.title,
         [
             *opening(gallery.claim, gallery.setting, gallery.quick.note if quick else None),
-            Image(gallery.name, gallery.title),
+            *(Image(name, gallery.title) for name in pictures),
             *hanging.tables(gallery, found),
             *map(Paragraph, gallery.notes),
             *_commands([hung.row["command"] for hung in found]),
         ],
     )
-    publish(out, page, {gallery.name: lambda files: hanging.draw(gallery, found, files, quick=quick)})
+    publish(out, page, pictures)
 
 
 def _commands(lines: Sequence[str]) -> list[Block]:

@@ -1,6 +1,7 @@
 """Models that can be trained, saved and loaded."""
 
 from hardmax.models.bernoulli_mixture import BernoulliMixture
+from hardmax.models.completion import CompletionModel
 from hardmax.models.discrete_vae import DiscreteVAE
 from hardmax.models.encoded import Encoded
 from hardmax.models.gaussian_vae import GaussianVAE
@@ -19,6 +20,7 @@ __all__ = [
     "AbstractModel",
     "AbstractVAE",
     "BernoulliMixture",
+    "CompletionModel",
     "DiscreteVAE",
     "Encoded",
     "GaussianVAE",

@@ -5,6 +5,7 @@ from pathlib import Path
 import torch
 
 from hardmax.errors import DataError
+from hardmax.models.completion import CompletionModel
 from hardmax.models.discrete_vae import DiscreteVAE
 from hardmax.models.gaussian_vae import GaussianVAE
 from hardmax.models.hashing import HashEncoder
@@ -15,6 +16,7 @@ from hardmax.models.token_prior import TokenPrior
 from hardmax.models.token_vae import TokenVAE
 
 _MODELS: tuple[type[AbstractModel], ...] = (
+    CompletionModel,
     DiscreteVAE,
     GaussianVAE,
     HashEncoder,

@@ -1,9 +1,11 @@
 """What stands on the features of a trunk: scores of a discrete latent, Gaussians of a continuous one."""
 
+import math
 from functools import partial
 from math import prod
 from typing import final
 
+import torch
 from torch import Tensor, nn
 
 from hardmax.nn.mlp import mlp
@@ -72,3 +74,34 @@ class GaussianHead(nn.Module):
         """Return mean and log-variance: `[B, inputs] -> [B, rows, c]` twice."""
         mean, log_variance = self.shared(self.own(h)).chunk(2, -1)
         return mean, log_variance
+
+
+@final
+class ComponentHead(nn.Module):
+    """`GaussianHead`, with a learned offset of every mean: components of a mixture that start apart.
+
+    Components that start in one place share every example, and stay together: a split is never worth the first step.
+
+    Args:
+        inputs: features.
+        components: k.
+        c: dimensions of each.
+        hidden: as for `GaussianHead`.
+        apart: how far offsets are from zero at the start, about, whatever c is.
+
+    Example:
+        >>> import torch
+        >>> mean, log_variance = ComponentHead(200, components=8, c=20)(torch.zeros(5, 200))
+        >>> mean.shape, bool(mean[0, 0].dist(mean[0, 1]) > 1)
+        (torch.Size([5, 8, 20]), True)
+    """
+
+    def __init__(self, inputs: int, components: int, c: int, hidden: int = 100, apart: float = 2.0) -> None:
+        super().__init__()
+        self.gaussians = GaussianHead(inputs, components, c, hidden, hidden)
+        self.offset = nn.Parameter(apart / math.sqrt(c) * torch.randn(components, c))
+
+    def forward(self, h: Tensor) -> tuple[Tensor, Tensor]:
+        """Return means and log-variances: `[B, inputs] -> [B, components, c]` twice."""
+        mean, log_variance = self.gaussians(h)
+        return mean + self.offset, log_variance

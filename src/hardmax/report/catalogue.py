@@ -17,6 +17,7 @@ STORIES = {
     "token-prior": "TokenPriorStory",
     "sequence-gan": "SequenceGANStory",
     "hashing": "HashingStory",
+    "completion": "CompletionStory",
 }
 
 

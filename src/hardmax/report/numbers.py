@@ -112,6 +112,7 @@ def incomparable(runs: Sequence[Run]) -> list[str]:
         "binarize": [getattr(run.config, "binarize", None) for run in runs],
         "likelihood": [getattr(run.config, "likelihood", None) for run in runs],
         "attributes": [getattr(run.config, "attributes", None) for run in runs],
+        "mask": [getattr(run.config, "mask", None) for run in runs],
         "number of test examples": [len(run.pictures) for run in runs],
     }
     return [name for name, values in traits.items() if len(set(values)) > 1]

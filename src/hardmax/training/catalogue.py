@@ -18,6 +18,7 @@ MODELS = {
     "token-prior": ("TokenPriorConfig", "TokenPriorTask", "a prior over such tokens, which generates pictures"),
     "sequence-gan": ("SequenceGANConfig", "SequenceGANTask", "a generator of sequences and its discriminator"),
     "hashing": ("HashingConfig", "HashingTask", "an encoder of pictures to codes of bits, to find alike ones"),
+    "completion": ("CompletionConfig", "CompletionTask", "a model that completes pictures in many ways"),
 }
 
 

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from rich.progress import Progress
 
+from hardmax.cli.by_model import refuse
 from hardmax.cli.evaluate import Evaluation, Options
 from hardmax.training.discrete.evaluate import evaluate as measure
 from hardmax.training.discrete.evaluate import perturbed, refined
@@ -17,7 +18,12 @@ _SAMPLES = 1000
 
 
 def evaluate(options: Options, restored: "Restored[DiscreteVAE]", bar: Progress) -> Evaluation:
-    """Return the bound and what it is made of."""
+    """Return the bound and what it is made of.
+
+    Raises:
+        ArgumentError: something is asked for that only other models have.
+    """
+    refuse(options, "judge")
     model, samples, seed = restored.model, options.samples or _SAMPLES, restored.config.seed
     pictures = held_out(restored.config, restored.images(options.data_dir), options.split)[: options.images]
     pictures = pictures.to(options.device)

@@ -22,9 +22,9 @@ def evaluate(options: Options, restored: "Restored[MixedVAE]", bar: Progress) ->
     """Return the bound and what it is made of, and accuracies of the arg max and of samples.
 
     Raises:
-        ArgumentError: something is asked for that only discrete models have.
+        ArgumentError: something is asked for that only other models have.
     """
-    refuse(options, "refine", "perturb_and_map")
+    refuse(options, "refine", "perturb_and_map", "judge")
     config, model, samples = restored.config, restored.model, options.samples or _SAMPLES
     pictures = seen(config, restored.images(options.data_dir), options.split)[: options.images].to(options.device)
     with bar:

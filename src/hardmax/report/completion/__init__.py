@@ -1,0 +1,1 @@
+"""What a page tells of completion models."""

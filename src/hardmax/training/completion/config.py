@@ -1,0 +1,59 @@
+"""What the training of a completion model is told. No torch here: the command line shows its help from this file."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from hardmax.data.mask_names import check_mask
+from hardmax.errors import ArgumentError
+from hardmax.training.estimator_config import EstimatorConfig
+from hardmax.training.picture_config import PictureConfig
+
+
+@dataclass(frozen=True)
+class CompletionConfig(EstimatorConfig, PictureConfig):
+    """Train a model that completes pictures in many ways: a mixture of Gaussians over the latent of what is hidden.
+
+    Example: hardmax train --model completion --data mnist --mask quadrants-1 --epochs 40 --out runs/completion
+    """
+
+    model: Literal["completion"] = "completion"
+    """What is trained: completion, or another model with options of its own (hardmax train --help)."""
+    mask: str = "any"
+    """What is hidden: centre, half, quadrants-1 (so many are visible), quadrants-2, quadrants-3; rectangles, strokes,
+    any (drawn anew for every picture); or a picture file, white where pixels are hidden."""
+    components: int = 8
+    """Gaussians of the mixture; 1: a conditional VAE with a learned prior; 0: one with a standard normal prior."""
+    latent: int = 50
+    """Dimensions of the latent of the hidden part; 0 (with --components 0): none, a deterministic network."""
+    choice: Literal["mixture", "responsibility", "distance", "encoder"] = "mixture"
+    """Which component learns from a picture. mixture: all, by the exact likelihood; responsibility, distance: the one
+    that a max operation picks; encoder: one that an encoder chooses, trained through the arg max by --estimator."""
+    loss: Literal["bound", "corrected", "published"] = "bound"
+    """What is minimised: minus the bound of the hidden pixels; the loss of the notes on pluralistic completion,
+    corrected; or with its formula as published, which diverges, for comparison only."""
+    warm_up: int = 0
+    """Epochs in which the weight of the divergence rises to 1 (loss bound)."""
+    adversarial: float = 0.0
+    """Weight of a network that learns to tell completed pictures from real ones, and is to be deceived; 0: none."""
+    binarize: Literal["threshold", "stochastic", "none"] = "none"
+    """Grey to black and white: rounded at 0.5, drawn anew each time, or left grey."""
+    architecture: Literal["auto", "mlp", "conv"] = "auto"
+    """Networks: two hidden layers, or convolutional; auto: convolutional for pictures over 32 x 32."""
+    hidden: int = 500
+    """Width of the hidden layers."""
+    likelihood: Literal["auto", "bernoulli", "gaussian"] = "auto"
+    """Distribution of the pixels given the latent; auto: gaussian for colour, else bernoulli."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_mask(self.mask)
+        self.need_at_least_one("hidden")
+        for name in ("components", "latent", "warm_up", "adversarial"):
+            if getattr(self, name) < 0:
+                raise ArgumentError(f"{name.replace('_', '-')} must not be negative, got {getattr(self, name)}")
+        if self.components and not self.latent:
+            raise ArgumentError("latent is 0, which leaves nothing to mix: add --components 0, for a network without")
+        if self.loss != "bound" and not self.components:
+            raise ArgumentError(f"loss {self.loss} needs --components of at least 1, got 0")
+        if self.loss != "bound" and self.choice in ("mixture", "encoder"):
+            raise ArgumentError(f"loss {self.loss} needs a max operation: add --choice responsibility or distance")

@@ -1,0 +1,65 @@
+"""How good are several completions of each picture: how near the best comes, how different they are, how real."""
+
+import torch
+from torch import Tensor, nn
+
+from hardmax.data import Images
+from hardmax.metrics.classifier import features, frechet_distance, train_classifier
+from hardmax.metrics.diversity import classes_of, pairwise_distance
+from hardmax.metrics.judge import judged
+from hardmax.metrics.similarity import psnr, ssim
+from hardmax.models import CompletionModel
+from hardmax.random import stream
+from hardmax.training.completion.config import CompletionConfig
+from hardmax.training.completion.pictures import Holed, holed
+
+
+@torch.no_grad()
+def measure_completions(
+    model: CompletionModel, pictures: Holed, *, count: int = 10, seed: int = 0, judge: nn.Module | None = None
+) -> dict[str, float | None]:
+    """Return means over pictures, of so many completions of each.
+
+    - `psnr`, `ssim`: of a completion in the hole; `psnr_best`, `ssim_best`: of the best of them.
+    - `diversity`: mean absolute difference of two completions in the hole.
+    - With a judge, a classifier: `frechet`, of its features between completed and true pictures; `distinct` classes
+      among the completions of a picture, their `entropy`; and beside these what they are worth: `sure`, the share of
+      completions that the judge is sure about, and `right`, that it takes for the picture's class.
+    """
+    sums: dict[str, float] = {}
+    logits, drawn = [], []
+    for number, batch in enumerate(pictures.split(200)):
+        generator = stream(seed, "complete", number, device=batch.x.device)
+        completed = model.complete(batch.x, batch.hidden, count=count, generator=generator).pictures
+        for name, near in (("psnr", psnr), ("ssim", ssim)):
+            found = torch.stack([near(one, batch.x, batch.hidden) for one in completed])
+            for key, values in ((name, found.mean(0)), (f"{name}_best", found.amax(0))):
+                sums[key] = sums.get(key, 0.0) + float(values.double().sum())
+        apart = pairwise_distance(completed, batch.hidden)
+        sums["diversity"] = sums.get("diversity", 0.0) + float(apart.double().sum())
+        if judge is not None:
+            flat = completed.flatten(0, 1).cpu()
+            logits.append(judged(judge, flat).unflatten(0, completed.shape[:2]))
+            drawn.append(features(judge, completed[0].cpu()))  # one of each picture, as there is one true one
+    told: dict[str, float | None] = {name: total / max(len(pictures), 1) for name, total in sums.items()}
+    if judge is not None:
+        labels = None if pictures.labels is None else pictures.labels.cpu()
+        classes = classes_of(torch.cat(logits, 1), labels)
+        told |= {"distinct": classes.distinct, "entropy": classes.entropy, "sure": classes.sure, "right": classes.right}
+        told["frechet"] = frechet_distance(torch.cat(drawn), features(judge, pictures.x.cpu()))
+    return told
+
+
+def train_judge_of(
+    config: CompletionConfig, images: Images, *, epochs: int, most: int | None = None
+) -> nn.Module | None:
+    """Train a classifier on the run's own training pictures, or the first so many; None where they have no classes."""
+    if images.labels is None or not (images.labels["train"] >= 0).any():
+        return None
+    train, validation = holed(config, images, "train")[:most], holed(config, images, "validation")[:most]
+    return train_classifier(train.x, _known(train), (validation.x, _known(validation)), epochs=epochs, seed=config.seed)
+
+
+def _known(pictures: Holed) -> Tensor:
+    assert pictures.labels is not None
+    return pictures.labels
