@@ -29,6 +29,9 @@ from hardmax.objectives.mixture_kl import RULES, Rule
 from hardmax.objectives.pixels import pixel_log_prob
 
 Choice = Literal["responsibility", "distance", "encoder", "mixture"]
+_LOG_VARIANCE = (
+    -4.0
+)  # of Gaussian pixels at the start: they lie in [0, 1], and Adam would take thousands of steps from 0
 
 
 @final
@@ -86,7 +89,7 @@ class CompletionModel(AbstractModel):
         self.whole, self.posterior = networks.whole, networks.posterior
         self.weights, self.components, self.chooser = networks.weights, networks.components, networks.chooser
         self.latent, self.fill = latent, fill
-        self.log_variance = nn.Parameter(torch.zeros(())) if likelihood == "gaussian" else None
+        self.log_variance = nn.Parameter(torch.full((), _LOG_VARIANCE)) if likelihood == "gaussian" else None
 
     @classmethod
     def build(
