@@ -12,15 +12,15 @@ from hardmax.metrics.retrieval import precision_of_codes, precision_of_vectors
 from hardmax.models import HashEncoder, MixedVAE
 from hardmax.report.pictures import data_uri, grid
 from hardmax.report.tiles import spread
-from hardmax.training.config import TrainConfig
 from hardmax.training.hashing.evaluate import codes_of, packed
 from hardmax.training.held_out import held_out
+from hardmax.training.picture_config import PictureConfig
 from hardmax.training.restore import restore
 
 KS = (1, 10, 100)
 
 
-def look_at_neighbours(config: TrainConfig, *, rows: int, found: int, queries: int) -> Exhibit:
+def look_at_neighbours(config: PictureConfig, *, rows: int, found: int, queries: int) -> Exhibit:
     """Search for test pictures among the training pictures, by what a model makes of them.
 
     A hash encoder's codes are compared by Hamming distance. A Gaussian VAE's means are compared by Euclidean distance,

@@ -1,16 +1,14 @@
 """A prior over the tokens of a dVAE in training."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, final
 
 import torch
 from torch import Tensor
 
-from hardmax.data import Images
+from hardmax.data import Images, load
 from hardmax.errors import ArgumentError
 from hardmax.models import TokenPrior, TokenVAE
-from hardmax.training.dvae.task import DvaeTask
 from hardmax.training.group import ALONE, Group
 from hardmax.training.held_out import held_out
 from hardmax.training.initial import initial_weights
@@ -44,7 +42,8 @@ class TokenPriorTask(AbstractTask[TokenPriorConfig, TokenPrior]):
             ArgumentError: no dVAE is named.
         """
         told = tokenizer_of(config).config
-        return DvaeTask.load(replace(told, data=config.data or told.data, data_dir=config.data_dir or told.data_dir))
+        data, data_dir = config.data or told.data, config.data_dir or told.data_dir
+        return load(data, data_dir=data_dir, size=told.size, limit=told.limit, seed=told.seed)
 
     @classmethod
     def start(cls, config: TokenPriorConfig, images: Images, start: int = 0, group: Group = ALONE) -> "TokenPriorTask":
