@@ -25,9 +25,9 @@ EXPERIMENT = Experiment(
     title="dVAE: tokens of pictures, by how the encoder learns",
     claim="The lecture notes train a dVAE with Gumbel-softmax. What do other ways through the arg max come to, in the "
     "same steps?",
-    setting="Fashion-MNIST: 28 x 28 grey pixels as 7 x 7 tokens of 128 codes, 100 pictures in a step. Faces, of the "
-    "set `faces`, which its user brings: 64 x 64 RGB as 8 x 8 tokens of 256 codes, 50 in a step. Gaussian pixels with "
-    "a learned variance, uniform prior, the KL's weight from 0 to 1 over a fifth of the run; convolutional networks of "
+    setting="Fashion-MNIST: 28 x 28 grey pixels as 7 x 7 tokens of 128 codes, 100 pictures in a step. Faces, the set "
+    "`faces`, which its user brings: 64 x 64 RGB as 8 x 8 tokens of 256 codes, 50 in a step. Gaussian pixels with a "
+    "learned variance, uniform prior, the KL's weight from 0 to 1 over a fifth of the run; convolutional networks of "
     "32 channels and more, Adam at 2e-3 that falls to zero over the second half. Codes that are hardly used are moved "
     "in the first half. Bounds, in nats of densities, from one draw of the tokens of at most 2,000 test pictures; "
     "error, perplexity and alive codes are those of their best tokens.",

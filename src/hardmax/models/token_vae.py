@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import layer_norm
 
 from hardmax.errors import ArgumentError, DtypeError, ShapeError
-from hardmax.estimators import AbstractEstimator, GumbelSoftmax
+from hardmax.estimators import AbstractEstimator, ReinMax
 from hardmax.models.pixels import LikelihoodName
 from hardmax.models.vae import AbstractVAE
 from hardmax.nn import Codebook, GridDecoder, GridEncoder
@@ -57,7 +57,7 @@ class TokenVAE(AbstractVAE):
         pixels: maps codes `[R, n, d]` to the parameters of the pixels, `[R, *shape]`.
         codebook: K codes of d dimensions.
         grid: height and width of the grid, with n = height * width.
-        estimator: how the gradient for scores is estimated.
+        estimator: how the gradient for scores is estimated; by default `ReinMax()`, the best measured.
         likelihood: "gaussian" (means; one learned variance) or "bernoulli" (x in [0, 1]; logits).
 
     Example:
@@ -93,7 +93,7 @@ class TokenVAE(AbstractVAE):
         super().__init__(Categorical(codes, grid[0] * grid[1]), "uniform", likelihood)
         self.encoder, self.grid = encoder, grid
         self.decoder = TokenDecoder(codebook, pixels)  # pyright: ignore[reportIncompatibleVariableOverride]
-        self.estimator = estimator or GumbelSoftmax()
+        self.estimator = estimator or ReinMax()
         if self.log_variance is not None:
             nn.init.constant_(self.log_variance, _FINE)
 

@@ -30,8 +30,8 @@ class DvaeConfig(VAEConfig):
     """draw: tokens are drawn from the encoder's distribution (dVAE), and --estimator says how it learns; nearest: they
     are the nearest codes, and the gradient goes past them (VQ-VAE)."""
     estimator: EstimatorName = "auto"
-    """How the encoder's gradient is estimated. auto: Gumbel-softmax with a falling temperature. Direct and local
-    expectation decode every value of every token: shortlist-direct does a few of them."""
+    """How the encoder's gradient is estimated. auto: ReinMax, the best measured. Direct and local expectation
+    decode every value of every token: shortlist-direct does a few of them."""
     shortlist_variables: int | None = 4
     """Tokens that shortlist-direct looks at for each picture and step, others every time."""
     tau_floor: float = 0.25

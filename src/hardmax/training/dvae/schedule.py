@@ -19,7 +19,7 @@ def kl_weight_at(config: DvaeConfig, step: int, steps: int) -> float:
 def estimated(config: DvaeConfig, steps: int) -> DvaeConfig:
     """Return the configuration with the estimator, and how fast it is annealed, where these were left open."""
     if config.estimator == "auto":
-        config = replace(config, estimator="gumbel-softmax")
+        config = replace(config, estimator="reinmax")
     if config.anneal or config.estimator not in _RELAXED or config.tau_floor >= config.tau:
         return config
     return replace(config, anneal=math.log(config.tau / config.tau_floor) / max(_COOLING * steps, 1.0))
