@@ -40,6 +40,8 @@ def space_of(config):
         return Categorical(config.codes, 49)
     if config.model == "sequence-gan":
         return Categorical(5)
+    if config.model == "hashing":
+        return Binary(config.bits)
     return Binary(len(config.attribute_names)) if config.attribute_names else Categorical(10)
 
 

@@ -7,7 +7,7 @@ from hardmax.report.tiles import Tiles, spread, tile
 from hardmax.search.nearest import nearest
 from hardmax.training.hashing.evaluate import packed
 
-_QUERIES, _FOUND = 8, 9
+_QUERIES, _FOUND = 8, 7
 
 
 def nearest_pictures(images: Images, pictures: Tensor, queries: Tensor, train: Tensor, codes: Tensor) -> Tiles:
