@@ -19,8 +19,8 @@ METHODS: dict[str, tuple[str, Options]] = {
     "network": (_KNOWN, {"components": 0, "latent": 0}),
     "CVAE": (_KNOWN, {"components": 0}),
     "k = 1": (_KNOWN, {"components": 1}),
-    "k = 4": (OURS, {"components": 4}),
-    "k = 8": (OURS, {"components": 8}),
+    "k = 4": (OURS, {"components": 4, "warm_up": 2}),
+    "k = 8": (OURS, {"components": 8, "warm_up": 2}),
     "published": (_NOTES, {"components": 8, "loss": "published", "choice": "distance"}),
 }
 

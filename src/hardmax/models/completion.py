@@ -29,9 +29,7 @@ from hardmax.objectives.mixture_kl import RULES, Rule
 from hardmax.objectives.pixels import pixel_log_prob
 
 Choice = Literal["responsibility", "distance", "encoder", "mixture"]
-_LOG_VARIANCE = (
-    -4.0
-)  # of Gaussian pixels at the start: they lie in [0, 1], and Adam would take thousands of steps from 0
+_LOG_VARIANCE = -4.0  # of Gaussian pixels at the start; from 0, Adam would take thousands of steps to there
 
 
 @final

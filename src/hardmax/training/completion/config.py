@@ -32,7 +32,8 @@ class CompletionConfig(EstimatorConfig, PictureConfig):
     """What is minimised: minus the bound of the hidden pixels; the loss of the notes on pluralistic completion,
     corrected; or with its formula as published, which diverges, for comparison only."""
     warm_up: int = 0
-    """Epochs in which the weight of the divergence rises to 1 (loss bound)."""
+    """Epochs in which the weight of the divergence rises to 1, and the nearest component learns, whatever --choice
+    (loss bound)."""
     adversarial: float = 0.0
     """Weight of a network that learns to tell completed pictures from real ones, and is to be deceived; 0: none."""
     binarize: Literal["threshold", "stochastic", "none"] = "none"
