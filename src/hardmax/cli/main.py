@@ -16,6 +16,7 @@ COMMANDS = {
     "edit": ("edit", "draw photos again with attributes turned on and off"),
     "report": ("report", "write one HTML page about one or several runs"),
     "reproduce": ("reproduce", "make a table or figure of the paper again"),
+    "segment": ("segment", "segment brain scans by an anatomical prior learned from label maps alone"),
     "data": ("data", "list, fetch and check data sets"),
     "doctor": ("doctor", "say what is installed, what is missing and how to get it"),
 }
