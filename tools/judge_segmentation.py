@@ -1,6 +1,6 @@
 """Judge the segmentation of scans with manual labels, step by step, in one table; labels are used for nothing else.
 
-python tools/judge_segmentation.py SCANS_FOLDER --out rows.jsonl [--only test] [--contrast plain|inverted|gamma0.5|gamma2]
+python tools/judge_segmentation.py SCANS_FOLDER --out rows.jsonl [--only test] [--contrast inverted|gamma0.5|gamma2]
 
 The folder holds NAME_t1.nii.gz, NAME_labels.nii.gz and subjects.csv with the columns scan and challenge_split.
 """
@@ -18,11 +18,11 @@ import numpy as np
 from hardmax.random import stream
 from hardmax.segmentation.atlas import VELOCITIES
 from hardmax.segmentation.fitting import Fitter, fit_affine, fit_deformation
-from hardmax.segmentation.fusion import personal_prior
 from hardmax.segmentation.labelling import label_voxels
 from hardmax.segmentation.metrics import dice
 from hardmax.segmentation.model_folder import find_model
 from hardmax.segmentation.observing import observe
+from hardmax.segmentation.personal import personal_fit
 from hardmax.segmentation.segmenter import Segmenter
 from hardmax.segmentation.volume import Volume, read_labels, read_volume
 
@@ -30,7 +30,7 @@ STEPS = {
     "copy": "the aligned atlas, copied",
     "em": "atlas and Gaussians, affine alignment",
     "deformed": "and a deformation",
-    "full": "and the maps weighted by place",
+    "full": "and an atlas of the maps that are most like the scan, place by place",
 }
 
 
@@ -60,11 +60,10 @@ def judge(segmenter: Segmenter, volume: Volume, truth: np.ndarray) -> dict[str, 
 
     fit = fit_affine(fitter)
     note("copy", fit, segmenter.prior, kappa=math.inf)
-    note("em", fit, segmenter.prior, kappa=1.0)
+    note("em", fit, segmenter.prior)
     fit = fit_deformation(fitter, fit)
     note("deformed", fit, segmenter.prior)
-    atlas = segmenter.atlas
-    note("full", fit, personal_prior(volume, observed, fit, segmenter.prior, segmenter.looks, atlas.maps, atlas.grid))
+    note("full", *personal_fit(volume, observed, fit, segmenter.atlas, segmenter.prior, segmenter.looks))
     return out
 
 

@@ -212,9 +212,11 @@ def fit_affine(fitter: Fitter) -> ScanFit:
     return ScanFit(place, None, fitter.velocity_grid, gaussians, fitter.likelihood(place, None, gaussians))
 
 
-def fit_deformation(fitter: Fitter, begun: ScanFit) -> ScanFit:
-    """Return the fit with a deformation, from one without."""
-    place, velocity, gaussians = fitter.deform(begun.place, begun.gaussians, smoothness=_SMOOTHNESS)
+def fit_deformation(fitter: Fitter, begun: ScanFit, *, steps: int = 100, rate: float = 0.35) -> ScanFit:
+    """Return the fit with a deformation, from one without or with a coarser one."""
+    place, velocity, gaussians = fitter.deform(
+        begun.place, begun.gaussians, begun.velocity, smoothness=_SMOOTHNESS, steps=steps, rate=rate
+    )
     moved = displacement(velocity, fitter.velocity_grid)
     gaussians = fitter.gaussians(place, moved, gaussians, points=40000)
     likelihood = fitter.likelihood(place, moved, gaussians)

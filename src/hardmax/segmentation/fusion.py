@@ -55,7 +55,7 @@ def personal_prior(
         grid: of the atlas, with its middle between left and right.
     """
     x, inside = brought(volume, observed, fit, grid)
-    seen = log_appearance(x, inside, fit.gaussians)
+    seen = torch.where(inside, fit.gaussians.log_density(x), log_appearance(x, inside, fit.gaussians))
     likely = (seen - seen.max(0).values).exp()[looks.of_label]  # [M, X Y Z], of each label
     stray = _STRAY * (prior.flatten(1) * likely).sum(0)
     both = [one if side == 0 else one.flip(0) for one in maps for side in (0, 1)]

@@ -39,6 +39,7 @@ def stand_ins(monkeypatch, tmp_path):
     modules = {
         "segmenter": SimpleNamespace(Segmenter=SimpleNamespace(load=lambda folder: made.segmenter)),
         "atlas": SimpleNamespace(build_prior=build_prior),
+        "atlas_vae": SimpleNamespace(with_vae=lambda prior, out: prior),
         "encoder_training": SimpleNamespace(train_encoder=train_encoder),
     }
     for name, module in modules.items():

@@ -83,7 +83,7 @@ class TestSampling:
 
 
 class TestDeformations:
-    grid = centred_grid((20, 20, 20), 4.0)
+    grid = centred_grid((40, 40, 40), 2.0)
 
     def points(self):
         return torch.rand(300, 3, generator=torch.Generator().manual_seed(3), dtype=torch.float64) * 40 - 20
