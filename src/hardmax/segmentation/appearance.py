@@ -1,5 +1,6 @@
 """How labels look: those with the same Gaussian are one to the scan; and what the mask of the brain says."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -12,6 +13,7 @@ from hardmax.segmentation.transforms import packed
 
 # A mask takes some fluid around the brain with it, and seldom cuts into the brain.
 _BACKGROUND_IN, _BRAIN_IN = 0.15, 0.99
+_EDGE = 6.0  # mm
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,3 +55,12 @@ def in_mask(prior: Float[Tensor, "A N"]) -> Float[Tensor, "A N"]:
     there[0] = _BACKGROUND_IN
     joint = prior * there
     return joint / joint.sum(0)
+
+
+def log_background(depth: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
+    """Return what being in the mask, so many mm from its edge, adds to the log-probability of background.
+
+    Right at the edge it is `log P(in the mask | background) - log P(in the mask | brain)`. Masks have no holes: deep in
+    the brain all is in them, fluid too, and being there says nothing.
+    """
+    return math.log(_BACKGROUND_IN / _BRAIN_IN) * (1 - depth / _EDGE).clamp_min(0)

@@ -7,10 +7,10 @@ import torch
 from jaxtyping import Float, Float32, UInt8
 from torch import Tensor
 
-from hardmax.segmentation.appearance import Appearances
+from hardmax.segmentation.appearance import Appearances, log_background
 from hardmax.segmentation.atlas import Atlas
 from hardmax.segmentation.fitting import ScanFit
-from hardmax.segmentation.observing import Observed
+from hardmax.segmentation.observing import Observed, mask_depth
 from hardmax.segmentation.transforms import sample_at
 from hardmax.segmentation.volume import Volume
 
@@ -47,7 +47,7 @@ def label_voxels(
 ) -> Labelled:
     """Return `argmax_m kappa log f_m(q) + log p(x | m)` for every voxel of the mask; all others are background.
 
-    That a voxel is in the mask says nothing here: masks have no holes, and fluid deep in the brain is in them as well.
+    Near the edge of the mask, that a voxel is in it speaks against background (`log_background`).
 
     Args:
         volume: the scan.
@@ -63,6 +63,7 @@ def label_voxels(
     kept = np.array(atlas.kept, dtype=np.uint8)
     places = np.flatnonzero(observed.mask)
     x = observed.standardise(volume.values.ravel()[places])
+    depth = torch.from_numpy(mask_depth(observed.mask, volume.grid).ravel()[places])
     labels = np.zeros(observed.mask.size, dtype=np.uint8)
     soft = None
     if posterior:
@@ -77,6 +78,7 @@ def label_voxels(
         log_f = (sample_at(prior, atlas.grid, fit.to_atlas(points, moved)) + _TINY).log()
         likely = fit.gaussians.log_density(x[start : start + _CHUNK])
         scores = log_f + likely[looks.of_label] / kappa
+        scores[0] += log_background(depth[start : start + _CHUNK]) / kappa
         labels[part] = kept[scores.argmax(0).numpy()]
         if soft is not None:
             soft[kept[:, None], part[None]] = (kappa * scores).softmax(0).numpy()

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Float32
 from scipy import ndimage
 from torch import Tensor
 
 from hardmax.errors import DataError
+from hardmax.segmentation.geometry import Grid
 from hardmax.segmentation.map_alignment import pooled_grid
 from hardmax.segmentation.volume import Volume
 
@@ -54,7 +55,6 @@ def observe(volume: Volume, *, spacing: float = 2.0) -> Observed:
         DataError: there is no brain in the scan, or nothing but one value.
 
     Example:
-        >>> from hardmax.segmentation.geometry import Grid
         >>> values = np.zeros((40, 40, 40), np.float32)
         >>> values[5:35, 5:35, 5:35] = np.random.default_rng(0).random((30, 30, 30)) + 1
         >>> int(observe(Volume(values, Grid((40, 40, 40), np.eye(4)))).inside.sum())
@@ -71,7 +71,6 @@ def observe(volume: Volume, *, spacing: float = 2.0) -> Observed:
     scale = float(high - low) / 2.563 or float(known.std())  # as wide as a normal distribution's
     if not scale > 0:
         raise DataError("the scan has one value all over the brain: there is nothing to tell tissues by")
-    # Voxels of spacing mm, so that a margin of mm is one of steps; a box of one's own leaves room for it.
     near = ndimage.distance_transform_edt(~inside, sampling=grid.spacing) <= _MARGIN
     points = torch.from_numpy(grid.points()[near.ravel()]).float()
     found = np.where(inside, (x - centre) / scale, 0)[near]
@@ -118,6 +117,14 @@ def brain_mask(volume: Volume) -> tuple[Bool[np.ndarray, "X Y Z"], list[str]]:
             f"{_SMALLEST / 1000:.0f}; look at the scan in a viewer, and whether its header is in mm"
         )
     return mask, notes
+
+
+def mask_depth(mask: Bool[np.ndarray, "X Y Z"], grid: Grid) -> Float32[np.ndarray, "X Y Z"]:
+    """Return how many mm each voxel of a mask is from the nearest one outside of it; the box's edge is no edge."""
+    depth = np.zeros(mask.shape, dtype=np.float32)
+    box = tuple(slice(max(part.start - 1, 0), part.stop + 1) for part in ndimage.find_objects(mask.astype(np.uint8))[0])
+    depth[box] = ndimage.distance_transform_edt(mask[box], sampling=grid.spacing)
+    return depth
 
 
 def _blocks(values: np.ndarray, factors: list[int]) -> Float[np.ndarray, "X Y Z"]:
