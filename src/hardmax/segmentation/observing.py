@@ -69,7 +69,7 @@ def observe(volume: Volume, *, spacing: float = 2.0) -> Observed:
     known = volume.values[mask]
     low, centre, high = np.percentile(known, [10, 50, 90])
     scale = float(high - low) / 2.563 or float(known.std())  # as wide as a normal distribution's
-    if not scale > 0:
+    if known.min() == known.max():
         raise DataError("the scan has one value all over the brain: there is nothing to tell tissues by")
     near = ndimage.distance_transform_edt(~inside, sampling=grid.spacing) <= _MARGIN
     points = torch.from_numpy(grid.points()[near.ravel()]).float()

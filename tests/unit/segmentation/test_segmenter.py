@@ -79,6 +79,7 @@ def test_the_posterior_is_one_of_all_labels(plain, segmenter):
     assert not found.posterior[segmenter.table.index("csf")].any()
 
 
+@pytest.mark.slow
 def test_stored_in_another_order(plain, segmenter):
     scan, _, found = plain
     stored, affine = reheaded(scan.values, scan.grid.affine, (2, 0, 1), (-1, 1, -1))
@@ -89,7 +90,7 @@ def test_stored_in_another_order(plain, segmenter):
     assert (again.labels == labels[:, ::-1]).mean() < 0.99
 
 
-@pytest.mark.parametrize("turned", [(28, 0, 0), (0, -20, 15)])
+@pytest.mark.parametrize("turned", [(28, 0, 0), pytest.param((0, -20, 15), marks=pytest.mark.slow)])
 def test_a_tilted_head_of_inverted_contrast(turned, atlas, segmenter, plain):
     scan, labels = made_scan(atlas, inverted=True, turned=turned, shift=(40.0, 5.0, -30.0))
     found = segmenter.segment(scan)
