@@ -114,7 +114,7 @@ def place_by_centroids(shapes: Sequence[Shape]) -> list[Affine]:
     size = float(np.exp(np.mean([np.log(shape.spread) for shape in shapes])))
     known = ~np.isnan(np.stack([shape.centroids for shape in shapes])).any((0, 2))
     placed = [shape.centroids[known] * size / shape.spread for shape in shapes]
-    mean = placed[0]
+    mean, turns = placed[0], [_turn(placed[0], one) for one in placed]
     for _ in range(5):
         turns = [_turn(mean, one) for one in placed]
         mean = np.mean([one @ turn for one, turn in zip(placed, turns, strict=True)], axis=0)

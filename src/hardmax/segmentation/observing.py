@@ -71,7 +71,7 @@ def observe(volume: Volume, *, spacing: float = 2.0) -> Observed:
     scale = float(high - low) / 2.563 or float(known.std())  # as wide as a normal distribution's
     if known.min() == known.max():
         raise DataError("the scan has one value all over the brain: there is nothing to tell tissues by")
-    near = ndimage.distance_transform_edt(~inside, sampling=grid.spacing) <= _MARGIN
+    near = np.asarray(ndimage.distance_transform_edt(~inside, sampling=grid.spacing)) <= _MARGIN
     points = torch.from_numpy(grid.points()[near.ravel()]).float()
     found = np.where(inside, (x - centre) / scale, 0)[near]
     return Observed(
@@ -106,10 +106,10 @@ def brain_mask(volume: Volume) -> tuple[Bool[np.ndarray, "X Y Z"], list[str]]:
             "The surroundings of the brain are not of one value: a threshold was taken. Strip the skull first, or the "
             "result is poor."
         )
-    pieces, count = ndimage.label(mask)
-    if count > 1:
+    pieces: np.ndarray = np.asarray(ndimage.label(mask)[0])  # type: ignore[index]
+    if pieces.any():
         mask = pieces == 1 + np.bincount(pieces.ravel())[1:].argmax()
-    mask = ndimage.binary_fill_holes(mask)
+    mask = np.asarray(ndimage.binary_fill_holes(mask))
     size = float(mask.sum()) * volume.grid.voxel_volume
     if size < _SMALLEST:
         raise DataError(
