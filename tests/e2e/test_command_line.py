@@ -12,7 +12,19 @@ import numpy as np
 import pytest
 from PIL import Image
 
-COMMANDS = ["demo", "train", "evaluate", "sample", "edit", "report", "diagnose", "reproduce", "data", "doctor"]
+COMMANDS = [
+    "demo",
+    "train",
+    "evaluate",
+    "sample",
+    "edit",
+    "report",
+    "diagnose",
+    "reproduce",
+    "segment",
+    "data",
+    "doctor",
+]
 
 
 def hardmax(*arguments, check=0, **kwargs):

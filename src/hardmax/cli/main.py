@@ -21,6 +21,7 @@ COMMANDS = {
     "search": ("search", "find the pictures of an index that are most like a picture"),
     "report": ("report", "write one HTML page about one or several runs"),
     "reproduce": ("reproduce", "make a table or figure of the paper again"),
+    "segment": ("segment", "segment brain scans by an anatomical prior learned from label maps alone"),
     "data": ("data", "list, fetch and check data sets"),
     "doctor": ("doctor", "say what is installed, what is missing and how to get it"),
 }

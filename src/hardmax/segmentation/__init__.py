@@ -1,0 +1,1 @@
+"""Segmentation of brain scans with an anatomical prior learned from label maps alone."""

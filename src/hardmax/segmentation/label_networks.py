@@ -1,0 +1,170 @@
+"""Encoders and decoders of label maps, for slices and volumes alike, linear and convolutional.
+
+An encoder maps log-ratios `[B, M, *coarse]` to the mean and log-variance of z, each `[B, L]`; a decoder maps z `[R, L]`
+to logits `[R, M, *coarse]`.
+"""
+
+from math import ceil, prod
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+_SMALLEST = 4
+_CONVOLUTIONS = {2: nn.Conv2d, 3: nn.Conv3d}
+_TRANSPOSED = {2: nn.ConvTranspose2d, 3: nn.ConvTranspose3d}
+
+
+@final
+class LinearEncoder(nn.Module):
+    """A fixed projection, then a linear map: `mean = A P(features - centre) + a`, one log-variance per latent.
+
+    The projection P is set by principal components (see `pca_start`) and has as many rows as there are latents: what is
+    left to be learned is small and well scaled, where a free matrix of a hundred thousand columns is neither.
+
+    Args:
+        labels: M.
+        coarse: size of the features.
+        latents: L.
+
+    Example:
+        >>> import torch
+        >>> mean, log_variance = LinearEncoder(3, (4, 5), 2)(torch.zeros(7, 3, 4, 5))
+        >>> mean.shape, log_variance.shape
+        (torch.Size([7, 2]), torch.Size([7, 2]))
+    """
+
+    centre: Tensor
+    projection: Tensor
+
+    def __init__(self, labels: int, coarse: tuple[int, ...], latents: int) -> None:
+        super().__init__()
+        size = labels * prod(coarse)
+        self.register_buffer("centre", torch.zeros(size))
+        self.register_buffer("projection", torch.zeros(latents, size))
+        self.map = nn.Linear(latents, latents)
+        self.log_variance = nn.Parameter(torch.zeros(latents))
+        nn.init.eye_(self.map.weight)
+        nn.init.zeros_(self.map.bias)
+
+    def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Return mean and log-variance: `[B, M, *coarse] -> [B, L]` twice."""
+        mean = self.map((features.flatten(1) - self.centre) @ self.projection.T)
+        return mean, self.log_variance.expand_as(mean)
+
+
+@final
+class LinearDecoder(nn.Module):
+    """Logits that are linear in z: `z W + b`.
+
+    Args:
+        labels: M.
+        coarse: size of the logits.
+        latents: L.
+
+    Example:
+        >>> import torch
+        >>> LinearDecoder(3, (4, 5), 2)(torch.zeros(7, 2)).shape
+        torch.Size([7, 3, 4, 5])
+    """
+
+    def __init__(self, labels: int, coarse: tuple[int, ...], latents: int) -> None:
+        super().__init__()
+        self.shape = (labels, *coarse)
+        self.weight = nn.Parameter(torch.zeros(latents, prod(self.shape)))
+        self.bias = nn.Parameter(torch.zeros(prod(self.shape)))
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Return logits: `[R, L] -> [R, M, *coarse]`."""
+        return (z @ self.weight + self.bias).view(-1, *self.shape)
+
+
+def sizes(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Return the sizes from a grid down, halved until no side is longer than four.
+
+    Example:
+        >>> sizes((20, 24, 20))
+        [(20, 24, 20), (10, 12, 10), (5, 6, 5), (3, 3, 3)]
+    """
+    found = [tuple(shape)]
+    while max(found[-1]) > _SMALLEST:
+        found.append(tuple(ceil(side / 2) for side in found[-1]))
+    return found
+
+
+@final
+class ConvEncoder(nn.Module):
+    """Strided convolutions that halve the grid and double the channels, then one linear layer.
+
+    Serves for label maps (M channels) and for scans (see `image_encoder`).
+
+    Args:
+        channels: of the input.
+        shape: of its grid, 2-D or 3-D.
+        latents: L.
+        width: channels after the first convolution.
+
+    Example:
+        >>> import torch
+        >>> mean, log_variance = ConvEncoder(3, (8, 9, 8), 2)(torch.zeros(7, 3, 8, 9, 8))
+        >>> mean.shape
+        torch.Size([7, 2])
+    """
+
+    def __init__(self, channels: int, shape: tuple[int, ...], latents: int, width: int = 16) -> None:
+        super().__init__()
+        grids, layers = sizes(shape), []
+        convolution = _CONVOLUTIONS[len(shape)]
+        for level in range(len(grids) - 1):
+            after = width * 2 ** min(level, 2)
+            layers += [convolution(channels, after, 3, stride=2, padding=1), nn.GroupNorm(1, after), nn.SiLU()]
+            channels = after
+        last = nn.Linear(channels * prod(grids[-1]), 2 * latents)
+        nn.init.normal_(last.weight, std=0.01)  # q starts near the prior: the KL of a random network drowns all else
+        nn.init.zeros_(last.bias)
+        self.layers = nn.Sequential(*layers, nn.Flatten(), last)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return mean and log-variance: `[B, channels, *shape] -> [B, L]` twice."""
+        mean, log_variance = self.layers(x).chunk(2, dim=1)
+        return mean, log_variance
+
+
+@final
+class ConvDecoder(nn.Module):
+    """The mirror image: a linear layer, then transposed convolutions that double the grid, cut to size.
+
+    Args:
+        labels: M.
+        coarse: size of the logits, 2-D or 3-D.
+        latents: L.
+        width: channels before the last convolution.
+
+    Example:
+        >>> import torch
+        >>> ConvDecoder(3, (8, 9, 8), 2)(torch.zeros(7, 2)).shape
+        torch.Size([7, 3, 8, 9, 8])
+    """
+
+    def __init__(self, labels: int, coarse: tuple[int, ...], latents: int, width: int = 16) -> None:
+        super().__init__()
+        self.grids = sizes(coarse)[::-1]
+        widths = [width * 2 ** min(level, 2) for level in reversed(range(len(self.grids) - 1))]
+        first = widths[0] if widths else labels
+        self.first = nn.Sequential(
+            nn.Linear(latents, first * prod(self.grids[0])), nn.Unflatten(1, (first, *self.grids[0]))
+        )
+        transposed = _TRANSPOSED[len(coarse)]
+        pairs = zip(widths, [*widths[1:], labels] if widths else [], strict=True)
+        steps = [transposed(a, b, 4, stride=2, padding=1) for a, b in pairs]
+        for last in steps[-1:]:
+            nn.init.normal_(last.weight, std=0.01)  # nearly the location prior to begin with
+            nn.init.zeros_(last.bias)
+        self.steps = nn.ModuleList(steps)
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Return logits: `[R, L] -> [R, M, *coarse]`."""
+        x = self.first(z)
+        for step, grid in zip(self.steps, self.grids[1:], strict=True):
+            x = step(nn.functional.silu(x))[(..., *(slice(side) for side in grid))]
+        return x

@@ -1,0 +1,55 @@
+"""Tensors and facts in a folder, `<name>.safetensors` and `<name>.json`: written whole, and nothing is unpickled."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from hardmax.errors import DataError
+from hardmax.segmentation.writing import replacing
+
+
+def save_tensors(folder: Path, name: str, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+    """Write both files; the facts come last, and say that the tensors are there.
+
+    Raises:
+        DataError: the folder cannot be written.
+    """
+    # A view of a larger tensor would be saved whole, or refused.
+    own = {key: tensor.detach().clone(memory_format=torch.contiguous_format) for key, tensor in tensors.items()}
+    with replacing(folder / f"{name}.safetensors") as temporary:
+        try:
+            save_file(own, temporary)
+        except SafetensorError as error:  # its own, for a full disk too
+            raise OSError(str(error)) from error
+    with replacing(folder / f"{name}.json") as temporary:
+        temporary.write_text(json.dumps(dict(facts), indent=2) + "\n", encoding="utf-8")
+
+
+def load_tensors(folder: Path, name: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read both files.
+
+    Raises:
+        DataError: a file is missing or broken.
+
+    Example:
+        >>> import tempfile, torch
+        >>> from pathlib import Path
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> save_tensors(folder, "prior", {"mean": torch.zeros(2)}, {"labels": 3})
+        >>> load_tensors(folder, "prior")
+        ({'mean': tensor([0., 0.])}, {'labels': 3})
+    """
+    for suffix in ("safetensors", "json"):
+        if not (folder / f"{name}.{suffix}").is_file():
+            raise DataError(f"{folder} holds no {name}: {name}.{suffix} is missing; make it, or give another folder")
+    try:
+        facts = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+        return load_file(folder / f"{name}.safetensors"), facts
+    except Exception as error:  # safetensors has an error class of its own
+        raise DataError(f"cannot read the {name} in {folder}: {error}; make it again") from error

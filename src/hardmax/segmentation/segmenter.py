@@ -1,0 +1,157 @@
+"""From a scan to its labels: fit, posterior, arg max, all in the scan's own voxels."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float32, Integer
+from torch import Tensor
+
+from hardmax.random import stream
+from hardmax.segmentation.appearance import appearances
+from hardmax.segmentation.atlas import VELOCITIES, Atlas, softened
+from hardmax.segmentation.atlas_vae import coarse_grid
+from hardmax.segmentation.fitting import Fitter, ScanFit, fit_affine, fit_deformation
+from hardmax.segmentation.fusion import brought
+from hardmax.segmentation.geometry import Reorientation
+from hardmax.segmentation.image_encoder import ImageEncoder
+from hardmax.segmentation.intensity import tissue_mixing
+from hardmax.segmentation.label_vae import LabelVAE
+from hardmax.segmentation.labelling import label_voxels
+from hardmax.segmentation.labels import LabelTable
+from hardmax.segmentation.observing import Observed, observe
+from hardmax.segmentation.personal import personal_fit
+from hardmax.segmentation.transforms import grid_points, packed, sample_at
+from hardmax.segmentation.volume import Volume, read_volume
+
+Progress = Callable[[float, str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Segmentation:
+    """What was found in a scan.
+
+    Attributes:
+        labels: `[X, Y, Z]`, indices in the table of labels, in the scan's own voxels.
+        posterior: `[M, X, Y, Z]`, probabilities of all labels of the table; None unless asked for.
+        log_likelihood: per voxel of the brain, how much likelier the scan is with its tissues where the atlas has them
+            than with the same tissues anywhere, in nats. Near 0 it is no scan of a brain.
+        seconds: that it took.
+        means: of the Gaussian of each tissue, in the scan's own units.
+        deviations: theirs.
+        notes: sentences for the user.
+    """
+
+    labels: Integer[np.ndarray, "X Y Z"]
+    posterior: Float32[np.ndarray, "M X Y Z"] | None
+    log_likelihood: float
+    seconds: float
+    means: dict[str, float]
+    deviations: dict[str, float]
+    notes: tuple[str, ...]
+
+
+class Segmenter:
+    """Segments scans by an atlas; nothing is learned from labels of scans.
+
+    Args:
+        atlas: the location prior.
+        trained: prior and encoder of `hardmax segment train`: the scan's anatomy is then found in one pass, without a
+            deformation; quicker, and less exact.
+
+    Attributes:
+        table: the labels of the segmentations.
+        mixing: `[M, K]`, which label of the atlas has which Gaussian.
+        least_log_likelihood: what scans of brains have at least.
+    """
+
+    least_log_likelihood = 0.15
+
+    def __init__(self, atlas: Atlas, trained: tuple[LabelVAE, ImageEncoder] | None = None) -> None:
+        self.atlas, self.trained = atlas, trained
+        self.table: LabelTable = atlas.table
+        tissues = [atlas.table.labels[index].tissue for index in atlas.kept]
+        self._tissues = list(dict.fromkeys("fluid" if name == "background" else name for name in tissues))
+        self.mixing = tissue_mixing(tissues)
+        self.prior = packed(softened(atlas.probabilities))
+        self.looks = appearances(self.prior, atlas.grid, self.mixing)
+
+    @classmethod
+    def load(cls, folder: Path) -> "Segmenter":
+        """Read a folder that `hardmax segment prior` or `hardmax segment train` made.
+
+        Raises:
+            DataError: a file is missing or broken.
+        """
+        trained = None
+        if (folder / "encoder.json").is_file():
+            trained = (LabelVAE.load(folder), ImageEncoder.load(folder))
+        return cls(Atlas.load(folder), trained)
+
+    def segment(self, volume: Volume, *, posterior: bool = False, progress: Progress | None = None) -> Segmentation:
+        """Segment a scan whose skull was taken off, of any contrast, orientation and voxel size.
+
+        Args:
+            volume: the scan.
+            posterior: whether the probabilities of all labels are wanted.
+            progress: called with the part that is done, 0 to 1, and with what is being done.
+
+        Raises:
+            DataError: there is no brain in the scan.
+        """
+        began = time.monotonic()
+        progress = progress or (lambda part, doing: None)
+        # The same voxels stored in another order are the same scan, to the last bit.
+        turned = Reorientation(volume.grid)
+        upright = Volume(np.ascontiguousarray(turned.forward(volume.values)), turned.canonical)
+        progress(0.0, "looking for the brain")
+        observed = observe(upright)
+        fitter = Fitter(observed, self.looks, VELOCITIES, stream(0, "fit"))
+        progress(0.05, "aligning")
+        fit = fit_affine(fitter)
+        if self.trained is None:
+            progress(0.4, "deforming")
+            fit = fit_deformation(fitter, fit)
+            progress(0.6, "comparing with the maps")
+            fit, prior = personal_fit(upright, observed, fit, self.atlas, self.prior, self.looks)
+        else:
+            progress(0.7, "recognising")
+            prior = self._recognised(upright, observed, fit, *self.trained)
+        progress(0.85, "labels")
+        found = label_voxels(upright, observed, fit, self.atlas, prior, self.looks, posterior=posterior)
+        scale, centre = observed.scale, observed.centre
+        means = (fit.gaussians.means * scale + centre).tolist()
+        return Segmentation(
+            turned.back(found.labels),
+            None if found.posterior is None else turned.back(found.posterior),
+            found.evidence,
+            time.monotonic() - began,
+            dict(zip(self._tissues, means, strict=True)),
+            dict(zip(self._tissues, (fit.gaussians.deviations * scale).tolist(), strict=True)),
+            observed.notes,
+        )
+
+    def align(self, path: Path) -> tuple[Tensor, Tensor]:
+        """Read a scan and return it with its mask on the grid of the label VAE: what an encoder is trained on."""
+        volume = read_volume(path)
+        observed = observe(volume)
+        fit = fit_affine(Fitter(observed, self.looks, VELOCITIES, stream(0, "fit")))
+        return self._coarse(volume, observed, fit)
+
+    @torch.no_grad()
+    def _recognised(
+        self, volume: Volume, observed: Observed, fit: ScanFit, vae: LabelVAE, encoder: ImageEncoder
+    ) -> Tensor:
+        """Return f(z) at the mean of q(z | x), on the atlas' grid."""
+        x, mask = self._coarse(volume, observed, fit)
+        found = vae.log_prior(encoder(x[None], mask[None])[0])[0].exp()
+        points = grid_points(self.atlas.grid)
+        return packed(sample_at(found, coarse_grid(self.atlas), points).view(-1, *self.atlas.grid.shape))
+
+    def _coarse(self, volume: Volume, observed: Observed, fit: ScanFit) -> tuple[Tensor, Tensor]:
+        grid = coarse_grid(self.atlas)
+        x, mask = brought(volume, observed, fit, grid)
+        return x.view(grid.shape), mask.view(grid.shape)

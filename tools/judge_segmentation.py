@@ -1,0 +1,123 @@
+"""Judge the segmentation of scans with manual labels, step by step, in one table; labels are used for nothing else.
+
+python tools/judge_segmentation.py SCANS_FOLDER --out rows.jsonl [--only test] [--contrast inverted|gamma0.5|gamma2]
+
+The folder holds NAME_t1.nii.gz, NAME_labels.nii.gz and subjects.csv with the columns scan and challenge_split.
+"""
+
+import argparse
+import csv
+import json
+import math
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from hardmax.random import stream
+from hardmax.segmentation.atlas import VELOCITIES
+from hardmax.segmentation.fitting import Fitter, fit_affine, fit_deformation
+from hardmax.segmentation.labelling import label_voxels
+from hardmax.segmentation.metrics import dice
+from hardmax.segmentation.model_folder import find_model
+from hardmax.segmentation.observing import observe
+from hardmax.segmentation.personal import personal_fit
+from hardmax.segmentation.segmenter import Segmenter
+from hardmax.segmentation.volume import Volume, read_labels, read_volume
+
+STEPS = {
+    "copy": "the aligned atlas, copied",
+    "em": "atlas and Gaussians, affine alignment",
+    "deformed": "and a deformation",
+    "full": "and an atlas of the maps that are most like the scan, place by place",
+}
+
+
+def changed(volume: Volume, contrast: str) -> Volume:
+    """Return the scan with another contrast inside of its mask; 0 stays outside."""
+    inside = volume.values != 0
+    top = float(volume.values.max())
+    x = volume.values / top
+    if contrast == "inverted":
+        x = 1 - x + 1 / 255
+    elif contrast.startswith("gamma"):
+        x = x ** float(contrast.removeprefix("gamma"))
+    return replace(volume, values=np.where(inside, x * top, 0).astype(np.float32))
+
+
+def judge(segmenter: Segmenter, volume: Volume, truth: np.ndarray) -> dict[str, tuple[list[float], float]]:
+    """Return Dice of all labels, and seconds of processor time so far, after each step."""
+    began = time.process_time()
+    observed = observe(volume)
+    fitter = Fitter(observed, segmenter.looks, VELOCITIES, stream(0, "fit"))
+    out = {}
+
+    def note(step, fit, prior, **options):
+        spent = time.process_time() - began
+        found = label_voxels(volume, observed, fit, segmenter.atlas, prior, segmenter.looks, **options)
+        out[step] = (dice(found.labels, truth, len(segmenter.table)).tolist(), spent)
+
+    fit = fit_affine(fitter)
+    note("copy", fit, segmenter.prior, kappa=math.inf)
+    note("em", fit, segmenter.prior)
+    fit = fit_deformation(fitter, fit)
+    note("deformed", fit, segmenter.prior)
+    note("full", *personal_fit(volume, observed, fit, segmenter.atlas, segmenter.prior, segmenter.looks))
+    return out
+
+
+def table(rows: list[dict], names: list[str], judged: list[int]) -> str:
+    """Return Dice per structure and, below, per scan, of each step."""
+    steps = list(dict.fromkeys(row["step"] for row in rows))
+    scans = list(dict.fromkeys(row["scan"] for row in rows))
+    values = {(row["scan"], row["step"]): np.array(row["dice"])[judged] for row in rows}
+    lines = [f"{'':<24}" + "".join(f"{step:>10}" for step in steps)]
+    for place, index in enumerate(judged):
+        means = [np.mean([values[scan, step][place] for scan in scans]) for step in steps]
+        lines.append(f"{names[index].replace('_', ' '):<24}" + "".join(f"{mean:10.3f}" for mean in means))
+    lines.append("")
+    per_scan = {step: [values[scan, step].mean() for scan in scans] for step in steps}
+    for place, scan in enumerate(scans):
+        lines.append(f"{scan:<24}" + "".join(f"{per_scan[step][place]:10.3f}" for step in steps))
+    lines.append(f"{'mean':<24}" + "".join(f"{np.mean(per_scan[step]):10.3f}" for step in steps))
+    lines.append(f"{'worst':<24}" + "".join(f"{np.min(per_scan[step]):10.3f}" for step in steps))
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--out", type=Path, default=Path("segmentation.jsonl"))
+    parser.add_argument("--only", default="test", help="split to judge")
+    parser.add_argument("--contrast", default="plain")
+    parser.add_argument("--model", default=None)
+    parser.add_argument("--scans", nargs="*", help="names, if not the whole split")
+    options = parser.parse_args()
+    segmenter = Segmenter.load(find_model(options.model))
+    with (options.folder / "subjects.csv").open() as file:
+        scans = [row["scan"] for row in csv.DictReader(file) if row["challenge_split"] == options.only]
+    rows = []
+    with options.out.open("w") as file:
+        for scan in options.scans or scans:
+            volume = changed(read_volume(options.folder / f"{scan}_t1.nii.gz"), options.contrast)
+            truth = read_labels(options.folder / f"{scan}_labels.nii.gz").labels
+            for step, (values, seconds) in judge(segmenter, volume, truth).items():
+                rows.append(
+                    {
+                        "scan": scan,
+                        "contrast": options.contrast,
+                        "step": step,
+                        "seconds": round(seconds, 1),
+                        "dice": [None if math.isnan(value) else round(value, 4) for value in values],
+                    }
+                )
+                file.write(json.dumps(rows[-1]) + "\n")
+            file.flush()
+            found = np.array(rows[-1]["dice"], dtype=float)[segmenter.table.judged].mean()
+            print(f"{scan}: {found:.3f}", flush=True)
+    print(table(rows, segmenter.table.names, segmenter.table.judged))
+
+
+if __name__ == "__main__":
+    main()
