@@ -10,7 +10,7 @@ import hardmax as hm
 
 K, T = 3, 3
 LIMIT = 5.5  # of the largest z: a false alarm in ten million for each number
-BLOCKS, COUNT = 150, 200
+BLOCKS, COUNT = 100, 300
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def test_prefixes_leave_out_what_comes_later(estimator, samples):
     assert largest_z(found, enumerated(writer, judge)) > LIMIT
 
 
-@pytest.mark.parametrize("estimator", [hm.Exact(), hm.AveragedDirect(0.5), hm.Direct(0.5)], ids=str)
+@pytest.mark.parametrize("estimator", [hm.Exact(), hm.AveragedDirect(0.5)], ids=str)
 def test_the_best_discriminator_of_prefixes_teaches_the_language(estimator):
     """With the reward log p / q of prefixes, the only point that stands still is q = p."""
     writer, _ = problem(0)
