@@ -8,7 +8,7 @@ from hardmax.experiments.table1 import OURS
 
 if TYPE_CHECKING:
     from hardmax.experiments.exhibits.exhibit import Exhibit
-    from hardmax.training.config import TrainConfig
+    from hardmax.training.picture_config import PictureConfig
 
 EPOCHS = 4
 BITS = (16, 32, 64)
@@ -22,7 +22,7 @@ WAYS: dict[str, tuple[str, Options]] = {
 }
 
 
-def look(config: "TrainConfig", *, rows: int, found: int, queries: int) -> "Exhibit":
+def look(config: "PictureConfig", *, rows: int, found: int, queries: int) -> "Exhibit":
     """Look at what is found."""
     from hardmax.experiments.exhibits.neighbours import look_at_neighbours
 
