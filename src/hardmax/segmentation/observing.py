@@ -56,7 +56,7 @@ def observe(volume: Volume, *, spacing: float = 2.0) -> Observed:
 
     Example:
         >>> values = np.zeros((40, 40, 40), np.float32)
-        >>> values[5:35, 5:35, 5:35] = np.random.default_rng(0).random((30, 30, 30)) + 1
+        >>> values[4:36, 4:36, 4:36] = np.random.default_rng(0).random((32, 32, 32)) + 1
         >>> int(observe(Volume(values, Grid((40, 40, 40), np.eye(4)))).inside.sum())
         4096
     """
