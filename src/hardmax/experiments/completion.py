@@ -19,8 +19,8 @@ METHODS: dict[str, tuple[str, Options]] = {
     "network": (_KNOWN, {"components": 0, "latent": 0}),
     "CVAE": (_KNOWN, {"components": 0}),
     "k = 1": (_KNOWN, {"components": 1}),
-    "k = 4": (OURS, {"components": 4, "warm_up": 2}),
-    "k = 8": (OURS, {"components": 8, "warm_up": 2}),
+    "k = 4": (OURS, {"components": 4}),
+    "k = 8": (OURS, {"components": 8}),
     "published": (_NOTES, {"components": 8, "loss": "published", "choice": "distance"}),
 }
 
@@ -109,7 +109,7 @@ EXPERIMENT = Gallery(
         "the share that it takes for the picture's own class.",
     ),
     quick=Quick(
-        options={"data": "sample", "epochs": 1, "warm_up": 0, "batch_size": 250, "evaluate_images": 100, "hidden": 100},
+        options={"data": "sample", "epochs": 1, "batch_size": 250, "evaluate_images": 100, "hidden": 100},
         note="the 4,500 pictures that come with hardmax in place of each set, 1 epoch, hidden layers of 100, 100 test "
         "pictures",
         looking={"rows": 3, "images": 100, "samples": 2, "completions": 3, "judge_epochs": 1, "judge_images": 500},

@@ -8,6 +8,7 @@ import torch
 from unit.experiments.pages import Html, markdown_tables
 
 from hardmax.experiments import hanging
+from hardmax.experiments.catalogue import find_experiment
 from hardmax.experiments.declaration import Cell, Gallery, Look, Quick
 from hardmax.experiments.exhibits.exhibit import Exhibit
 from hardmax.experiments.figure4 import AGREEMENT
@@ -174,3 +175,14 @@ def test_what_has_not_run_is_said(tmp_path, monkeypatch):
     assert [text.get_text() for text in second.texts] == ["not run"]
     hanging.draw(TINY, [], {}, quick=True)
     assert figures[1].get_suptitle() == "Tiny (quick form)"
+
+
+def test_many_ways_get_a_picture_for_each_column():
+    walls = hanging.walls(find_experiment("completion"))
+    assert len(walls) == 8
+    assert next(iter(walls)) == "completion-mnist-1-quadrant"
+    for lines in walls.values():
+        assert [len(line) for line in lines] == [2, 2, 2]
+        assert len({cell.column for line in lines for cell in line}) == 1
+        assert [cell.row for line in lines for cell in line][3:] == ["k = 4", "k = 8", "published"]
+    assert list(hanging.walls(find_experiment("figure4"))) == ["figure4"]

@@ -31,7 +31,8 @@ def method(run: CompletionRun) -> str:
     config = run.config
     if not config.components:
         return "Minus the bound of the hidden pixels was minimised."
-    first = f"for the first {config.warm_up} epochs the nearest component learns; then " if config.warm_up else ""
+    warm = config.warm_up_epochs
+    first = f"for the first {warm} epochs the nearest component learns; then " if warm else ""
     how = f"{first}{_CHOICES[config.choice]}"
     if config.loss == "bound":
         return f"Minus the bound of the hidden pixels was minimised: {how}."

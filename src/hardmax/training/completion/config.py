@@ -31,9 +31,9 @@ class CompletionConfig(EstimatorConfig, PictureConfig):
     loss: Literal["bound", "corrected", "published"] = "bound"
     """What is minimised: minus the bound of the hidden pixels; the loss of the notes on pluralistic completion,
     corrected; or with its formula as published, which diverges, for comparison only."""
-    warm_up: int = 0
+    warm_up: int | None = None
     """Epochs in which the weight of the divergence rises to 1, and the nearest component learns, whatever --choice
-    (loss bound)."""
+    (loss bound); default: a fifth of them, at most 3, and none where there are not several components."""
     adversarial: float = 0.0
     """Weight of a network that learns to tell completed pictures from real ones, and is to be deceived; 0: none."""
     binarize: Literal["threshold", "stochastic", "none"] = "none"
@@ -50,11 +50,18 @@ class CompletionConfig(EstimatorConfig, PictureConfig):
         check_mask(self.mask)
         self.need_at_least_one("hidden")
         for name in ("components", "latent", "warm_up", "adversarial"):
-            if getattr(self, name) < 0:
-                raise ArgumentError(f"{name.replace('_', '-')} must not be negative, got {getattr(self, name)}")
+            if (value := getattr(self, name)) is not None and value < 0:
+                raise ArgumentError(f"{name.replace('_', '-')} must not be negative, got {value}")
         if self.components and not self.latent:
             raise ArgumentError("latent is 0, which leaves nothing to mix: add --components 0, for a network without")
         if self.loss != "bound" and not self.components:
             raise ArgumentError(f"loss {self.loss} needs --components of at least 1, got 0")
         if self.loss != "bound" and self.choice in ("mixture", "encoder"):
             raise ArgumentError(f"loss {self.loss} needs a max operation: add --choice responsibility or distance")
+
+    @property
+    def warm_up_epochs(self) -> int:
+        """Epochs of warming up, chosen where they were left open."""
+        if self.warm_up is not None:
+            return self.warm_up
+        return min(3, self.epochs // 5) if self.components > 1 and self.loss == "bound" else 0

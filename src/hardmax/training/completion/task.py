@@ -108,9 +108,9 @@ class CompletionTask(AbstractTask[CompletionConfig, CompletionModel]):
             out = self.model(
                 x,
                 hidden,
-                choice="distance" if epoch < config.warm_up else config.choice,
+                choice="distance" if epoch < config.warm_up_epochs else config.choice,
                 estimator=estimator,
-                beta=min(1.0, (epoch + 1) / (config.warm_up + 1)),
+                beta=min(1.0, (epoch + 1) / (config.warm_up_epochs + 1)),
                 noise=noise,
                 component_noise=component_noise,
             )
