@@ -12,7 +12,7 @@ SERVED = {
     "complete": ("completion",),
     "edit": ("mixed",),
     "evaluate": ("completion", "discrete", "mixed"),
-    "sample": ("discrete", "mixed"),
+    "sample": ("completion", "discrete", "mixed"),
 }
 
 

@@ -15,7 +15,8 @@ from hardmax.errors import ArgumentError
 class Options:
     """Draw latents from the prior of a trained model and write their pictures as one grid.
 
-    Of a mixed model, each row has one continuous latent, and each column is a class or a setting of the attributes.
+    Of a mixed model, each row has one continuous latent, and each column is a class or a setting of the attributes. Of
+    a completion model, each row is a test picture with its hole, itself, and completions of it.
 
     Examples: hardmax sample runs/first --count 64; hardmax sample runs/faces --attributes male=0 --vary smiling
     """
@@ -23,7 +24,7 @@ class Options:
     run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Folder of the run."""
     count: int | None = None
-    """Number of pictures, of a mixed model number of rows; default: 64 pictures, 8 rows."""
+    """Number of pictures, of a mixed or completion model number of rows; default: 64 pictures, 8 rows."""
     attributes: str | None = None
     """Attributes that are the same in all columns, such as smiling=1,male=0."""
     vary: str | None = None

@@ -14,7 +14,7 @@ from hardmax.training.describe import describe
 from hardmax.training.discrete.config import DiscreteConfig
 from hardmax.training.mixed.config import MixedConfig
 
-DOES = {"edit": "edit", "evaluate": "evaluate", "sample": "draw"}
+DOES = {"complete": "complete", "edit": "edit", "evaluate": "evaluate", "sample": "draw"}
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_a_command_that_is_not_for_the_model(folder):
 
 def test_a_model_without_a_story(monkeypatch):
     monkeypatch.delitem(STORIES, "mixed")
-    with pytest.raises(DataError, match=r"there is no report about .* yet; there are some about: discrete"):
+    with pytest.raises(DataError, match=r"there is no report about .* yet; there are some about: completion, discrete"):
         story_of("mixed")
 
 

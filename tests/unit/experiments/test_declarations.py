@@ -35,6 +35,8 @@ def space_of(config):
     """Return what z may be, as far as the configuration tells."""
     if config.model == "discrete":
         return make_space(config)
+    if config.model == "completion":
+        return Categorical(max(config.components, 1))
     return Binary(len(config.attribute_names)) if config.attribute_names else Categorical(10)
 
 
