@@ -181,7 +181,13 @@ def test_evaluate(run, failing):
     assert said["frechet"] > 0
     assert 1 <= said["components"] <= 3
     assert "--refine is not for runs of --model completion" in failing("evaluate", run, "--refine")
-    assert "hardmax sample is for runs of --model" in failing("sample", run)
+
+
+def test_sample(run, quick, failing):
+    assert "3 test pictures with 8 completions of each" in quick("sample", run, "--count", 3)
+    with Image.open(run / "figures" / "samples.png") as sheet:
+        assert sheet.width > 10 * 84
+    assert "--vary is not for runs of --model completion" in failing("sample", run, "--vary", "red")
 
 
 def test_report(run, quick):

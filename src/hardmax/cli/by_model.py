@@ -15,7 +15,7 @@ SERVED = {
     "detokenize": ("dvae",),
     "evaluate": ("discrete", "mixed", "dvae", "token-prior", "sequence-gan", "hashing", "completion"),
     "index": ("hashing",),
-    "sample": ("discrete", "mixed", "dvae", "token-prior", "sequence-gan"),
+    "sample": ("discrete", "mixed", "dvae", "token-prior", "sequence-gan", "completion"),
     "tokenize": ("dvae",),
 }
 

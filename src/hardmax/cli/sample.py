@@ -19,7 +19,8 @@ class Options:
     """Draw latents from the prior of a trained model and write their pictures as one grid.
 
     Of a mixed model, each row has one continuous latent, and each column is a class or a setting of the attributes. Of
-    a sequence GAN, sequences are printed, one in a line.
+    a completion model, each row is a test picture with its hole, itself, and completions of it. Of a sequence GAN,
+    sequences are printed, one in a line.
 
     Examples: hardmax sample runs/first --count 64; hardmax sample runs/faces --attributes male=0 --vary smiling
     """
@@ -27,8 +28,8 @@ class Options:
     run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Folder of the run."""
     count: int | None = None
-    """Number of pictures, of a mixed model number of rows, of a sequence GAN number of sequences; default: 64 pictures,
-    8 rows, 20 sequences."""
+    """Number of pictures, of a mixed or completion model number of rows, of a sequence GAN number of sequences;
+    default: 64 pictures, 8 rows, 20 sequences."""
     attributes: str | None = None
     """Attributes that are the same in all columns, such as smiling=1,male=0."""
     vary: str | None = None

@@ -42,6 +42,8 @@ def space_of(config):
         return Categorical(5)
     if config.model == "hashing":
         return Binary(config.bits)
+    if config.model == "completion":
+        return Categorical(max(config.components, 1))
     return Binary(len(config.attribute_names)) if config.attribute_names else Categorical(10)
 
 
