@@ -11,7 +11,7 @@ COMMANDS = {
     "demo": ("demo", "train four estimators on the embedded pictures and compare them, in a minute"),
     "train": (
         "train",
-        "train a variational auto-encoder with discrete latents, or a model that completes pictures",
+        "train a VAE with discrete latents, also from few labels, or a model that completes pictures",
     ),
     "evaluate": ("evaluate", "say how good a trained model is"),
     "diagnose": ("diagnose", "say which gradient estimator suits a trained model, and with which epsilon or tau"),
