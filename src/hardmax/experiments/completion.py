@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from hardmax.experiments.exhibits.exhibit import Exhibit
     from hardmax.training.completion.config import CompletionConfig
 
-EPOCHS = 40
+EPOCHS = 30
 DATA = {"MNIST": "mnist", "Fashion-MNIST": "fashion-mnist"}
 MASKS = {"1 quadrant": "quadrants-1", "2 quadrants": "quadrants-2", "3 quadrants": "quadrants-3", "centre": "centre"}
 _KNOWN, _NOTES = "known", "the notes'"
@@ -64,7 +64,7 @@ EXPERIMENT = Gallery(
     "tutorial's: the same quadrants, the same grey pixels as Bernoulli variables, the same network widths, -ELBO from "
     "10 samples on the 10,000 test pictures. Ours trains on 50,000 pictures and stops by the other 10,000; the "
     "tutorial trains on 60,000, stops by the test pictures, and has a latent of 200 dimensions.",
-    options={"model": "completion", "epochs": EPOCHS, "batch_size": 250},
+    options={"model": "completion", "epochs": EPOCHS, "batch_size": 250, "evaluate_images": 2000},
     cells=tuple(
         Cell(f"{data}, {what}", method, group, 1e-3, {"data": name, "mask": mask, **options})
         for data, name in DATA.items()

@@ -2,13 +2,10 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
-
-import torch
 
 from hardmax.errors import ArgumentError, HardmaxError
 from hardmax.experiments.greeting import compare, versions
@@ -16,6 +13,7 @@ from hardmax.experiments.locks import is_free, lock_of, taken
 from hardmax.experiments.making import make_run
 from hardmax.experiments.plan import Planned
 from hardmax.experiments.results import ROWS, Row, find_row, read_from, row_of
+from hardmax.threads import one_thread
 from hardmax.training.loop import Observer
 
 _log = logging.getLogger(__name__)
@@ -88,7 +86,7 @@ def work(job: Job, stop: Callable[[], bool] | None = None) -> Outcome:
                 return Outcome("made", row)  # by another runner, in the meantime
             if (unlike := compare(versions(), job.versions)) is not None:
                 raise ArgumentError(unlike)
-            with _one_thread():
+            with one_thread():
                 if stop() or not make_run(job.planned.config, Observer(stop=stop), said.append):
                     return Outcome("stopped", said=tuple(said))
                 row = row_of(job.experiment, job.planned, quick=job.quick)
@@ -113,13 +111,3 @@ def _unwanted(presence: Path, seconds: float) -> Callable[[], bool]:
         return gone
 
     return stop
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -68,9 +68,9 @@ def observe(volume: Volume, *, spacing: float = 2.0) -> Observed:
     inside = filled >= 0.5
     known = volume.values[mask]
     low, centre, high = np.percentile(known, [10, 50, 90])
-    scale = float(high - low) / 2.563 or float(known.std())  # as wide as a normal distribution's
-    if known.min() == known.max():
+    if low == high:
         raise DataError("the scan has one value all over the brain: there is nothing to tell tissues by")
+    scale = float(high - low) / 2.563  # as wide as a normal distribution's
     near = np.asarray(ndimage.distance_transform_edt(~inside, sampling=grid.spacing)) <= _MARGIN
     points = torch.from_numpy(grid.points()[near.ravel()]).float()
     found = np.where(inside, (x - centre) / scale, 0)[near]

@@ -26,6 +26,7 @@ from hardmax.segmentation.observing import Observed, observe
 from hardmax.segmentation.personal import personal_fit
 from hardmax.segmentation.transforms import grid_points, packed, sample_at
 from hardmax.segmentation.volume import Volume, read_volume
+from hardmax.threads import one_thread
 
 Progress = Callable[[float, str], None]
 
@@ -91,6 +92,7 @@ class Segmenter:
             trained = (LabelVAE.load(folder), ImageEncoder.load(folder))
         return cls(Atlas.load(folder), trained)
 
+    @one_thread()
     def segment(self, volume: Volume, *, posterior: bool = False, progress: Progress | None = None) -> Segmentation:
         """Segment a scan whose skull was taken off, of any contrast, orientation and voxel size.
 

@@ -1,0 +1,27 @@
+"""How many threads torch computes with."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch compute with one thread, and with as many as before afterwards.
+
+    For many small operations more threads are slower, and much slower on a busy machine: each waits for all others at
+    the end of every operation. With one the result is also the same on every machine, to the last bit.
+
+    Example:
+        >>> import torch
+        >>> with one_thread():
+        ...     torch.get_num_threads()
+        1
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
