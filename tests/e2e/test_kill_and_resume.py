@@ -40,10 +40,11 @@ def uninterrupted(tmp_path_factory):
     return out, time.monotonic() - begin
 
 
-def test_killed_at_ten_random_moments(uninterrupted, tmp_path):
+@pytest.mark.parametrize("moments", [3, pytest.param(10, marks=pytest.mark.slow)])
+def test_killed_at_random_moments(moments, uninterrupted, tmp_path):
     whole, seconds = uninterrupted
-    out, chance, kills = tmp_path / "run-0", random.Random(0), 0
-    while kills < 10:
+    out, chance, kills = tmp_path / "run-0", random.Random(moments), 0
+    while kills < moments:
         resume = ["--resume"] if (out / "config.json").exists() else []
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         process = subprocess.Popen(command(out, *resume), env=ENVIRONMENT, **quiet)

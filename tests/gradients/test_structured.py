@@ -64,7 +64,7 @@ def test_conditional_gradient_of_interacting_bits_is_biased_but_points_the_right
     assert torch.cosine_similarity(exact, found, 0) > 0.9
 
 
-@pytest.mark.parametrize("n", [4, 6, 8])
+@pytest.mark.parametrize("n", [4, 6, pytest.param(8, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("two_sided", [False, True])
 def test_direct_with_the_full_f_comes_to_the_gradient_of_perturb_and_map(n, two_sided):
     space, draws = hm.PairwiseBinary(n), 200_000 if n < 8 else 80_000
