@@ -1,48 +1,16 @@
 """Completion on the command line, in a subprocess: photos of all kinds, whose visible pixels stay as they were."""
 
 import json
-import os
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+from e2e.commands import hardmax
 from PIL import Image
 
 from hardmax.cli.main import main
 from hardmax.data import load
-
-
-def hardmax(*arguments):
-    """Run a command and return what it printed."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-    command = [sys.executable, "-m", "hardmax.cli.main", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, check=True).stdout
-
-
-@pytest.fixture
-def quick(capsys):
-    """Return a function that runs a command here, which is quicker, and returns what it printed."""
-
-    def one(*arguments):
-        assert main([*map(str, arguments)]) == 0
-        return capsys.readouterr().out
-
-    return one
-
-
-@pytest.fixture
-def failing(capsys):
-    """Return a function that runs a command here, which is quicker, sees that it fails, and returns the one line."""
-
-    def one(*arguments):
-        assert main([*map(str, arguments)]) == 2
-        said = capsys.readouterr().err
-        assert said.startswith("hardmax: error: ")
-        assert said.count("\n") == 1
-        return said
-
-    return one
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +65,7 @@ def test_a_photo_of_the_models_size(run, photo, tmp_path):
     assert (made(tmp_path / "again", "shoe", 1)[0] == found[0]).all()
 
 
-def test_a_large_colour_photo_by_a_grey_model(run, photo, tmp_path, quick):
+def test_a_large_colour_photo_by_a_grey_model(run, photo, tmp_path, here):
     large = np.kron(photo, np.ones((5, 5), np.uint8))
     colours = np.stack([large, large // 2, 255 - large], -1)
     Image.fromarray(np.pad(colours, ((0, 0), (20, 20), (0, 0)))).save(tmp_path / "wide.jpg", quality=90)
@@ -126,10 +94,10 @@ def test_a_transparent_photo_is_its_own_mask(run, photo, tmp_path):
         assert (picture[..., 3] == 255).all()
 
 
-def test_sixteen_bits_stay_sixteen_bits(run, photo, tmp_path, quick):
+def test_sixteen_bits_stay_sixteen_bits(run, photo, tmp_path, here):
     deep = photo.astype(np.uint16) * 257 + (photo < 250) * np.uint16(3)
     Image.fromarray(deep).save(tmp_path / "deep.png")
-    said = quick("complete", tmp_path / "deep.png", "--mask", "half", "--model", run, "--count", 1, "--out", tmp_path)
+    said = here("complete", tmp_path / "deep.png", "--mask", "half", "--model", run, "--count", 1, "--out", tmp_path)
     assert "16 bits" in said
     (after,) = made(tmp_path, "deep", 1)
     assert after.dtype == np.uint16
@@ -183,15 +151,15 @@ def test_evaluate(run, failing):
     assert "--refine is not for runs of --model completion" in failing("evaluate", run, "--refine")
 
 
-def test_sample(run, quick, failing):
-    assert "3 test pictures with 8 completions of each" in quick("sample", run, "--count", 3)
+def test_sample(run, here, failing):
+    assert "3 test pictures with 8 completions of each" in here("sample", run, "--count", 3)
     with Image.open(run / "figures" / "samples.png") as sheet:
         assert sheet.width > 10 * 84
     assert "--vary is not for runs of --model completion" in failing("sample", run, "--vary", "red")
 
 
-def test_report(run, quick):
-    quick("report", run)
+def test_report(run, here):
+    here("report", run)
     page = (run / "report.html").read_text()
     assert "a mixture of 3 Gaussians over 8 dimensions" in page
     assert page.count("<figure") > 8 * 10
@@ -212,7 +180,7 @@ def test_help_needs_no_torch():
         assert example in " ".join(done.stdout.split())
 
 
-def test_the_experiment_is_declared(quick):
-    said = quick("reproduce", "completion", "--list")
+def test_the_experiment_is_declared(here):
+    said = here("reproduce", "completion", "--list")
     assert "mnist-1-quadrant-k-8" in said
     assert "fashion-mnist-centre-published" in said

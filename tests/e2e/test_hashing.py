@@ -1,48 +1,15 @@
 """Hash encoders on the command line, in a subprocess: train, evaluate, index, search, report."""
 
 import json
-import os
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+from e2e.commands import hardmax
 from PIL import Image
 
-from hardmax.cli.main import main
 from hardmax.data import load
-
-
-def hardmax(*arguments):
-    """Run a command and return what it printed."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-    command = [sys.executable, "-m", "hardmax.cli.main", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, check=True).stdout
-
-
-@pytest.fixture
-def failing(capsys):
-    """Return a function that runs a command here, which is quicker, sees that it fails, and returns the one line."""
-
-    def one(*arguments):
-        assert main([*map(str, arguments)]) == 2
-        said = capsys.readouterr().err
-        assert said.startswith("hardmax: error: ")
-        assert said.count("\n") == 1
-        return said
-
-    return one
-
-
-@pytest.fixture
-def here(capsys):
-    """Return a function that runs a command here, and returns what it printed."""
-
-    def one(*arguments):
-        assert main([*map(str, arguments)]) == 0
-        return capsys.readouterr().out
-
-    return one
 
 
 @pytest.fixture(scope="module")

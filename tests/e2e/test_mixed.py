@@ -1,37 +1,14 @@
 """Mixed VAEs on the command line, in a subprocess: few labels, attributes turned on and off."""
 
 import json
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+from e2e.commands import hardmax
 from PIL import Image
 from squares import save_squares, squares
 
 from hardmax.cli.main import main
-
-
-def hardmax(*arguments):
-    """Run a command and return what it printed."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-    command = [sys.executable, "-m", "hardmax.cli.main", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, check=True).stdout
-
-
-@pytest.fixture
-def failing(capsys):
-    """Return a function that runs a command here, which is quicker, sees that it fails, and returns the one line."""
-
-    def one(*arguments):
-        assert main([*map(str, arguments)]) == 2
-        said = capsys.readouterr().err
-        assert said.startswith("hardmax: error: ")
-        assert said.count("\n") == 1
-        return said
-
-    return one
 
 
 @pytest.fixture(scope="module")

@@ -1,20 +1,13 @@
 """Sequence GANs on the command line, in a subprocess: train, sample, evaluate, report."""
 
 import json
-import os
 import subprocess
 import sys
 
 import pytest
+from e2e.commands import hardmax
 
 from hardmax.cli.main import main
-
-
-def hardmax(*arguments, **options):
-    """Run a command and return what it printed."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-    command = [sys.executable, "-m", "hardmax.cli.main", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, check=True, **options).stdout
 
 
 @pytest.fixture(scope="module")

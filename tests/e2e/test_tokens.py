@@ -1,13 +1,13 @@
 """Tokens on the command line, in a subprocess: learned, written, read, and generated."""
 
 import json
-import os
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 import torch
+from e2e.commands import hardmax
 from PIL import Image
 
 from hardmax.cli.dvae.detokenize import safe_names
@@ -15,28 +15,6 @@ from hardmax.cli.main import main
 from hardmax.data import binarize, load
 from hardmax.training.log import read_rows
 from hardmax.training.restore import restore
-
-
-def hardmax(*arguments):
-    """Run a command and return what it printed."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-    command = [sys.executable, "-m", "hardmax.cli.main", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, check=True).stdout
-
-
-@pytest.fixture
-def failing(capsys):
-    """Return a function that runs a command here, which is quicker, sees that it fails, and returns the one line."""
-
-    def one(*arguments):
-        assert main([*map(str, arguments)]) == 2
-        said = capsys.readouterr().err.strip()
-        assert said.startswith("hardmax: error: ")
-        assert said.count("\n") == 0
-        return said
-
-    return one
-
 
 SMALL = ["--codes", 16, "--width", 4, "--dimensions", 4, "--batch-size", 250, "--evaluate-images", 100]
 
