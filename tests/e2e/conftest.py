@@ -23,9 +23,9 @@ def failing(capsys):
     def one(*arguments):
         capsys.readouterr()  # what was said before is another command's
         assert main([*map(str, arguments)]) == 2
-        said = capsys.readouterr().err
+        said = capsys.readouterr().err.strip()  # a bar that is cut short leaves an empty line
         assert said.startswith("hardmax: error: ")
-        assert said.count("\n") == 1
+        assert said.count("\n") == 0
         return said
 
     return one
