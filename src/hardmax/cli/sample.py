@@ -2,16 +2,20 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from hardmax.cli.by_model import module_for
+from hardmax.cli.by_model import module_for, refuse
 from hardmax.cli.options import parse
 from hardmax.errors import ArgumentError
 
 if TYPE_CHECKING:
     from PIL import Image
+
+    from hardmax.models import AbstractModel
+
+_PICTURES = 64
 
 
 @dataclass(frozen=True)
@@ -61,3 +65,20 @@ def write_picture(options: Options, picture: "Image.Image", said: str) -> None:
     path = Path(options.out or Path(options.run) / "figures" / "samples.png")
     save(picture, path)
     print(f"{said} in {path}")
+
+
+def write_grid(options: Options, kind: "type[AbstractModel]") -> None:
+    """Write a grid of pictures that a model draws, one that takes nothing but their number.
+
+    Raises:
+        ArgumentError: attributes are asked for.
+    """
+    from hardmax.random import stream
+    from hardmax.report.pictures import grid
+    from hardmax.training.restore import restore
+
+    refuse(options, "attributes", "vary")
+    count = options.count or _PICTURES
+    model: Any = restore(options.run, options.checkpoint, kind=kind).model
+    pictures, _ = model.sample(count, generator=stream(options.seed, "sample"))
+    write_picture(options, grid(pictures), f"{count} pictures")

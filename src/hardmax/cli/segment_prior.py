@@ -39,7 +39,7 @@ def run(arguments: list[str]) -> int:
     from rich.console import Console
 
     from hardmax.cli.segment_progress import show_progress
-    from hardmax.segmentation.writing import making_folder
+    from hardmax.writing import making_folder
 
     with making_folder(out) as folder, show_progress(Console(stderr=True)) as step:
         step(0, 0.0, f"{len(maps)} label maps")

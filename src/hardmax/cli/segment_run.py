@@ -56,7 +56,7 @@ def run(arguments: list[str]) -> int:
         raise ArgumentError("name the scans to segment: files, or folders of them")
     from hardmax.segmentation.model_folder import find_model
     from hardmax.segmentation.scans import find_scans, find_truths
-    from hardmax.segmentation.writing import make_folder
+    from hardmax.writing import make_folder
 
     # All that can be wrong with the command is found before any work is done.
     scans = find_scans([Path(path).expanduser() for path in options.scans])
@@ -92,7 +92,7 @@ def _segment_all(
     from hardmax.segmentation.outputs import Wanted, segment_scan
     from hardmax.segmentation.page import write_page
     from hardmax.segmentation.results import Result, write_dice, write_volumes
-    from hardmax.segmentation.writing import replacing
+    from hardmax.writing import replacing
 
     results: list[Result] = []
     wanted = Wanted(options.posteriors, options.smooth)
@@ -124,7 +124,7 @@ def _segment_all(
         if results:
             title = results[0].scan.name if len(results) == 1 else f"{len(results)} scans"
             write_page(out / "index.html", results, table, title=title, model=_called(options))
-            with replacing(out / "colours.txt") as temporary:
+            with replacing(out / "colours.txt", "folder") as temporary:
                 temporary.write_text(table.colour_table(), encoding="utf-8")
     return results
 

@@ -11,15 +11,13 @@ from torch import Tensor
 
 from hardmax.data.array import read_parts
 from hardmax.data.catalogue import SETS
+from hardmax.data.channels import to_channels
 from hardmax.data.folder import find_pictures
 from hardmax.data.images import PARTS
 from hardmax.data.loading import load
 from hardmax.data.picture import SUFFIXES
 from hardmax.data.picture_files import Progress, read_pictures
 from hardmax.errors import DataError
-
-# Of red, green and blue in grey, of 65,536: as Pillow weighs them.
-_RED, _GREEN, _BLUE = 19595, 38470, 7471
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +65,8 @@ def load_in_order(
             f"the pictures of {data[0]} are {height}x{width}, and those of the model {shape[1]}x{shape[2]}; give "
             "them as picture files, which are resized"
         )
-    pixels, note = _with_channels(found.pixels, shape[0])
-    return Named(pixels, found.names, (*found.notes, *note))
+    note = ["grey as RGB" if shape[0] == 3 else "made grey"] if found.pixels.shape[1] != shape[0] else []
+    return Named(to_channels(found.pixels, shape[0]), found.names, (*found.notes, *note))
 
 
 def _files(paths: Sequence[Path], size: tuple[int, int], progress: Progress | None) -> Named:
@@ -101,14 +99,3 @@ def _arrays(data: str, data_dir: str | None) -> Named:
         notes = [str(path), *notes]
     names = [f"{part}/{i}" for part, pixels in parts.items() for i in range(len(pixels))]
     return Named(torch.cat(list(parts.values())), names, tuple(notes))
-
-
-def _with_channels(pixels: Tensor, channels: int) -> tuple[Tensor, list[str]]:
-    """Return grey pictures as RGB, or RGB ones as grey, where that is wanted."""
-    if pixels.shape[1] == channels:
-        return pixels, []
-    if channels == 3:
-        return pixels.expand(-1, 3, -1, -1), ["grey as RGB"]
-    red, green, blue = pixels.int().unbind(1)
-    grey = (_RED * red + _GREEN * green + _BLUE * blue + 2**15) >> 16
-    return grey.to(torch.uint8)[:, None], ["made grey"]

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from hardmax.errors import DataError
+from hardmax.writing import replacing
 
 
 def read_npz(path: Path, only: tuple[str, ...] | None = None) -> dict[str, np.ndarray]:
@@ -46,16 +47,8 @@ def write_npz(path: Path, **arrays: np.ndarray) -> None:
     Raises:
         DataError: the file cannot be written.
     """
-    temporary = path.with_name(path.name + ".tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **arrays)
-        temporary.replace(path)
-    except OSError as error:
-        if temporary.is_file():
-            temporary.unlink()
-        raise DataError(f"cannot write {path}: {error.strerror}; choose another file with --out") from error
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, allow_pickle=False, **arrays)
 
 
 _BROKEN = (ValueError, OSError, EOFError, KeyError, NotImplementedError, MemoryError, zipfile.BadZipFile, zlib.error)

@@ -5,14 +5,15 @@ from typing import Any, Literal, final
 
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from hardmax.errors import ArgumentError, ShapeError
 from hardmax.estimators import AbstractEstimator
 from hardmax.models.completed import Completed, CompletionBound, Posterior, Visible
 from hardmax.models.completion_networks import CompletionNetworks, completion_networks
+from hardmax.models.pixels import LikelihoodName, learned_variance
 from hardmax.models.pretrained import AbstractModel
-from hardmax.models.vae import Architecture, LikelihoodName
+from hardmax.models.vae import Architecture
 from hardmax.objectives import (
     Bounds,
     GaussianMixture,
@@ -81,13 +82,11 @@ class CompletionModel(AbstractModel):
         self, networks: CompletionNetworks, latent: int, likelihood: LikelihoodName = "bernoulli", fill: float = -1.0
     ) -> None:
         super().__init__()
-        if likelihood not in ("bernoulli", "gaussian"):
-            raise ArgumentError(f"likelihood must be 'bernoulli' or 'gaussian', got {likelihood!r}")
         self.visible, self.decoder = networks.visible, networks.decoder
         self.whole, self.posterior = networks.whole, networks.posterior
         self.weights, self.components, self.chooser = networks.weights, networks.components, networks.chooser
         self.latent, self.fill = latent, fill
-        self.log_variance = nn.Parameter(torch.full((), _LOG_VARIANCE)) if likelihood == "gaussian" else None
+        self.log_variance = learned_variance(likelihood, _LOG_VARIANCE)
 
     @classmethod
     def build(

@@ -36,12 +36,12 @@ class AbstractPixels(AbstractModel):
         return parameters.sigmoid() if self.log_variance is None else parameters
 
 
-def learned_variance(likelihood: LikelihoodName) -> nn.Parameter | None:
-    """Return the logarithm of the pixels' variance, to be learned; None where the pixels are Bernoulli.
+def learned_variance(likelihood: LikelihoodName, start: float = 0.0) -> nn.Parameter | None:
+    """Return the logarithm of the pixels' variance, to be learned from a start; None where they are Bernoulli.
 
     Raises:
         ArgumentError: an unknown likelihood.
     """
     if likelihood not in ("bernoulli", "gaussian"):
         raise ArgumentError(f"likelihood must be 'bernoulli' or 'gaussian', got {likelihood!r}")
-    return nn.Parameter(torch.zeros(())) if likelihood == "gaussian" else None
+    return nn.Parameter(torch.full((), start)) if likelihood == "gaussian" else None

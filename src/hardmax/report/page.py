@@ -8,7 +8,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from hardmax.errors import ArgumentError, DataError
+from hardmax.errors import ArgumentError
 from hardmax.report import numbers
 from hardmax.report.catalogue import story_of
 from hardmax.report.curves import legend
@@ -16,6 +16,7 @@ from hardmax.report.describe import progress
 from hardmax.report.options import command, differing, is_default, labels, option, shown
 from hardmax.report.run import SPLITS, Run
 from hardmax.report.tiles import Tiles
+from hardmax.writing import replacing
 
 _HERE = Path(__file__).parent
 
@@ -85,15 +86,8 @@ def write(page: str, path: Path) -> None:
     Raises:
         DataError: the file cannot be written.
     """
-    temporary = path.with_name(path.name + ".tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        if temporary.is_file():
-            temporary.unlink()
-        raise DataError(f"cannot write {path}: {error.strerror}; choose another file with --out") from error
 
 
 def _model_of(runs: Sequence[Run]) -> str:

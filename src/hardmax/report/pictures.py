@@ -11,7 +11,8 @@ from PIL import Image
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from hardmax.errors import ArgumentError, DataError, DtypeError, ShapeError
+from hardmax.errors import ArgumentError, DtypeError, ShapeError
+from hardmax.writing import replacing
 
 _GREY = 128  # between the pictures of a grid: seen beside black, white and colours
 _LARGEST = 128  # pixels of a side on a page: a report of large pictures stays small
@@ -96,12 +97,8 @@ def save(picture: Image.Image, path: Path) -> None:
         DataError: the file cannot be written.
     """
     kind = Image.registered_extensions().get(path.suffix.lower(), "PNG")
-    temporary = path.with_name(path.name + ".tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        picture.save(temporary, format=kind)
-        temporary.replace(path)
-    except (OSError, ValueError) as error:
-        if temporary.is_file():
-            temporary.unlink()
-        raise DataError(f"cannot write {path}: {error}; choose another file with --out") from error
+    with replacing(path) as temporary:
+        try:
+            picture.save(temporary, format=kind)
+        except ValueError as error:  # a format that Pillow only reads
+            raise OSError(str(error)) from error

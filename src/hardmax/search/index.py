@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import UInt8, UInt64
 
 from hardmax.errors import DataError
+from hardmax.writing import replacing
 
 _VERSION = 1
 
@@ -43,24 +44,16 @@ class Index:
         Raises:
             DataError: it cannot be written.
         """
-        temporary = path.with_name(path.name + ".tmp")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with temporary.open("wb") as file:
-                np.savez_compressed(
-                    file,
-                    version=np.array(_VERSION),
-                    codes=self.codes,
-                    bits=np.array(self.bits),
-                    names=np.array(self.names, dtype=np.str_),
-                    pictures=self.pictures,
-                    made_by=np.array([self.run, self.checkpoint, self.weights]),
-                )
-            temporary.replace(path)
-        except OSError as error:
-            if temporary.is_file():
-                temporary.unlink()
-            raise DataError(f"cannot write {path}: {error.strerror}; choose another file with --out") from error
+        with replacing(path) as temporary, temporary.open("wb") as file:
+            np.savez_compressed(
+                file,
+                version=np.array(_VERSION),
+                codes=self.codes,
+                bits=np.array(self.bits),
+                names=np.array(self.names, dtype=np.str_),
+                pictures=self.pictures,
+                made_by=np.array([self.run, self.checkpoint, self.weights]),
+            )
 
     @classmethod
     def of_arrays(cls, arrays: dict[str, np.ndarray], path: Path) -> "Index":

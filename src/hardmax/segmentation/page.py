@@ -11,7 +11,7 @@ from PIL import Image
 
 from hardmax.segmentation.labels import LabelTable
 from hardmax.segmentation.results import Result, summarise
-from hardmax.segmentation.writing import replacing
+from hardmax.writing import replacing
 
 _WIDTH = 1400  # pixels of a picture on the page; the whole one is in the folder qc
 
@@ -30,7 +30,7 @@ def write_page(path: Path, results: Sequence[Result], table: LabelTable, *, titl
         DataError: the file cannot be written.
     """
     page = render_page(results, table, title=title, model=model)
-    with replacing(path) as temporary:
+    with replacing(path, "folder") as temporary:
         temporary.write_text(page, encoding="utf-8")
 
 

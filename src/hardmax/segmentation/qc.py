@@ -18,7 +18,7 @@ from hardmax.segmentation.geometry import Reorientation
 from hardmax.segmentation.labels import LabelTable
 from hardmax.segmentation.metrics import volumes
 from hardmax.segmentation.volume import Volume
-from hardmax.segmentation.writing import replacing
+from hardmax.writing import replacing
 
 _MARGIN = 8.0  # mm around what is labelled
 _APART = 12.0  # mm at least between the two slices of a plane
@@ -59,7 +59,7 @@ def write_qc(
     """
     with house_style("qc"):
         figure = _draw(scan, labels, table, title, flag)
-        with replacing(path) as temporary:
+        with replacing(path, "folder") as temporary:
             figure.savefig(temporary, format="png", dpi=110, facecolor=_PAPER, metadata={"Software": None})
 
 

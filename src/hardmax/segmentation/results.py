@@ -15,7 +15,7 @@ from jaxtyping import Float
 from hardmax.segmentation.labels import LabelTable
 from hardmax.segmentation.metrics import Agreement
 from hardmax.segmentation.scans import Scan
-from hardmax.segmentation.writing import replacing
+from hardmax.writing import replacing
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,5 +131,5 @@ def _number(value: float, digits: int) -> str:
 def _write(path: Path, rows: Sequence[Sequence[Any]]) -> None:
     text = io.StringIO(newline="")
     csv.writer(text, lineterminator="\n").writerows(rows)
-    with replacing(path) as temporary:
+    with replacing(path, "folder") as temporary:
         temporary.write_text(text.getvalue(), encoding="utf-8", newline="")

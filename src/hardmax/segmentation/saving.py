@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from hardmax.errors import DataError
-from hardmax.segmentation.writing import replacing
+from hardmax.writing import replacing
 
 
 def save_tensors(folder: Path, name: str, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
@@ -22,12 +22,12 @@ def save_tensors(folder: Path, name: str, tensors: Mapping[str, Tensor], facts: 
     """
     # A view of a larger tensor would be saved whole, or refused.
     own = {key: tensor.detach().clone(memory_format=torch.contiguous_format) for key, tensor in tensors.items()}
-    with replacing(folder / f"{name}.safetensors") as temporary:
+    with replacing(folder / f"{name}.safetensors", "folder") as temporary:
         try:
             save_file(own, temporary)
         except SafetensorError as error:  # its own, for a full disk too
             raise OSError(str(error)) from error
-    with replacing(folder / f"{name}.json") as temporary:
+    with replacing(folder / f"{name}.json", "folder") as temporary:
         temporary.write_text(json.dumps(dict(facts), indent=2) + "\n", encoding="utf-8")
 
 

@@ -15,7 +15,7 @@ from jaxtyping import Float, Float32, Integer, Shaped
 from hardmax.errors import DataError, HardmaxError, MissingExtraError, ShapeError
 from hardmax.segmentation.geometry import Grid
 from hardmax.segmentation.labels import STRUCTURES, LabelTable
-from hardmax.segmentation.writing import replacing
+from hardmax.writing import replacing
 
 SUFFIXES = (".nii.gz", ".nii", ".mgz", ".mgh")
 _APART = 1.0  # mm between the corners of the box by the two transforms of a NIfTI header, beyond which they disagree
@@ -320,7 +320,7 @@ def _image(values: np.ndarray, scan: Volume) -> Any:
 def _write(image: Any, path: Path) -> None:
     # No name and no time inside: the same result gives the same bytes.
     with (
-        replacing(path) as temporary,
+        replacing(path, "folder") as temporary,
         temporary.open("wb") as file,
         gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) as packed,
     ):

@@ -18,6 +18,15 @@ def networks_for(asked: Literal["auto", "mlp", "conv"], shape: tuple[int, int, i
     return "conv" if max(shape[1:]) > _SMALL else "mlp"
 
 
+def likelihood_for(
+    asked: Literal["auto", "bernoulli", "gaussian"], shape: tuple[int, int, int]
+) -> Literal["bernoulli", "gaussian"]:
+    """Return the distribution of the pixels of pictures of a shape (channels, H, W); "auto" is gaussian for colour."""
+    if asked != "auto":
+        return asked
+    return "gaussian" if shape[0] > 1 else "bernoulli"
+
+
 @contextmanager
 def initial_weights(seed: int, start: int) -> Iterator[None]:
     """Draw the initial weights of this number within; torch's global generator is kept."""

@@ -4,11 +4,10 @@ from pathlib import Path
 
 from hardmax.cli.by_model import refuse
 from hardmax.cli.sample import Options
-from hardmax.errors import DataError
 from hardmax.models import SequenceGAN
 from hardmax.random import stream
-from hardmax.training.checkpoint import write_atomically
 from hardmax.training.restore import restore
+from hardmax.writing import replacing
 
 _SEQUENCES = 20
 
@@ -28,9 +27,6 @@ def sample(options: Options) -> None:
         print("\n".join(texts))
         return
     path = Path(options.out)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, "".join(f"{text}\n" for text in texts))
-    except OSError as error:
-        raise DataError(f"cannot write {path}: {error.strerror}; choose another file with --out") from error
+    with replacing(path) as temporary:
+        temporary.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
     print(f"{count} sequences in {path}")

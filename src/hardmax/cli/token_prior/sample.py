@@ -1,23 +1,9 @@
 """Pictures generated from a prior over tokens."""
 
-from hardmax.cli.by_model import refuse
-from hardmax.cli.sample import Options, write_picture
+from hardmax.cli.sample import Options, write_grid
 from hardmax.models import TokenPrior
-from hardmax.random import stream
-from hardmax.report.pictures import grid
-from hardmax.training.restore import restore
-
-_PICTURES = 64
 
 
 def sample(options: Options) -> None:
-    """Write a grid of pictures.
-
-    Raises:
-        ArgumentError: attributes are asked for.
-    """
-    refuse(options, "attributes", "vary")
-    model = restore(options.run, options.checkpoint, kind=TokenPrior).model
-    count = options.count or _PICTURES
-    pictures, _ = model.sample(count, generator=stream(options.seed, "sample"))
-    write_picture(options, grid(pictures), f"{count} pictures")
+    """Write a grid of pictures."""
+    write_grid(options, TokenPrior)

@@ -2,9 +2,9 @@
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import softplus
 
 from hardmax.nn import conv_trunk
+from hardmax.objectives import discriminator_loss
 
 _HIDDEN, _WIDTH = 64, 16
 
@@ -30,7 +30,8 @@ def adversarial_loss(critic: nn.Module, real: Tensor, completed: Tensor, weight:
         backpropagation", 2015 (the turned gradient).
     """
     turned = _Turned.apply(completed, weight)
-    return (softplus(-critic(real)) + softplus(critic(turned))).squeeze(-1)
+    of_real, of_completed = discriminator_loss(critic(real).squeeze(-1), critic(turned).squeeze(-1))
+    return of_real + of_completed
 
 
 class _Turned(torch.autograd.Function):

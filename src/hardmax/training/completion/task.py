@@ -16,7 +16,7 @@ from hardmax.training.completion.evaluate import evaluate
 from hardmax.training.completion.pictures import holed
 from hardmax.training.estimator_schedule import estimator_at
 from hardmax.training.group import ALONE, Group
-from hardmax.training.initial import initial_weights, networks_for
+from hardmax.training.initial import initial_weights, likelihood_for, networks_for
 from hardmax.training.task import SPLITS, AbstractTask, Row
 
 
@@ -46,9 +46,6 @@ class CompletionTask(AbstractTask[CompletionConfig, CompletionModel]):
     @classmethod
     def start(cls, config: CompletionConfig, images: Images, start: int = 0, group: Group = ALONE) -> "CompletionTask":
         """Return the task with the initial weights of this number; torch's global generator is kept."""
-        likelihood = config.likelihood
-        if likelihood == "auto":
-            likelihood = "gaussian" if images.shape[0] > 1 else "bernoulli"
         with initial_weights(config.seed, start):
             model = CompletionModel.build(
                 images.shape,
@@ -56,7 +53,7 @@ class CompletionTask(AbstractTask[CompletionConfig, CompletionModel]):
                 latent=config.latent,
                 hidden=config.hidden,
                 architecture=networks_for(config.architecture, images.shape),
-                likelihood=likelihood,
+                likelihood=likelihood_for(config.likelihood, images.shape),
                 fill=-1.0 if config.mask in DRAWN else 0.0,
             )
             critic = make_critic(images.shape) if config.adversarial else None

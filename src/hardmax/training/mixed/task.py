@@ -14,7 +14,7 @@ from hardmax.spaces import Categorical
 from hardmax.training.augment import distort, draw_distortions
 from hardmax.training.estimator_schedule import estimator_at
 from hardmax.training.group import ALONE, Group
-from hardmax.training.initial import initial_weights, networks_for
+from hardmax.training.initial import initial_weights, likelihood_for, networks_for
 from hardmax.training.mixed.config import MixedConfig
 from hardmax.training.mixed.evaluate import evaluate
 from hardmax.training.mixed.pictures import Seen, as_z, load_pictures, make_space, seen
@@ -70,9 +70,6 @@ class MixedTask(AbstractTask[MixedConfig, MixedVAE]):
     @classmethod
     def start(cls, config: MixedConfig, images: Images, start: int = 0, group: Group = ALONE) -> "MixedTask":
         """Return the task with the initial weights of this number; torch's global generator is kept."""
-        likelihood = config.likelihood
-        if likelihood == "auto":
-            likelihood = "gaussian" if images.shape[0] > 1 else "bernoulli"
         with initial_weights(config.seed, start):
             model = MixedVAE.build(
                 make_space(config, images),
@@ -81,7 +78,7 @@ class MixedTask(AbstractTask[MixedConfig, MixedVAE]):
                 join="beside" if config.attribute_names else "rows",
                 continuous=config.continuous or (64 if config.attribute_names else 20),
                 prior=config.prior,
-                likelihood=likelihood,
+                likelihood=likelihood_for(config.likelihood, images.shape),
             )
         return cls(config, images, model, group)
 

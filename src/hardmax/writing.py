@@ -10,10 +10,14 @@ from hardmax.errors import DataError
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, instead: str = "file") -> Iterator[Path]:
     """Give a temporary name to write to, in the same folder; what stands there at the end is renamed to the path.
 
     If the block fails, nothing is left, and what the path held before stays.
+
+    Args:
+        path: of the file.
+        instead: what the user names with --out, and is to name another one of if it cannot be written.
 
     Raises:
         DataError: the file cannot be written.
@@ -32,7 +36,9 @@ def replacing(path: Path) -> Iterator[Path]:
         yield temporary
         temporary.replace(path)
     except OSError as error:
-        raise DataError(f"cannot write {path}: {error.strerror or error}; choose another folder with --out") from error
+        raise DataError(
+            f"cannot write {path}: {error.strerror or error}; choose another {instead} with --out"
+        ) from error
     finally:
         # After a failure of any kind, Ctrl-C too; after a success there is nothing left of that name.
         if temporary.is_file():

@@ -3,7 +3,7 @@
 import pytest
 
 from hardmax.errors import DataError
-from hardmax.segmentation.writing import make_folder, making_folder, replacing
+from hardmax.writing import make_folder, making_folder, replacing
 
 
 @pytest.mark.parametrize("failure", [ValueError, KeyboardInterrupt])
