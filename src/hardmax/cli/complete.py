@@ -30,6 +30,9 @@ class Options:
     mask, such as centre; default: where the photo is transparent."""
     count: int = 8
     """Number of completions."""
+    temperature: float = 1.0
+    """Spread within a component, in units of its own: 1: as the model thinks likely; 0.5: nearer to the middle of each
+    component, so that they differ by component and less within."""
     out: str | None = None
     """Folder to write to; default: figures/completed in the run's folder."""
     seed: int = 0
@@ -40,6 +43,8 @@ class Options:
     def __post_init__(self) -> None:
         if self.count < 1:
             raise ArgumentError(f"count must be at least 1, got {self.count}")
+        if not self.temperature > 0:
+            raise ArgumentError(f"temperature must be above 0, got {self.temperature:g}")
 
 
 def run(arguments: list[str]) -> int:

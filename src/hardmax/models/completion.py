@@ -305,24 +305,29 @@ class CompletionModel(AbstractModel):
         *,
         count: int = 8,
         component: int | None = None,
+        temperature: float = 1.0,
         generator: torch.Generator | None = None,
     ) -> Completed:
-        """Complete pictures in several ways.
+        """Complete pictures in several ways, which cover the components by their weights.
 
         Args:
             x: `[B, *shape]`; what is hidden in it is not looked at.
             hidden: `[B, 1, H, W]`, True where hidden.
             count: S, completions of each.
-            component: to draw all of them from; None draws it by the weights.
+            component: to draw all of them from; None: each as often as its weight says, rounded down or up.
+            temperature: of z in its component, times whose standard deviation it is spread: 1 draws what the model
+                takes for likely, less what is nearer to the middle of each component.
             generator: where the draws come from; None is torch's global generator.
 
         Raises:
-            ArgumentError: there is no such component.
+            ArgumentError: there is no such component, or the temperature is not above 0.
         """
+        if not temperature > 0:
+            raise ArgumentError(f"temperature must be above 0, got {temperature}")
         visible = self.look(x, hidden)
-        mixture = visible.mixture
+        mixture = visible.mixture.narrowed(temperature)
         if component is None:
-            z, chosen = mixture.sample(count, generator=generator)
+            z, chosen = mixture.systematic_sample(count, generator=generator)
             number = chosen.argmax(-1)
         else:
             k = mixture.scores.shape[-1]

@@ -7,6 +7,7 @@ from typing import final
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from hardmax.errors import ShapeError
 from hardmax.objectives.gaussian import gaussian_kl, gaussian_sample
@@ -85,6 +86,10 @@ class GaussianMixture:
         rows = component[..., None]
         return (rows * self.mean).sum(-2), (rows * self.log_variance).sum(-2)
 
+    def narrowed(self, temperature: float) -> "GaussianMixture":
+        """Return the mixture with the same weights and means, and `temperature` times the standard deviations."""
+        return GaussianMixture(self.scores, self.mean, self.log_variance + 2 * math.log(temperature))
+
     def sample(
         self, samples: int = 1, *, generator: torch.Generator | None = None
     ) -> tuple[Float[Tensor, "S *B c"], Float[Tensor, "S *B k"]]:
@@ -98,4 +103,31 @@ class GaussianMixture:
             z, through which gradients reach mean and log-variance, and the one-hot components, through which none do.
         """
         component = self.space.sample(self.scores.detach(), samples, generator=generator)
+        return gaussian_sample(*self.pick(component), generator=generator)[0], component
+
+    def systematic_sample(
+        self, samples: int, *, generator: torch.Generator | None = None
+    ) -> tuple[Float[Tensor, "S *B c"], Float[Tensor, "S *B k"]]:
+        r"""Draw S samples that cover the mixture: component j is among them `S w_j` times, rounded down or up.
+
+        One uniform u is shared by all: the r-th sample has the component in which `(r + u) / S` falls when the weights
+        are laid end to end; r is shuffled. Every sample by itself is one of p, as with `sample`, and so no mean over
+        samples is biased; the best or the variety of a set gains, since no likely component is forgotten by chance.
+
+        Args:
+            samples: S.
+            generator: where the noise comes from, that of the components first; None is torch's global generator.
+
+        Returns:
+            z, through which gradients reach mean and log-variance, and the one-hot components, through which none do.
+
+        References:
+            Kitagawa, "Monte Carlo filter and smoother for non-Gaussian nonlinear state space models", 1996 (appendix).
+        """
+        weights = self.log_weights.detach().exp()
+        drawn = torch.rand(samples + 1, *weights.shape[:-1], generator=generator, device=weights.device)
+        places = (drawn[1:].argsort(0) + drawn[0]).to(weights.dtype) / samples
+        # The sum of the weights may round to less than the last place.
+        number = torch.searchsorted(weights.cumsum(-1)[..., :-1].contiguous(), places.movedim(0, -1).contiguous())
+        component = one_hot(number.movedim(-1, 0), weights.shape[-1]).to(weights.dtype)
         return gaussian_sample(*self.pick(component), generator=generator)[0], component

@@ -48,10 +48,24 @@ def test_a_component_is_drawn_by_its_weight_or_as_told():
     weights = model.look(x, hidden).mixture.log_weights.exp()
     found = model.complete(x, hidden, count=4000, generator=stream(0))
     shares = torch.nn.functional.one_hot(found.component, 3).double().mean(0)
-    error = (weights * (1 - weights) / 4000).sqrt()
-    assert ((shares - weights) / error).abs().max() < 5.5
+    assert (shares - weights).abs().max() < 1.001 / 4000  # systematic: by one draw at most
     assert torch.equal(found.weight, weights.expand(4000, -1, -1).gather(-1, found.component[..., None]).squeeze(-1))
     assert (model.complete(x, hidden, count=2, component=1).component == 1).all()
+
+
+@torch.no_grad()
+def test_temperature_is_the_spread_within_a_component():
+    model, (x, hidden) = made(), pictures()
+    visible = model.look(x, hidden)
+    middle = model.decode(x, hidden, visible, visible.mixture.mean[None, :, 1])
+    own, half, least = (
+        model.complete(x, hidden, count=3, component=1, temperature=t, generator=stream(0)).pictures
+        for t in (1.0, 0.5, 1e-9)
+    )
+    torch.testing.assert_close(least, middle.expand_as(least))
+    assert 0 < float((half - middle).abs().mean()) < float((own - middle).abs().mean())
+    with pytest.raises(hm.ArgumentError, match="temperature must be above 0, got 0"):
+        model.complete(x, hidden, temperature=0.0)
 
 
 def wide():

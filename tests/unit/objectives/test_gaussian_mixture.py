@@ -53,9 +53,30 @@ class TestMixture:
         assert largest_z(z, theirs(mixture).mean) < 5.5
         assert largest_z(z.square(), theirs(mixture).variance + theirs(mixture).mean.square()) < 5.5
 
-    def test_samples_carry_gradients_for_the_gaussians_alone(self, mixture):
+    def test_systematic_samples_are_each_of_the_mixture(self, mixture):
+        sets, count = 20_000, 3
+        many = hm.GaussianMixture(
+            *(t.expand(sets, *t.shape) for t in (mixture.scores, mixture.mean, mixture.log_variance))
+        )
+        z, component = many.systematic_sample(count, generator=torch.Generator().manual_seed(0))
+        for number in range(count):
+            assert largest_z(component[number], mixture.log_weights.exp()) < 5.5
+            assert largest_z(z[number], theirs(mixture).mean) < 5.5
+            assert largest_z(z[number].square(), theirs(mixture).variance + theirs(mixture).mean.square()) < 5.5
+
+    @pytest.mark.parametrize("count", [1, 7, 40])
+    def test_systematic_samples_have_each_component_as_often_as_its_weight_says(self, mixture, count):
+        _, component = mixture.systematic_sample(count, generator=torch.Generator().manual_seed(1))
+        expected = count * mixture.log_weights.exp()
+        found = component.sum(0)
+        assert (found >= expected.floor()).all()
+        assert (found <= expected.ceil()).all()
+        assert (found.sum(-1) == count).all()
+
+    @pytest.mark.parametrize("draw", ["sample", "systematic_sample"])
+    def test_samples_carry_gradients_for_the_gaussians_alone(self, draw, mixture):
         scores, mean = mixture.scores.requires_grad_(), mixture.mean.requires_grad_()
-        z, _ = hm.GaussianMixture(scores, mean, mixture.log_variance).sample(5)
+        z, _ = getattr(hm.GaussianMixture(scores, mean, mixture.log_variance), draw)(5)
         z.sum().backward()
         assert scores.grad is None
         assert mean.grad.abs().sum() > 0

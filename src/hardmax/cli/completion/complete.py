@@ -34,7 +34,9 @@ def complete(options: "Options") -> None:
     channels, height, width = read_config(options.model)[1]["data"]["shape"]
     photo = read_holed(path, options.mask, (channels, height, width), restored.config, options.seed)
     generator = stream(options.seed, "complete")
-    found = restored.model.complete(photo.x, photo.mask, count=options.count, generator=generator)
+    found = restored.model.complete(
+        photo.x, photo.mask, count=options.count, temperature=options.temperature, generator=generator
+    )
     out = Path(options.out or Path(options.model) / "figures" / "completed").expanduser()
     for number, picture in enumerate(found.pictures[:, 0], 1):
         save(photo.completed(picture).image(), out / f"{path.stem}-{number}.png")

@@ -20,8 +20,10 @@ _SAMPLES, _COMPLETIONS = 10, 10
 _ROWS = {
     "psnr": ("PSNR, mean", "{:.2f} dB"),
     "psnr_best": (f"PSNR, best of {_COMPLETIONS}", "{:.2f} dB"),
+    "psnr_best_half": (f"PSNR, best of {_COMPLETIONS} with temperature 0.5", "{:.2f} dB"),
     "ssim": ("SSIM, mean", "{:.3f}"),
     "ssim_best": (f"SSIM, best of {_COMPLETIONS}", "{:.3f}"),
+    "ssim_best_half": (f"SSIM, best of {_COMPLETIONS} with temperature 0.5", "{:.3f}"),
     "diversity": ("difference of two completions", "{:.3f}"),
     "distinct": (f"classes among {_COMPLETIONS}", "{:.2f}"),
     "entropy": ("entropy of the classes", "{:.3f} nats"),

@@ -20,7 +20,8 @@ def measure_completions(
 ) -> dict[str, float | None]:
     """Return means over pictures, of so many completions of each.
 
-    - `psnr`, `ssim`: of a completion in the hole; `psnr_best`, `ssim_best`: of the best of them.
+    - `psnr`, `ssim`: of a completion in the hole; `psnr_best`, `ssim_best`: of the best of them; `psnr_best_half`,
+      `ssim_best_half`: of the best of as many that are drawn with temperature 0.5.
     - `diversity`: mean absolute difference of two completions in the hole.
     - With a judge, a classifier: `frechet`, of its features between completed and true pictures; `distinct` classes
       among the completions of a picture, their `entropy`; and beside these what they are worth: `sure`, the share of
@@ -30,13 +31,18 @@ def measure_completions(
     logits, drawn = [], []
     for number, batch in enumerate(pictures.split(200)):
         generator = stream(seed, "complete", number, device=batch.x.device)
-        completed = model.complete(batch.x, batch.hidden, count=count, generator=generator).pictures
+        completed, nearer = (
+            model.complete(batch.x, batch.hidden, count=count, temperature=temperature, generator=generator).pictures
+            for temperature in (1.0, 0.5)
+        )
+        found = {"diversity": pairwise_distance(completed, batch.hidden)}
         for name, near in (("psnr", psnr), ("ssim", ssim)):
-            found = torch.stack([near(one, batch.x, batch.hidden) for one in completed])
-            for key, values in ((name, found.mean(0)), (f"{name}_best", found.amax(0))):
-                sums[key] = sums.get(key, 0.0) + float(values.double().sum())
-        apart = pairwise_distance(completed, batch.hidden)
-        sums["diversity"] = sums.get("diversity", 0.0) + float(apart.double().sum())
+            own, half = (
+                torch.stack([near(one, batch.x, batch.hidden) for one in pictures]) for pictures in (completed, nearer)
+            )
+            found |= {name: own.mean(0), f"{name}_best": own.amax(0), f"{name}_best_half": half.amax(0)}
+        for name, values in found.items():
+            sums[name] = sums.get(name, 0.0) + float(values.double().sum())
         if judge is not None:
             flat = completed.flatten(0, 1).cpu()
             logits.append(judged(judge, flat).unflatten(0, completed.shape[:2]))
