@@ -1,7 +1,11 @@
 """What a completion model makes of test pictures, and what its completions are worth."""
 
-import torch
+from functools import lru_cache
 
+import torch
+from torch import nn
+
+from hardmax.data import load
 from hardmax.experiments.exhibits.exhibit import Exhibit
 from hardmax.models import CompletionModel
 from hardmax.random import stream
@@ -12,6 +16,8 @@ from hardmax.training.completion.evaluate import evaluate
 from hardmax.training.completion.pictures import holed
 from hardmax.training.completion.quality import measure_completions, train_judge_of
 from hardmax.training.restore import restore
+
+_SEEN_BY_A_JUDGE = ("data", "data_dir", "size", "limit", "binarize", "seed")
 
 
 def look_at_completions(
@@ -46,7 +52,8 @@ def look_at_completions(
     holes = some.x.where(~some.hidden, 0.5)
     lines = torch.cat([torch.stack([holes, some.x], 1), found.transpose(0, 1)], 1)
     measured = pictures[:images]
-    judge = train_judge_of(config, data, epochs=judge_epochs, most=judge_images)
+    seen = CompletionConfig(**{name: getattr(config, name) for name in _SEEN_BY_A_JUDGE})
+    judge = _judge_of(seen, judge_epochs, judge_images)
     bounds = evaluate(restored.model, measured, samples=samples, seed=config.seed)
     numbers = {
         "negative_elbo": -bounds["elbo"],
@@ -56,3 +63,9 @@ def look_at_completions(
     }
     heads = ["hole", "true", *map(str, range(1, shown + 1))]
     return Exhibit(data_uri(grid(lines.flatten(0, 1), columns=len(heads), padding=1)), heads, rows, [numbers])
+
+
+@lru_cache(maxsize=2)  # it takes as long as epochs of the run do, and all runs on the same pictures have the same one
+def _judge_of(seen: CompletionConfig, epochs: int, most: int) -> nn.Module | None:
+    images = load(seen.data, data_dir=seen.data_dir, size=seen.size, limit=seen.limit, seed=seen.seed)
+    return train_judge_of(seen, images, epochs=epochs, most=most)
