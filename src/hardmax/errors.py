@@ -30,3 +30,7 @@ class DataError(HardmaxError, ValueError):
 
 class MissingExtraError(HardmaxError, ImportError):
     """A library is needed that comes with an optional extra of hardmax."""
+
+
+class ClusterError(HardmaxError):
+    """A cluster does not answer, or cannot do the work."""

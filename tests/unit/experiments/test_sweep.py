@@ -10,9 +10,9 @@ from functools import partial
 import pytest
 from filelock import FileLock
 
-from hardmax.errors import ArgumentError, DataError
+from hardmax.errors import ArgumentError, ClusterError, DataError
 from hardmax.experiments import sweep as module
-from hardmax.experiments.crews.crew import AbstractCrew, ClusterError
+from hardmax.experiments.crews.crew import AbstractCrew
 from hardmax.experiments.declaration import Cell, Experiment, Quick
 from hardmax.experiments.greeting import greet, versions
 from hardmax.experiments.job import Outcome, work

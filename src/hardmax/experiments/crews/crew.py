@@ -5,14 +5,9 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from hardmax.errors import HardmaxError
 from hardmax.experiments.job import Job, Outcome, work
 
 T = TypeVar("T")
-
-
-class ClusterError(HardmaxError):
-    """A cluster does not answer, or cannot do the work."""
 
 
 class AbstractCrew(ABC):

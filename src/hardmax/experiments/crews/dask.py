@@ -5,8 +5,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from hardmax.errors import MissingExtraError
-from hardmax.experiments.crews.crew import AbstractCrew, ClusterError
+from hardmax.errors import ClusterError, MissingExtraError
+from hardmax.experiments.crews.crew import AbstractCrew
 from hardmax.experiments.job import Job, Outcome, work
 
 T = TypeVar("T")
