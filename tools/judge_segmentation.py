@@ -24,7 +24,8 @@ from hardmax.segmentation.model_folder import find_model
 from hardmax.segmentation.observing import observe
 from hardmax.segmentation.personal import personal_fit
 from hardmax.segmentation.segmenter import Segmenter
-from hardmax.segmentation.volume import Volume, read_labels, read_volume
+from hardmax.segmentation.volume import Volume
+from hardmax.segmentation.volume_reading import read_labels, read_volume
 
 STEPS = {
     "copy": "the aligned atlas, copied",

@@ -7,7 +7,8 @@ from hardmax.errors import ArgumentError, DataError, ShapeError
 from hardmax.segmentation.geometry import Grid, Reorientation, resample, resample_labels
 from hardmax.segmentation.labels import STRUCTURES, Label, LabelTable
 from hardmax.segmentation.metrics import compare, dice, surface_distance
-from hardmax.segmentation.volume import Volume, write_labels, write_posterior
+from hardmax.segmentation.volume import Volume
+from hardmax.segmentation.volume_writing import write_labels, write_posterior
 
 GRID = Grid((3, 4, 5), np.eye(4))
 

@@ -136,7 +136,7 @@ def _called(options: Options) -> str:
 def _check_targets(scans: list["Scan"], out: Path) -> None:
     """See to it that no file is written over that was not made here: a manual label map, say."""
     from hardmax.segmentation.outputs import label_file
-    from hardmax.segmentation.volume import is_ours
+    from hardmax.segmentation.volume_writing import is_ours
 
     for scan in scans:
         target = label_file(out, scan)

@@ -31,7 +31,7 @@ from hardmax.segmentation.map_alignment import (
 )
 from hardmax.segmentation.saving import load_tensors, save_tensors
 from hardmax.segmentation.transforms import Affine, centred_grid, displacement, grid_points, packed, sample_at, warp
-from hardmax.segmentation.volume import read_labels
+from hardmax.segmentation.volume_reading import read_labels
 
 Progress = Callable[[float, str], None]
 

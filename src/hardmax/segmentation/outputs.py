@@ -15,7 +15,9 @@ from hardmax.segmentation.qc import write_qc
 from hardmax.segmentation.results import Result
 from hardmax.segmentation.scans import Scan
 from hardmax.segmentation.suspicion import suspicions
-from hardmax.segmentation.volume import Volume, read_labels, read_volume, write_labels, write_posterior
+from hardmax.segmentation.volume import Volume
+from hardmax.segmentation.volume_reading import read_labels, read_volume
+from hardmax.segmentation.volume_writing import write_labels, write_posterior
 
 Progress = Callable[[float, str], None]
 

@@ -25,7 +25,8 @@ from hardmax.segmentation.labels import LabelTable
 from hardmax.segmentation.observing import Observed, observe
 from hardmax.segmentation.personal import personal_fit
 from hardmax.segmentation.transforms import grid_points, packed, sample_at
-from hardmax.segmentation.volume import Volume, read_volume
+from hardmax.segmentation.volume import Volume
+from hardmax.segmentation.volume_reading import read_volume
 from hardmax.threads import one_thread
 
 Progress = Callable[[float, str], None]
