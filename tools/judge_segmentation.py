@@ -16,16 +16,16 @@ from pathlib import Path
 import numpy as np
 
 from hardmax.random import stream
-from hardmax.segmentation.atlas import VELOCITIES
-from hardmax.segmentation.fitting import Fitter, fit_affine, fit_deformation
-from hardmax.segmentation.labelling import label_voxels
-from hardmax.segmentation.metrics import dice
+from hardmax.segmentation.atlas.atlas import VELOCITIES
+from hardmax.segmentation.fit.fitting import Fitter, fit_affine, fit_deformation
+from hardmax.segmentation.fit.labelling import label_voxels
+from hardmax.segmentation.fit.observing import observe
+from hardmax.segmentation.fit.personal import personal_fit
 from hardmax.segmentation.model_folder import find_model
-from hardmax.segmentation.observing import observe
-from hardmax.segmentation.personal import personal_fit
 from hardmax.segmentation.segmenter import Segmenter
-from hardmax.segmentation.volume import Volume
-from hardmax.segmentation.volume_reading import read_labels, read_volume
+from hardmax.segmentation.volumes.metrics import dice
+from hardmax.segmentation.volumes.reading import read_labels, read_volume
+from hardmax.segmentation.volumes.volume import Volume
 
 STEPS = {
     "copy": "the aligned atlas, copied",

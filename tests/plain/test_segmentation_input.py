@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from hardmax.errors import ArgumentError, DataError, ShapeError
-from hardmax.segmentation.geometry import Grid, Reorientation, resample, resample_labels
-from hardmax.segmentation.labels import STRUCTURES, Label, LabelTable
-from hardmax.segmentation.metrics import compare, dice, surface_distance
-from hardmax.segmentation.volume import Volume
-from hardmax.segmentation.volume_writing import write_labels, write_posterior
+from hardmax.segmentation.volumes.geometry import Grid, Reorientation, resample, resample_labels
+from hardmax.segmentation.volumes.labels import STRUCTURES, Label, LabelTable
+from hardmax.segmentation.volumes.metrics import compare, dice, surface_distance
+from hardmax.segmentation.volumes.volume import Volume
+from hardmax.segmentation.volumes.writing import write_labels, write_posterior
 
 GRID = Grid((3, 4, 5), np.eye(4))
 

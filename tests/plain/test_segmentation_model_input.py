@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from hardmax.errors import ArgumentError, ShapeError
-from hardmax.segmentation.intensity import Gaussians
-from hardmax.segmentation.label_vae import LabelVAE
-from hardmax.segmentation.smoothing import smooth
+from hardmax.segmentation.fit.smoothing import smooth
+from hardmax.segmentation.tissues.intensity import Gaussians
+from hardmax.segmentation.vae.label_vae import LabelVAE
 
 
 def test_gaussians():

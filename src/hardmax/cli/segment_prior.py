@@ -30,7 +30,7 @@ def run(arguments: list[str]) -> int:
     options = parse(Options, "segment prior", arguments)
     from hardmax.errors import ArgumentError
     from hardmax.segmentation.model_folder import default_folder
-    from hardmax.segmentation.scans import find_maps
+    from hardmax.segmentation.volumes.scans import find_maps
 
     if not options.maps:
         raise ArgumentError("name the label maps to learn from: files, or folders of them")
@@ -43,7 +43,7 @@ def run(arguments: list[str]) -> int:
 
     with making_folder(out) as folder, show_progress(Console(stderr=True)) as step:
         step(0, 0.0, f"{len(maps)} label maps")
-        from hardmax.segmentation.atlas import build_prior
+        from hardmax.segmentation.atlas.atlas import build_prior
 
         build_prior(maps, folder, lambda part, doing: step(0, part, doing))
     use = "" if options.out is None else f" --model {out}"

@@ -13,10 +13,10 @@ from hardmax.errors import ArgumentError, DataError, HardmaxError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from hardmax.segmentation.labels import LabelTable
-    from hardmax.segmentation.outputs import AbstractSegmenter
-    from hardmax.segmentation.results import Result
-    from hardmax.segmentation.scans import Scan
+    from hardmax.segmentation.results.outputs import AbstractSegmenter
+    from hardmax.segmentation.results.results import Result
+    from hardmax.segmentation.volumes.labels import LabelTable
+    from hardmax.segmentation.volumes.scans import Scan
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def run(arguments: list[str]) -> int:
     if not options.scans:
         raise ArgumentError("name the scans to segment: files, or folders of them")
     from hardmax.segmentation.model_folder import find_model
-    from hardmax.segmentation.scans import find_scans, find_truths
+    from hardmax.segmentation.volumes.scans import find_scans, find_truths
     from hardmax.writing import make_folder
 
     # All that can be wrong with the command is found before any work is done.
@@ -66,8 +66,8 @@ def run(arguments: list[str]) -> int:
     make_folder(out)
     from rich.console import Console
 
-    from hardmax.segmentation.labels import STRUCTURES
     from hardmax.segmentation.segmenter import Segmenter
+    from hardmax.segmentation.volumes.labels import STRUCTURES
 
     console = Console(highlight=False)
     segmenter = Segmenter.load(model)
@@ -89,9 +89,9 @@ def _segment_all(
     from rich.console import Console
 
     from hardmax.cli.segment_progress import show_progress
-    from hardmax.segmentation.outputs import Wanted, segment_scan
-    from hardmax.segmentation.page import write_page
-    from hardmax.segmentation.results import Result, write_dice, write_volumes
+    from hardmax.segmentation.results.outputs import Wanted, segment_scan
+    from hardmax.segmentation.results.page import write_page
+    from hardmax.segmentation.results.results import Result, write_dice, write_volumes
     from hardmax.writing import replacing
 
     results: list[Result] = []
@@ -135,8 +135,8 @@ def _called(options: Options) -> str:
 
 def _check_targets(scans: list["Scan"], out: Path) -> None:
     """See to it that no file is written over that was not made here: a manual label map, say."""
-    from hardmax.segmentation.outputs import label_file
-    from hardmax.segmentation.volume_writing import is_ours
+    from hardmax.segmentation.results.outputs import label_file
+    from hardmax.segmentation.volumes.writing import is_ours
 
     for scan in scans:
         target = label_file(out, scan)
@@ -148,7 +148,7 @@ def _check_targets(scans: list["Scan"], out: Path) -> None:
 
 def _tell(console: "Console", results: list["Result"], table: "LabelTable", out: Path, without: int) -> None:
     from hardmax.cli.segment_tables import agreement_table, scan_table
-    from hardmax.segmentation.results import summarise
+    from hardmax.segmentation.results.results import summarise
 
     console.print(scan_table(results, table))
     if summaries := summarise(results):

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
-from hardmax.segmentation.labels import LabelTable
-from hardmax.segmentation.results import Result, Summary
+from hardmax.segmentation.results.results import Result, Summary
+from hardmax.segmentation.volumes.labels import LabelTable
 
 
 def scan_table(results: Sequence[Result], table: LabelTable) -> Table:

@@ -43,7 +43,7 @@ def run(arguments: list[str]) -> int:
     """Train, and say where the model is."""
     options = parse(Options, "segment train", arguments)
     from hardmax.segmentation.model_folder import find_model
-    from hardmax.segmentation.scans import find_scans
+    from hardmax.segmentation.volumes.scans import find_scans
 
     if not options.scans:
         raise ArgumentError("name the scans to learn from: files, or folders of them")
@@ -56,9 +56,9 @@ def run(arguments: list[str]) -> int:
 
     with making_folder(out) as folder, show_progress(Console(stderr=True)) as step:
         step(0, 0.0, f"aligning {len(scans)} scans")
-        from hardmax.segmentation.atlas_vae import with_vae
-        from hardmax.segmentation.encoder_training import train_encoder
         from hardmax.segmentation.segmenter import Segmenter
+        from hardmax.segmentation.vae.atlas_vae import with_vae
+        from hardmax.segmentation.vae.encoder_training import train_encoder
 
         done, total = 0, options.pretraining + options.steps
 

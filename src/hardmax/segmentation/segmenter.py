@@ -11,22 +11,22 @@ from jaxtyping import Float32, Integer
 from torch import Tensor
 
 from hardmax.random import stream
-from hardmax.segmentation.appearance import appearances
-from hardmax.segmentation.atlas import VELOCITIES, Atlas, softened
-from hardmax.segmentation.atlas_vae import coarse_grid
-from hardmax.segmentation.fitting import Fitter, ScanFit, fit_affine, fit_deformation
-from hardmax.segmentation.fusion import brought
-from hardmax.segmentation.geometry import Reorientation
-from hardmax.segmentation.image_encoder import ImageEncoder
-from hardmax.segmentation.intensity import tissue_mixing
-from hardmax.segmentation.label_vae import LabelVAE
-from hardmax.segmentation.labelling import label_voxels
-from hardmax.segmentation.labels import LabelTable
-from hardmax.segmentation.observing import Observed, observe
-from hardmax.segmentation.personal import personal_fit
-from hardmax.segmentation.transforms import grid_points, packed, sample_at
-from hardmax.segmentation.volume import Volume
-from hardmax.segmentation.volume_reading import read_volume
+from hardmax.segmentation.atlas.atlas import VELOCITIES, Atlas, softened
+from hardmax.segmentation.atlas.transforms import grid_points, packed, sample_at
+from hardmax.segmentation.fit.fitting import Fitter, ScanFit, fit_affine, fit_deformation
+from hardmax.segmentation.fit.fusion import brought
+from hardmax.segmentation.fit.labelling import label_voxels
+from hardmax.segmentation.fit.observing import Observed, observe
+from hardmax.segmentation.fit.personal import personal_fit
+from hardmax.segmentation.tissues.appearance import appearances
+from hardmax.segmentation.tissues.intensity import tissue_mixing
+from hardmax.segmentation.vae.atlas_vae import coarse_grid
+from hardmax.segmentation.vae.image_encoder import ImageEncoder
+from hardmax.segmentation.vae.label_vae import LabelVAE
+from hardmax.segmentation.volumes.geometry import Reorientation
+from hardmax.segmentation.volumes.labels import LabelTable
+from hardmax.segmentation.volumes.reading import read_volume
+from hardmax.segmentation.volumes.volume import Volume
 from hardmax.threads import one_thread
 
 Progress = Callable[[float, str], None]

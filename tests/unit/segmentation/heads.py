@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import nibabel
 import numpy as np
 
-from hardmax.segmentation.geometry import Grid, Reorientation
-from hardmax.segmentation.labels import STRUCTURES
+from hardmax.segmentation.volumes.geometry import Grid, Reorientation
+from hardmax.segmentation.volumes.labels import STRUCTURES
 
 FLIPS = list(itertools.product((1, -1), repeat=3))
 ORIENTATIONS = [(order, flips) for order in itertools.permutations(range(3)) for flips in FLIPS]

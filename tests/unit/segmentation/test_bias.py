@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from hardmax.errors import ArgumentError
-from hardmax.segmentation import bias as module
-from hardmax.segmentation.bias import bias_step, fit_with_bias, flat_field, log_intensity
-from hardmax.segmentation.em import Expectation, PseudoCounts, e_step, fit_gaussians
-from hardmax.segmentation.intensity import Gaussians, mixing_matrix, posterior
-from hardmax.segmentation.starts import prior_start
+from hardmax.segmentation.tissues import bias as module
+from hardmax.segmentation.tissues.bias import bias_step, fit_with_bias, flat_field, log_intensity
+from hardmax.segmentation.tissues.em import Expectation, PseudoCounts, e_step, fit_gaussians
+from hardmax.segmentation.tissues.intensity import Gaussians, mixing_matrix, posterior
+from hardmax.segmentation.tissues.starts import prior_start
 
 
 def biased_scan(seed=0, voxels=1500, dims=3, strength=0.4):

@@ -38,9 +38,9 @@ def stand_ins(monkeypatch, tmp_path):
     made.segmenter.align, made.segmenter.mixing = "align", "mixing"
     modules = {
         "segmenter": SimpleNamespace(Segmenter=SimpleNamespace(load=lambda folder: made.segmenter)),
-        "atlas": SimpleNamespace(build_prior=build_prior),
-        "atlas_vae": SimpleNamespace(with_vae=lambda prior, out: prior),
-        "encoder_training": SimpleNamespace(train_encoder=train_encoder),
+        "atlas.atlas": SimpleNamespace(build_prior=build_prior),
+        "vae.atlas_vae": SimpleNamespace(with_vae=lambda prior, out: prior),
+        "vae.encoder_training": SimpleNamespace(train_encoder=train_encoder),
     }
     for name, module in modules.items():
         monkeypatch.setitem(sys.modules, f"hardmax.segmentation.{name}", module)

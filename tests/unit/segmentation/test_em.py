@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from hardmax.errors import ArgumentError
-from hardmax.segmentation.em import PseudoCounts, e_step, fit_gaussians, label_e_step, m_step, objective
-from hardmax.segmentation.intensity import Gaussians, jensen_bound, log_likelihood, mixing_matrix
-from hardmax.segmentation.starts import best_fit, deviation_floor, prior_start, random_start
+from hardmax.segmentation.tissues.em import PseudoCounts, e_step, fit_gaussians, label_e_step, m_step, objective
+from hardmax.segmentation.tissues.intensity import Gaussians, jensen_bound, log_likelihood, mixing_matrix
+from hardmax.segmentation.tissues.starts import best_fit, deviation_floor, prior_start, random_start
 
 MIXINGS = {
     "one each": mixing_matrix([0, 1, 2]),

@@ -7,15 +7,15 @@ import pytest
 import torch
 from unit.segmentation.test_segmenter import MEANS
 
-from hardmax.segmentation.appearance import appearances, in_mask, log_appearance, log_background
-from hardmax.segmentation.atlas import VELOCITIES, Atlas, softened
-from hardmax.segmentation.fitting import ScanFit
-from hardmax.segmentation.fusion import personal_prior
-from hardmax.segmentation.intensity import Gaussians, mixing_matrix, tissue_mixing
+from hardmax.segmentation.atlas.atlas import VELOCITIES, Atlas, softened
+from hardmax.segmentation.atlas.transforms import Affine, centred_grid
+from hardmax.segmentation.fit.fitting import ScanFit
+from hardmax.segmentation.fit.fusion import personal_prior
+from hardmax.segmentation.fit.observing import mask_depth, observe
 from hardmax.segmentation.model_folder import find_model
-from hardmax.segmentation.observing import mask_depth, observe
-from hardmax.segmentation.transforms import Affine, centred_grid
-from hardmax.segmentation.volume import Volume
+from hardmax.segmentation.tissues.appearance import appearances, in_mask, log_appearance, log_background
+from hardmax.segmentation.tissues.intensity import Gaussians, mixing_matrix, tissue_mixing
+from hardmax.segmentation.volumes.volume import Volume
 
 
 @pytest.mark.parametrize("mirrored", [False, True])

@@ -6,7 +6,7 @@ import pytest
 from scipy import ndimage
 from unit.segmentation.heads import ORIENTATIONS, grid_of, head, intensity, places, reheaded, rotation, upright
 
-from hardmax.segmentation.geometry import Grid, Reorientation, resample, resample_labels
+from hardmax.segmentation.volumes.geometry import Grid, Reorientation, resample, resample_labels
 
 OBLIQUE = {"upright": (0, 0, 0), "tilted": (20, -12, 8)}
 

@@ -6,14 +6,14 @@ from unit.segmentation.phantoms import dice, ellipse_labels, ellipse_maps, one_h
 
 import hardmax as hm
 from hardmax.errors import ArgumentError, DataError
-from hardmax.segmentation.encoder_training import adapt, pretrain, train_encoder
-from hardmax.segmentation.image_encoder import ImageEncoder, scan_elbo, segment_scan
-from hardmax.segmentation.intensity import Gaussians, jensen_bound, log_likelihood, mixing_matrix
-from hardmax.segmentation.label_training import train_label_vae
-from hardmax.segmentation.label_vae import LabelVAE
-from hardmax.segmentation.pca_start import pca_start
-from hardmax.segmentation.synthesis import synthesise
-from hardmax.segmentation.voxel_scores import ExactLikelihood, JensenBound, SampledSegmentation
+from hardmax.segmentation.tissues.intensity import Gaussians, jensen_bound, log_likelihood, mixing_matrix
+from hardmax.segmentation.vae.encoder_training import adapt, pretrain, train_encoder
+from hardmax.segmentation.vae.image_encoder import ImageEncoder, scan_elbo, segment_scan
+from hardmax.segmentation.vae.label_training import train_label_vae
+from hardmax.segmentation.vae.label_vae import LabelVAE
+from hardmax.segmentation.vae.pca_start import pca_start
+from hardmax.segmentation.vae.synthesis import synthesise
+from hardmax.segmentation.vae.voxel_scores import ExactLikelihood, JensenBound, SampledSegmentation
 
 SHAPE = (24, 24)
 MIXING = mixing_matrix([0, 1, 2, 1])  # the core looks like the shell: where it is only anatomy can tell

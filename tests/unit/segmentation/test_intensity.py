@@ -7,7 +7,7 @@ import torch
 from torch.autograd import gradcheck
 
 from hardmax.errors import ArgumentError
-from hardmax.segmentation.intensity import (
+from hardmax.segmentation.tissues.intensity import (
     Gaussians,
     jensen_bound,
     log_likelihood,

@@ -8,10 +8,10 @@ import torch
 from unit.segmentation.phantoms import ellipse_maps
 
 from hardmax.errors import ArgumentError, DataError
-from hardmax.segmentation.label_networks import ConvDecoder, ConvEncoder, LinearDecoder, sizes
-from hardmax.segmentation.label_training import augmented_bank, mean_bound, train_label_vae
-from hardmax.segmentation.label_vae import LabelVAE, log_location
-from hardmax.segmentation.pca_start import information, pca_start
+from hardmax.segmentation.vae.label_networks import ConvDecoder, ConvEncoder, LinearDecoder, sizes
+from hardmax.segmentation.vae.label_training import augmented_bank, mean_bound, train_label_vae
+from hardmax.segmentation.vae.label_vae import LabelVAE, log_location
+from hardmax.segmentation.vae.pca_start import information, pca_start
 
 NETWORKS = ["linear", "convolutional"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hardmax.segmentation.labels import _BY_NAME, STRUCTURES, Label, LabelTable
+from hardmax.segmentation.volumes.labels import _BY_NAME, STRUCTURES, Label, LabelTable
 
 DATA = os.environ.get("HARDMAX_DATA")
 

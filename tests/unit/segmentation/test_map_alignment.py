@@ -6,10 +6,8 @@ import torch
 from unit.segmentation.heads import rotation as turn
 
 from hardmax.errors import DataError
-from hardmax.segmentation.atlas import Atlas, align_maps, atlas_of, kept_labels, smoothed
-from hardmax.segmentation.geometry import Grid
-from hardmax.segmentation.labels import STRUCTURES
-from hardmax.segmentation.map_alignment import (
+from hardmax.segmentation.atlas.atlas import Atlas, align_maps, atlas_of, kept_labels, smoothed
+from hardmax.segmentation.atlas.map_alignment import (
     Shape,
     SoftMap,
     deform,
@@ -19,7 +17,17 @@ from hardmax.segmentation.map_alignment import (
     refine_affine,
     soft_map,
 )
-from hardmax.segmentation.transforms import Affine, centred_grid, displacement, grid_points, rotation, sample_at, warp
+from hardmax.segmentation.atlas.transforms import (
+    Affine,
+    centred_grid,
+    displacement,
+    grid_points,
+    rotation,
+    sample_at,
+    warp,
+)
+from hardmax.segmentation.volumes.geometry import Grid
+from hardmax.segmentation.volumes.labels import STRUCTURES
 
 GRID = centred_grid((24, 28, 24), 6.0)
 

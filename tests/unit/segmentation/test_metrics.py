@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from hardmax.segmentation.geometry import Grid
-from hardmax.segmentation.labels import STRUCTURES
-from hardmax.segmentation.metrics import compare, dice, surface_distance, volumes
+from hardmax.segmentation.volumes.geometry import Grid
+from hardmax.segmentation.volumes.labels import STRUCTURES
+from hardmax.segmentation.volumes.metrics import compare, dice, surface_distance, volumes
 
 SPACINGS = [(1.0, 1.0, 1.0), (0.7, 1.3, 2.9)]
 

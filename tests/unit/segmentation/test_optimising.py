@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from hardmax.errors import ArgumentError, DataError
-from hardmax.segmentation.optimising import optimise
+from hardmax.segmentation.vae.optimising import optimise
 
 
 def network():

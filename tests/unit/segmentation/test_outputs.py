@@ -11,12 +11,12 @@ from PIL import Image
 from unit.segmentation.heads import ORIENTATIONS, WorldSegmenter, anatomy, head, places, reheaded, save
 
 from hardmax.errors import DataError
-from hardmax.segmentation.labels import STRUCTURES
-from hardmax.segmentation.metrics import Agreement
-from hardmax.segmentation.outputs import Wanted, segment_scan
-from hardmax.segmentation.results import Result, summarise, write_dice, write_volumes
-from hardmax.segmentation.scans import Scan
-from hardmax.segmentation.suspicion import suspicions
+from hardmax.segmentation.results.outputs import Wanted, segment_scan
+from hardmax.segmentation.results.results import Result, summarise, write_dice, write_volumes
+from hardmax.segmentation.results.suspicion import suspicions
+from hardmax.segmentation.volumes.labels import STRUCTURES
+from hardmax.segmentation.volumes.metrics import Agreement
+from hardmax.segmentation.volumes.scans import Scan
 
 
 def segment(path, out, segmenter=None, **options):
@@ -28,7 +28,7 @@ def segment(path, out, segmenter=None, **options):
 @pytest.mark.parametrize("tilt", [(0, 0, 0), (14, -9, 21)], ids=["upright", "tilted"])
 def test_the_same_labels_whatever_the_header(tilt, tmp_path, monkeypatch):
     """All 48 ways to store one scan: each voxel of each result has the label of its place in the world."""
-    monkeypatch.setattr("hardmax.segmentation.outputs.write_qc", lambda *_, **__: None)  # tested on its own
+    monkeypatch.setattr("hardmax.segmentation.results.outputs.write_qc", lambda *_, **__: None)  # tested on its own
     values, affine = head(turned=tilt)
     values = values.astype(np.float32)
     expected = anatomy(places(values.shape, affine), values)
@@ -46,7 +46,7 @@ def test_the_same_labels_whatever_the_header(tilt, tmp_path, monkeypatch):
 
 def test_a_segmenter_that_trusts_the_axes_is_found_out(tmp_path, monkeypatch):
     """The planted error: labels by voxel index, without a look at the header."""
-    monkeypatch.setattr("hardmax.segmentation.outputs.write_qc", lambda *_, **__: None)
+    monkeypatch.setattr("hardmax.segmentation.results.outputs.write_qc", lambda *_, **__: None)
     values, affine = head()
 
     class Blind(WorldSegmenter):

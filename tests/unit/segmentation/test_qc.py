@@ -8,14 +8,14 @@ import pytest
 from PIL import Image
 from unit.segmentation.heads import ORIENTATIONS, anatomy, head, places, reheaded
 
-from hardmax.segmentation.geometry import Grid
-from hardmax.segmentation.labels import STRUCTURES
-from hardmax.segmentation.metrics import compare
-from hardmax.segmentation.page import render_page, write_page
-from hardmax.segmentation.qc import choose_slices, write_qc
-from hardmax.segmentation.results import Result
-from hardmax.segmentation.scans import Scan
-from hardmax.segmentation.volume import Volume
+from hardmax.segmentation.results.page import render_page, write_page
+from hardmax.segmentation.results.qc import choose_slices, write_qc
+from hardmax.segmentation.results.results import Result
+from hardmax.segmentation.volumes.geometry import Grid
+from hardmax.segmentation.volumes.labels import STRUCTURES
+from hardmax.segmentation.volumes.metrics import compare
+from hardmax.segmentation.volumes.scans import Scan
+from hardmax.segmentation.volumes.volume import Volume
 
 
 def draw(path, values, affine, labels, **options):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hardmax.errors import DataError
-from hardmax.segmentation.scans import Scan, find_maps, find_scans, find_truths
+from hardmax.segmentation.volumes.scans import Scan, find_maps, find_scans, find_truths
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ import torch
 from unit.segmentation.heads import reheaded
 
 from hardmax.errors import DataError
-from hardmax.segmentation.atlas import Atlas
-from hardmax.segmentation.geometry import Grid
-from hardmax.segmentation.metrics import dice
+from hardmax.segmentation.atlas.atlas import Atlas
+from hardmax.segmentation.atlas.transforms import rotation
 from hardmax.segmentation.model_folder import find_model
 from hardmax.segmentation.segmenter import Segmenter
-from hardmax.segmentation.transforms import rotation
-from hardmax.segmentation.volume import Volume
+from hardmax.segmentation.volumes.geometry import Grid
+from hardmax.segmentation.volumes.metrics import dice
+from hardmax.segmentation.volumes.volume import Volume
 
 LEFT_OUT = 5
 MEANS = {"fluid": 0.2, "background": 0.2, "white": 1.0, "grey": 0.6, "thalamus": 0.8, "caudate": 0.65, "putamen": 0.7,

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from hardmax.errors import ArgumentError
-from hardmax.segmentation import smoothing as module
-from hardmax.segmentation.smoothing import energy, expand, grid_edges, reduced, settled, smooth
+from hardmax.segmentation.fit import smoothing as module
+from hardmax.segmentation.fit.smoothing import energy, expand, grid_edges, reduced, settled, smooth
 
 
 def grid(shape, labels, seed, scale=1.0):

@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from hardmax.errors import ArgumentError, ShapeError
-from hardmax.segmentation.geometry import Grid
-from hardmax.segmentation.transforms import (
+from hardmax.segmentation.atlas.transforms import (
     Affine,
     centred_grid,
     displacement,
@@ -16,6 +15,7 @@ from hardmax.segmentation.transforms import (
     sample_at,
     warp,
 )
+from hardmax.segmentation.volumes.geometry import Grid
 
 
 def an_affine(seed=0):

@@ -9,9 +9,9 @@ import pytest
 from unit.segmentation.heads import ORIENTATIONS, anatomy, head, places, reheaded, save
 
 from hardmax.errors import DataError
-from hardmax.segmentation.volume import stem
-from hardmax.segmentation.volume_reading import read_labels, read_volume
-from hardmax.segmentation.volume_writing import is_ours, write_labels, write_posterior
+from hardmax.segmentation.volumes.reading import read_labels, read_volume
+from hardmax.segmentation.volumes.volume import stem
+from hardmax.segmentation.volumes.writing import is_ours, write_labels, write_posterior
 
 SUFFIXES = {".nii": nibabel.Nifti1Image, ".nii.gz": nibabel.Nifti2Image, ".mgh": nibabel.MGHImage}
 SUFFIXES[".mgz"] = nibabel.MGHImage

@@ -1,0 +1,1 @@
+"""Scans and label maps: files, geometry, labels, and how well two maps agree. No torch here."""
