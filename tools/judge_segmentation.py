@@ -31,6 +31,7 @@ STEPS = {
     "copy": "the aligned atlas, copied",
     "em": "atlas and Gaussians, affine alignment",
     "deformed": "and a deformation",
+    "learned": "instead, of a model that was trained: its VAE and encoder, affine alignment",
     "full": "and an atlas of the maps that are most like the scan, place by place",
 }
 
@@ -62,6 +63,8 @@ def judge(segmenter: Segmenter, volume: Volume, truth: np.ndarray) -> dict[str, 
     fit = fit_affine(fitter)
     note("copy", fit, segmenter.prior, kappa=math.inf)
     note("em", fit, segmenter.prior)
+    if segmenter.trained is not None:
+        note("learned", fit, segmenter.recognised(volume, observed, fit, *segmenter.trained))
     fit = fit_deformation(fitter, fit)
     note("deformed", fit, segmenter.prior)
     note("full", *personal_fit(volume, observed, fit, segmenter.atlas, segmenter.prior, segmenter.looks))

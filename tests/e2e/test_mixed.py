@@ -149,7 +149,8 @@ class TestEdit:
         assert found == ["blue-edited-2.png", "blue-edited.png", "sheet.png"]
 
     def test_a_class(self, classes, photo):
-        said = hardmax("edit", classes, photo, "--set", "class=3")
+        said = hardmax("edit", classes, photo, "--set", "class=Ankle boot")
+        assert "drawn with class=ankle boot" in said
         assert "made grey, pixels rounded to zeros and ones" in said
         assert {"blue-edited.png", "sheet.png"} == {path.name for path in (classes / "figures" / "edited").iterdir()}
 
@@ -168,6 +169,9 @@ class TestEdit:
         assert message in failing("edit", attributes, *options)
 
     def test_other_runs(self, classes, discrete, photo, tmp_path, failing):
+        assert "there is no class 'sneakers': did you mean 'sneaker'" in failing(
+            "edit", classes, photo, "--set", "class=sneakers"
+        )
         assert "from 0 to 9, got '10'" in failing("edit", classes, photo, "--set", "class=10")
         assert "is for runs of --model mixed" in failing("edit", discrete, photo, "--set", "class=1")
         assert "holds no run" in failing("edit", tmp_path, photo, "--set", "class=1")

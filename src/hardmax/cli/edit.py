@@ -23,7 +23,7 @@ class Options:
     photos: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="PHOTO [PHOTO ...]")]
     """Picture files of any size: cut to the proportions that the model knows around the centre, and resized."""
     set: str
-    """What to change, such as smiling=1,male=0, or class=3; all else is as the encoder sees it."""
+    """What to change, such as smiling=1,male=0, class=3 or class=sneaker; all else is as the encoder sees it."""
     out: str | None = None
     """Picture file for the one edited photo, or folder; default: figures/edited in the run's folder."""
     checkpoint: Literal["best", "latest"] = "best"

@@ -65,6 +65,7 @@ def load_array(path: Path, *, seed: int = 0) -> Images:
         labels=columns.get("labels"),
         attributes=columns.get("attributes"),
         attribute_names=names,
+        class_names=(),
     )
 
 

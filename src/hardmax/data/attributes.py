@@ -50,12 +50,21 @@ def find_attribute(name: str, names: Sequence[str]) -> int:
     Raises:
         ArgumentError: there is no such attribute; says which ones look like it.
     """
+    return find_name(name, names, "attribute", "attributes")
+
+
+def find_name(name: str, names: Sequence[str], what: str, plural: str) -> int:
+    """Return the place of a name among these; upper and lower case, "_", "-" and spaces do not matter.
+
+    Raises:
+        ArgumentError: it is not among them; says which ones look like it, and what they are.
+    """
     known = {_plain(known): column for column, known in enumerate(names)}
     if (column := known.get(_plain(name))) is not None:
         return column
     near = [repr(names[known[match]]) for match in get_close_matches(_plain(name), known)]
     meant = f"did you mean {' or '.join(near)}? " if near else ""
-    raise ArgumentError(f"there is no attribute {name!r}: {meant}the attributes are {', '.join(names)}")
+    raise ArgumentError(f"there is no {what} {name!r}: {meant}the {plural} are {', '.join(names)}")
 
 
 def check_names(names: Sequence[str], origin: str) -> tuple[str, ...]:

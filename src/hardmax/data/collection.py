@@ -26,6 +26,7 @@ class Collection:
         attributes: `[N, A]`, -1 where not known, or None if there are none.
         attribute_names: of the A attributes.
         notes: where all that came from.
+        class_names: of the classes, in the order of their numbers; empty if they have none.
         size: what the pictures are read as if no size is asked for; None is the size that most of them have.
     """
 
@@ -37,6 +38,7 @@ class Collection:
     attributes: Int64[Tensor, "N A"] | None = None
     attribute_names: tuple[str, ...] = ()
     notes: list[str] = field(default_factory=list)
+    class_names: tuple[str, ...] = ()
     size: int | None = None
 
     def read(
@@ -84,4 +86,5 @@ class Collection:
             labels=by_part.get("labels"),
             attributes=by_part.get("attributes"),
             attribute_names=self.attribute_names,
+            class_names=self.class_names,
         )

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from hardmax.data.idx import parse_idx
 from hardmax.data.images import Images
+from hardmax.data.mnist import CLASS_NAMES
 
 _TRAIN = 4_500
 _SHOES, _BRIGHT = (5, 7, 9), 72  # classes; a grey value, about the median
@@ -34,6 +35,7 @@ def load_sample() -> Images:
         labels={part: own for part, (_, own) in parts.items()},
         attributes={part: _attributes(*own) for part, own in parts.items()},
         attribute_names=("shoe", "bright"),
+        class_names=CLASS_NAMES["fashion-mnist"],
     )
 
 

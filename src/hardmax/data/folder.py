@@ -49,7 +49,7 @@ def find_folder(folder: Path) -> Collection:
         names = check_names(header, f"{table}, line 1")
         attributes = torch.from_numpy(found)
         notes.append(f"attributes.csv has {int((attributes >= 0).any(1).sum()):,} pictures: {some(names)}")
-    return Collection(folder.resolve().name, folder, paths, parts, labels, attributes, names, notes)
+    return Collection(folder.resolve().name, folder, paths, parts, labels, attributes, names, notes, tuple(classes))
 
 
 def find_pictures(folder: Path) -> list[Path]:

@@ -28,6 +28,7 @@ class Images:
         attributes: `[N, A]` int64 for each of the three, or None if there are none. 1 where the image has the
             attribute, 0 where it has not, -1 where that is not known.
         attribute_names: what the A attributes are called; empty if there are none.
+        class_names: what the classes are called, in the order of their numbers; empty if they have no names.
 
     Example:
         >>> from hardmax.data import load
@@ -46,6 +47,7 @@ class Images:
     labels: dict[str, Int64[Tensor, "_"]] | None = None
     attributes: dict[str, Int64[Tensor, "_ A"]] | None = None
     attribute_names: tuple[str, ...] = ()
+    class_names: tuple[str, ...] = ()
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -56,7 +58,11 @@ class Images:
     @property
     def facts(self) -> dict[str, Any]:
         """What `config.json` tells of them."""
-        return {"shape": list(self.shape), "attributes": list(self.attribute_names)}
+        return {
+            "shape": list(self.shape),
+            "classes": list(self.class_names),
+            "attributes": list(self.attribute_names),
+        }
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{len(getattr(self, part)):,} {part}" for part in PARTS)

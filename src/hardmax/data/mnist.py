@@ -9,6 +9,11 @@ from hardmax.data.idx import read_idx
 from hardmax.data.images import Images
 from hardmax.errors import DataError
 
+CLASS_NAMES = {
+    "fashion-mnist": (
+        "t-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot"
+    ),
+}  # fmt: skip
 _TRAIN, _VALIDATION, _TEST = 50_000, 10_000, 10_000
 
 
@@ -43,4 +48,5 @@ def load_mnist(name: str = "mnist", data_dir: str | Path | None = None) -> Image
         validation=images["train"][_TRAIN:],
         test=images["test"],
         labels={"train": labels["train"][:_TRAIN], "validation": labels["train"][_TRAIN:], "test": labels["test"]},
+        class_names=CLASS_NAMES.get(name, ()),
     )

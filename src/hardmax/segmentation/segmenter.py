@@ -122,7 +122,7 @@ class Segmenter:
             fit, prior = personal_fit(upright, observed, fit, self.atlas, self.prior, self.looks)
         else:
             progress(0.7, "recognising")
-            prior = self._recognised(upright, observed, fit, *self.trained)
+            prior = self.recognised(upright, observed, fit, *self.trained)
         progress(0.85, "labels")
         found = label_voxels(upright, observed, fit, self.atlas, prior, self.looks, posterior=posterior)
         scale, centre = observed.scale, observed.centre
@@ -145,7 +145,7 @@ class Segmenter:
         return self._coarse(volume, observed, fit)
 
     @torch.no_grad()
-    def _recognised(
+    def recognised(
         self, volume: Volume, observed: Observed, fit: ScanFit, vae: LabelVAE, encoder: ImageEncoder
     ) -> Tensor:
         """Return f(z) at the mean of q(z | x), on the atlas' grid."""

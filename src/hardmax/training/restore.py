@@ -18,11 +18,19 @@ M = TypeVar("M", bound=AbstractModel)
 
 @dataclass(frozen=True)
 class Restored(Generic[M]):
-    """A run's configuration, of the kind of its model, the model, and which checkpoint that is from."""
+    """A run that is back.
+
+    Attributes:
+        config: what it was told, of the kind of its model.
+        model: what it has learned.
+        checkpoint: which that is from.
+        said: all that `config.json` says: data, versions, commit.
+    """
 
     config: Any
     model: M
     checkpoint: str
+    said: dict[str, Any]
 
     def images(self, data_dir: str | None = None) -> Any:
         """Load the pictures that the run was trained on, or whatever its model is trained on."""
@@ -50,11 +58,11 @@ def restore(
     """
     check_device(str(device))
     run = Path(run)
-    config, _ = read_config(run)
+    config, said = read_config(run)
     name = pointed(run, checkpoint) or pointed(run, "latest")
     if name is None:
         raise DataError(f"{run} has no checkpoint yet: let its first epoch finish (hardmax train --resume --out {run})")
     model = load_model(run / name, device=device).eval()
     if not isinstance(model, kind):
         raise DataError(f"{run} holds {MODELS[config.model][2]}, which this is not for")
-    return Restored(config, model, name)
+    return Restored(config, model, name, said)

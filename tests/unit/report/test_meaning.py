@@ -11,6 +11,8 @@ from hardmax.training.mixed.config import MixedConfig
 
 FACES = Meaning(("Smiling", "Male", "Mouth_Slightly_Open"), 2, attributes=True)
 DIGITS = Meaning(("class",), 10, attributes=False)
+CLOTHES_SAID = {"data": {"classes": ["coat", "T-shirt", "ankle boot"]}}
+CLOTHES = Meaning(("class",), 3, attributes=False, value_names=("coat", "T-shirt", "ankle boot"))
 
 
 def many(count):
@@ -18,10 +20,14 @@ def many(count):
 
 
 def test_what_a_run_s_latent_means():
-    faces = meaning_of(MixedConfig(attributes="smiling, male"), Binary(2))
+    faces = meaning_of(MixedConfig(attributes="smiling, male"), Binary(2), CLOTHES_SAID)
     assert (faces.names, faces.values, faces.attributes) == (("smiling", "male"), 2, True)
-    assert meaning_of(MixedConfig(), Categorical(10)) == DIGITS
-    assert meaning_of(MixedConfig(labels=0, categories=7), Categorical(7)).names == ("category",)
+    assert meaning_of(MixedConfig(), Categorical(10), {}) == DIGITS
+    assert meaning_of(MixedConfig(), Categorical(3), CLOTHES_SAID) == CLOTHES
+    assert meaning_of(MixedConfig(labels=0, categories=3), Categorical(3), CLOTHES_SAID) == Meaning(
+        ("category",), 3, attributes=False
+    )
+    assert meaning_of(MixedConfig(), Categorical(4), CLOTHES_SAID).value_names == ()  # more values than classes
 
 
 @pytest.mark.parametrize(("text", "setting"), [
@@ -53,8 +59,21 @@ def test_what_cannot_be_set(text, message):
 def test_classes_that_cannot_be():
     with pytest.raises(ArgumentError, match="class must be a whole number from 0 to 9, got '10'"):
         DIGITS.read("class=10")
+    with pytest.raises(ArgumentError, match="there is no class 'boot': did you mean 'ankle boot'"):
+        CLOTHES.read("class=boot")
+    with pytest.raises(ArgumentError, match="the values are coat, T-shirt, ankle boot"):
+        CLOTHES.read("class=7up")
+    with pytest.raises(ArgumentError, match="class must be a whole number from 0 to 2, got '3'"):
+        CLOTHES.read("class=3")
     with pytest.raises(ArgumentError, match="did you mean 'class'"):
         DIGITS.read("clas=1")
+
+
+def test_classes_by_name():
+    assert CLOTHES.read("class=tshirt") == CLOTHES.read("class=1") == {0: 1}
+    assert CLOTHES.read("class = Ankle_Boot") == {0: 2}
+    assert CLOTHES.tell({0: 2}) == "class=ankle boot"
+    assert columns_of(CLOTHES).heads == [["coat"], ["T-shirt"], ["ankle boot"]]
 
 
 def test_setting_changes_that_alone():

@@ -5,6 +5,7 @@ import re
 import pytest
 import torch
 
+from hardmax.data.mnist import CLASS_NAMES
 from hardmax.errors import ArgumentError
 from hardmax.models import MixedVAE
 from hardmax.report.mixed.columns import columns_of
@@ -34,7 +35,7 @@ def words(page):
 @pytest.mark.parametrize("kind", ["classes", "attributes"])
 def test_predictions_are_those_that_were_logged(trained, kind):
     run = read_run(trained(kind))
-    found = predict(run.model, meaning_of(run.config, run.model.space), run.pictures, batch_size=7)
+    found = predict(run.model, meaning_of(run.config, run.model.space, run.said), run.pictures, batch_size=7)
     assert found.accuracy() == pytest.approx(run.best.accuracy)
     # what was logged is of one draw of each variable, ours is the mean over all draws
     count = int(found.counted.sum())
@@ -121,7 +122,7 @@ def test_page_of_classes(trained, page):
     assert "100 labels taught it through the arg max" in found
     assert "Accuracy by epoch" in found
     assert [alt for alt in re.findall(r'alt="(.*?)"', text) if "drawn" in alt] == [
-        f"6 pictures drawn with class {i}" for i in range(10)
+        f"6 pictures drawn with class {name}" for name in CLASS_NAMES["fashion-mnist"]
     ]
     assert text.count("above its reconstruction") == 12
     assert text.count('class="wrong"') == text.count("<br>wrong")
@@ -130,7 +131,7 @@ def test_page_of_classes(trained, page):
 
 def test_wrong_predictions_are_marked(trained, page):
     run = read_run(trained("classes"))
-    found = predict(run.model, meaning_of(run.config, run.model.space), run.pictures)
+    found = predict(run.model, meaning_of(run.config, run.model.space, run.said), run.pictures)
     shown = [i * len(run.pictures) // 12 for i in range(12)]
     wrong = sum(not found.right[i] for i in shown)
     assert 0 < wrong < 12

@@ -13,7 +13,6 @@ from hardmax.random import stream
 from hardmax.report.numbers import percent
 from hardmax.report.pictures import save
 from hardmax.report.sheet import sheet
-from hardmax.training.config import read_config
 from hardmax.training.restore import restore
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ def complete(options: "Options") -> None:
     """
     restored = restore(options.model, options.checkpoint, kind=CompletionModel)
     path = Path(options.photo).expanduser()
-    channels, height, width = read_config(options.model)[1]["data"]["shape"]
+    channels, height, width = restored.said["data"]["shape"]
     photo = read_holed(path, options.mask, (channels, height, width), restored.config, options.seed)
     generator = stream(options.seed, "complete")
     found = restored.model.complete(

@@ -27,7 +27,7 @@ def edit(options: "Options") -> None:
     """
     restored = restore(options.run, options.checkpoint, kind=MixedVAE)
     config, model = restored.config, restored.model
-    meaning = meaning_of(config, model.space)
+    meaning = meaning_of(config, model.space, restored.said)
     setting = meaning.read(options.set)
     paths = [Path(name).expanduser() for name in options.photos]
     files, sheet_file = _files(paths, options)

@@ -40,7 +40,7 @@ def evaluate(options: Options, restored: "Restored[MixedVAE]", bar: Progress) ->
         ("-E log p(x | z)", f"{-found['reconstruction']:.3f}"),
     ]
     tables: list[Any] = [(("", "nats per picture"), nats)]
-    meaning = meaning_of(config, model.space)
+    meaning = meaning_of(config, model.space, restored.said)
     told = predict(model, meaning, pictures)
     found |= {"accuracy": told.accuracy(), "accuracy_sampled": told.accuracy_sampled()}
     if found["accuracy"] is None:

@@ -20,7 +20,7 @@ def sample(options: Options) -> None:
         ArgumentError: the run has no attributes, or not those that are named, or a value is no bit.
     """
     restored = restore(options.run, options.checkpoint, kind=MixedVAE)
-    meaning = meaning_of(restored.config, restored.model.space)
+    meaning = meaning_of(restored.config, restored.model.space, restored.said)
     if not meaning.attributes and (options.attributes or options.vary):
         raise ArgumentError(
             f"--attributes and --vary are for runs with attributes, and {options.run} has none: its columns are the "

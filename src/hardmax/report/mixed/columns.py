@@ -18,17 +18,14 @@ class Columns:
     Attributes:
         variables: which are set, in every column.
         settings: what they are set to in each column.
+        heads: what stands above each column: the value of every variable that is set.
         note: what is left out, if anything.
     """
 
     variables: tuple[int, ...]
     settings: tuple[Setting, ...]
+    heads: list[list[str]]
     note: str = ""
-
-    @property
-    def heads(self) -> list[list[str]]:
-        """What stands above each column: the value of every variable that is set."""
-        return [[str(setting[variable]) for variable in self.variables] for setting in self.settings]
 
 
 def columns_of(meaning: Meaning, fixed: Setting | None = None, vary: Sequence[int] | None = None) -> Columns:
@@ -45,7 +42,8 @@ def columns_of(meaning: Meaning, fixed: Setting | None = None, vary: Sequence[in
     if not meaning.attributes:
         shown = range(min(meaning.values, _MOST_CLASSES))
         left = f"shown are {len(shown)} of {meaning.values:,} columns" if meaning.values > len(shown) else ""
-        return Columns((0,), tuple({0: value} for value in shown), left)
+        heads = [[meaning.value_name(value)] for value in shown]
+        return Columns((0,), tuple({0: value} for value in shown), heads, left)
     fixed, note = fixed or {}, ""
     if vary is None:
         free = [variable for variable in range(len(meaning.names)) if variable not in fixed]
@@ -62,6 +60,7 @@ def columns_of(meaning: Meaning, fixed: Setting | None = None, vary: Sequence[in
             f"name at most {_MOST_VARIED}"
         )
     # The first varies fastest: columns that stand beside each other then differ in what was named first.
-    settings = [dict(zip(reversed(vary), bits, strict=True)) for bits in product((0, 1), repeat=len(vary))]
+    varied = [dict(zip(reversed(vary), bits, strict=True)) for bits in product((0, 1), repeat=len(vary))]
+    settings = tuple({**fixed, **setting} for setting in varied)
     variables = (*vary, *(variable for variable in fixed if variable not in vary))
-    return Columns(variables, tuple({**fixed, **setting} for setting in settings), note)
+    return Columns(variables, settings, [[str(setting[v]) for v in variables] for setting in settings], note)

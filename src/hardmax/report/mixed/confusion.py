@@ -60,11 +60,14 @@ def _classes(meaning: Meaning, predictions: Predictions, name: str) -> Confusion
         figure = heat_map(name, note, shares, rows="class", columns=what, scale="share of the class")
         return Confusion(note, figure=figure)
     rows = [
-        (str(label), [Shaded(f"{count:,}" if count else "", share) for count, share in zip(row, part, strict=True)])
+        (
+            meaning.value_name(label),
+            [Shaded(f"{count:,}" if count else "", share) for count, share in zip(row, part, strict=True)],
+        )
         for label, (row, part) in enumerate(zip(counts.tolist(), shares.tolist(), strict=True))
     ]
     note = f"Test pictures of each class, by row, that are taken for each {what}, by column."
-    return Confusion(note, ["class", *map(str, range(meaning.values))], rows)
+    return Confusion(note, ["class", *map(meaning.value_name, range(meaning.values))], rows)
 
 
 def _attributes(meaning: Meaning, predictions: Predictions) -> Confusion:

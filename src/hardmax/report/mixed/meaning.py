@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from hardmax.data.attributes import find_attribute
+from hardmax.data.attributes import find_attribute, find_name
 from hardmax.errors import ArgumentError
 from hardmax.spaces import AbstractSpace
 from hardmax.training.mixed.config import MixedConfig
@@ -23,11 +24,13 @@ class Meaning:
         names: one for each variable: the attributes, or one name for what all categories are.
         values: how many values each may take.
         attributes: whether z is a bit for each attribute; else it is one-hot.
+        value_names: what the values are called; empty if they have no names.
     """
 
     names: tuple[str, ...]
     values: int
     attributes: bool
+    value_names: tuple[str, ...] = ()
 
     def find(self, name: str) -> int:
         """Return the number of a variable.
@@ -38,7 +41,7 @@ class Meaning:
         return find_attribute(name, self.names)
 
     def read(self, text: str) -> dict[int, int]:
-        """Return what a text such as "smiling=1,male=0" sets.
+        """Return what a text such as "smiling=1,male=0", "class=3" or "class=sneaker" sets.
 
         Raises:
             ArgumentError: a variable that does not exist or is set twice, or a value that it cannot take.
@@ -55,6 +58,8 @@ class Meaning:
         return found
 
     def _value(self, variable: int, text: str) -> int:
+        if self.value_names and not text.isdecimal():
+            return find_name(text, self.value_names, self.names[variable], "values")
         if not text.isdecimal() or int(text) >= self.values:
             allowed = "0 (off) or 1 (on)" if self.attributes else f"a whole number from 0 to {self.values - 1}"
             raise ArgumentError(f"{self.names[variable]} must be {allowed}, got {text!r}")
@@ -76,15 +81,28 @@ class Meaning:
 
     def tell(self, setting: Setting) -> str:
         """Say what is set to what."""
-        return " ".join(f"{self.names[variable]}={value}" for variable, value in setting.items())
+        return " ".join(f"{self.names[variable]}={self.value_name(value)}" for variable, value in setting.items())
+
+    def value_name(self, value: int) -> str:
+        """Return what a value is called: by its number, if it has no name."""
+        return self.value_names[value] if value < len(self.value_names) else str(value)
 
 
-def meaning_of(config: MixedConfig, space: AbstractSpace) -> Meaning:
-    """Return what z means in a run."""
+def meaning_of(config: MixedConfig, space: AbstractSpace, said: Mapping[str, Any]) -> Meaning:
+    """Return what z means in a run.
+
+    Args:
+        config: of the run.
+        space: of z.
+        said: what its `config.json` says, which has the names of the classes.
+    """
     if config.attribute_names:
         return Meaning(config.attribute_names, 2, attributes=True)
-    # Without labels a category finds a meaning of its own, which need not be a class.
-    return Meaning(("class" if config.labels else "category",), int(space.size), attributes=False)
+    size = int(space.size)
+    if not config.labels:  # a category finds a meaning of its own, which need not be a class
+        return Meaning(("category",), size, attributes=False)
+    names = tuple(said.get("data", {}).get("classes", ()))
+    return Meaning(("class",), size, attributes=False, value_names=names if len(names) == size else ())
 
 
 def split_words(text: str) -> Iterable[str]:

@@ -67,7 +67,7 @@ class MixedStory(AbstractStory[MixedRun]):
 
     def subject(self, run: MixedRun) -> str:
         """Say what the latents are, and what was trained on."""
-        return describe.subject(run, meaning_of(run.config, run.model.space))
+        return describe.subject(run, meaning_of(run.config, run.model.space, run.said))
 
     def method(self, run: MixedRun) -> str:
         """Say what taught it."""
@@ -92,7 +92,7 @@ class MixedStory(AbstractStory[MixedRun]):
 
     def told(self, run: MixedRun, index: int) -> Told:
         """Return its pictures, and what it takes for what."""
-        meaning = meaning_of(run.config, run.model.space)
+        meaning = meaning_of(run.config, run.model.space, run.said)
         predictions = predict(run.model, meaning, run.pictures)
         return Told(
             samples=samples(run, meaning, stream(run.config.seed, "report", "samples")),

@@ -58,7 +58,8 @@ def _caption(meaning: Meaning, predictions: Predictions, index: int) -> list[str
     found, labels = predictions.found[index].tolist(), predictions.labels[index].tolist()
     known = bool(predictions.counted[index].any())
     if not meaning.attributes:
-        return [str(found[0]), *([f"label {labels[0]}"] if known else [])]
+        label = [f"label {meaning.value_name(labels[0])}"] if known else []
+        return [meaning.value_name(found[0]), *label]
     if len(meaning.names) > _MOST_NAMED:
         counted, right = predictions.counted[index], predictions.right[index]
         return [f"{int(right.sum())} of {int(counted.sum())} right"] if known else []
