@@ -148,11 +148,11 @@ class Segmenter:
     def recognised(
         self, volume: Volume, observed: Observed, fit: ScanFit, vae: LabelVAE, encoder: ImageEncoder
     ) -> Tensor:
-        """Return f(z) at the mean of q(z | x), on the atlas' grid."""
+        """Return f(z) at the mean of q(z | x), on the atlas' grid: the atlas, changed as z changes the coarser VAE."""
         x, mask = self._coarse(volume, observed, fit)
-        found = vae.log_prior(encoder(x[None], mask[None])[0])[0].exp()
-        points = grid_points(self.atlas.grid)
-        return packed(sample_at(found, coarse_grid(self.atlas), points).view(-1, *self.atlas.grid.shape))
+        differs = vae.log_prior(encoder(x[None], mask[None])[0])[0] - vae.log_location
+        fine = sample_at(differs, coarse_grid(self.atlas), grid_points(self.atlas.grid))
+        return packed((self.prior.log() + fine.view_as(self.prior)).softmax(0))
 
     def _coarse(self, volume: Volume, observed: Observed, fit: ScanFit) -> tuple[Tensor, Tensor]:
         grid = coarse_grid(self.atlas)
