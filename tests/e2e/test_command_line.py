@@ -133,11 +133,11 @@ def test_doctor():
     ["--likelihood", "gaussian", "--binarize", "none"],
     ["--binarize", "stochastic", "--architecture", "conv", "--hidden", 50],
 ], ids=lambda options: " ".join(map(str, options)))  # fmt: skip
-def test_every_option_trains(options, tmp_path):
+def test_every_option_trains(options, tmp_path, here):
     pictures = tmp_path / "pictures.npy"
     np.save(pictures, np.random.default_rng(0).integers(0, 256, (300, 12, 12), dtype=np.uint8))
-    hardmax("train", "--data", pictures, "--epochs", 2, "--out", tmp_path / "run", *options)
-    said = json.loads(hardmax("evaluate", tmp_path / "run", "--json"))
+    here("train", "--data", pictures, "--epochs", 2, "--out", tmp_path / "run", *options)
+    said = json.loads(here("evaluate", tmp_path / "run", "--json"))
     assert np.isfinite(said["elbo"])
 
 
