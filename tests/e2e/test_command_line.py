@@ -10,6 +10,7 @@ import time
 
 import numpy as np
 import pytest
+from e2e.commands import hardmax
 from PIL import Image
 
 COMMANDS = [
@@ -25,16 +26,6 @@ COMMANDS = [
     "data",
     "doctor",
 ]
-
-
-def hardmax(*arguments, check=0, **kwargs):
-    """Run a command; return what it printed on stdout, or on stderr where it should fail."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-    command = [sys.executable, "-m", "hardmax.cli.main", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, **kwargs)
-    assert done.returncode == check, done.stderr + done.stdout
-    assert "Traceback" not in done.stderr
-    return done.stderr if check else done.stdout
 
 
 def one_line(message):
@@ -208,9 +199,8 @@ class TestBadInput:
         (["report", "OUT"], "holds no run"),
         (["sample", "OUT", "--count", "0"], "count must be at least 1"),
     ])  # fmt: skip
-    def test_one_clear_line(self, arguments, words, tmp_path):
-        arguments = [str(tmp_path / "none") if word == "OUT" else word for word in arguments]
-        assert words in one_line(hardmax(*arguments, check=2))
+    def test_one_clear_line(self, arguments, words, tmp_path, failing):
+        assert words in failing(*[tmp_path / "none" if word == "OUT" else word for word in arguments])
 
     def test_options_that_do_not_exist_or_do_not_fit(self):
         assert "--epochs" in hardmax("train", "--epoch", "3", check=2)

@@ -1,25 +1,13 @@
 """`hardmax diagnose`, in a subprocess, on a tiny run."""
 
 import json
-import os
 import shlex
-import subprocess
-import sys
 
 import pytest
+from e2e.commands import hardmax
 from PIL import Image
 
 SMALL = ["--images", 4, "--draws", 16]
-
-
-def hardmax(*arguments, check=0):
-    """Run a command; return what it printed on stdout, or on stderr where it should fail."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "80"}
-    command = [sys.executable, "-m", "hardmax.cli.main", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert done.returncode == check, done.stderr + done.stdout
-    assert "Traceback" not in done.stderr
-    return done.stderr if check else done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +20,7 @@ def run(tmp_path_factory):
 
 
 def test_table_advice_and_files(run):
-    said = hardmax("diagnose", run, *SMALL)
+    said = hardmax("diagnose", run, *SMALL, environment={"COLUMNS": "80"})
     for name in ("local-expectation, roulette", "direct, epsilon 0.05", "gumbel-softmax, tau 1", "straight-through"):
         assert name in said
     assert "recommended: " in said
@@ -102,11 +90,8 @@ def test_more_z_than_can_be_enumerated(tmp_path):
     ],
     ids=str,
 )
-def test_bad_input(run, arguments, words):
-    said = hardmax("diagnose", *(run if word == "RUN" else word for word in arguments), check=2)
-    assert said.startswith("hardmax: error: ")
-    assert said.count("\n") == 1
-    assert words in said
+def test_bad_input(run, arguments, words, failing):
+    assert words in failing("diagnose", *(run if word == "RUN" else word for word in arguments))
 
 
 def test_help_has_an_example():

@@ -1,22 +1,10 @@
 """`hardmax reproduce`, tables and figures of several kinds, in a subprocess, as a user meets them."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
+from e2e.commands import reproduce
 from unit.experiments.pages import Html, markdown_tables
-
-
-def hardmax(*arguments, check=0, **environment):
-    """Run a command; return what it printed on stdout, or on stderr where it should fail."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200", **environment}
-    environment.pop("HARDMAX_DATA", None)
-    command = [sys.executable, "-m", "hardmax.cli.main", "reproduce", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert done.returncode == check, done.stderr + done.stdout
-    return done.stderr if check else done.stdout
 
 
 def rows(out):
@@ -25,7 +13,7 @@ def rows(out):
 
 def test_a_grid_that_fills(tmp_path):
     """Two cells of ninety: the others leave dashes, and the figure of the same runs trains nothing again."""
-    hardmax("table1", "--quick", "--only", "mnist-k-10-exact", "omniglot-k-10-direct", "--out", tmp_path / "table1")
+    reproduce("table1", "--quick", "--only", "mnist-k-10-exact", "omniglot-k-10-direct", "--out", tmp_path / "table1")
     grid, *_ = markdown_tables((tmp_path / "table1" / "results.md").read_text())
     assert len(grid) == 2 + 15
     assert [line[0] for line in grid if any(place[0].isdigit() for place in line[1:])] == [
@@ -37,14 +25,14 @@ def test_a_grid_that_fills(tmp_path):
     assert "http" not in page
     assert r"\toprule" in (tmp_path / "table1" / "results.tex").read_text()
     rows = tmp_path / "table1" / "results.jsonl"
-    hardmax("figure2", "--quick", "--only", "mnist-k-10-exact", "--rows", rows, "--out", tmp_path / "figure2")
+    reproduce("figure2", "--quick", "--only", "mnist-k-10-exact", "--rows", rows, "--out", tmp_path / "figure2")
     assert not (tmp_path / "figure2" / "mnist-k-10-exact-seed0").exists()
     assert Html((tmp_path / "figure2" / "results.html").read_text()).tags.count("svg") == 1
 
 
 @pytest.mark.slow
 def test_the_quick_table(tmp_path):
-    hardmax("table1", "--quick", "--out", tmp_path)
+    reproduce("table1", "--quick", "--out", tmp_path)
     for table in markdown_tables((tmp_path / "results.md").read_text()):
         assert len(table) == 2 + 15
         assert not any("–" in line for line in table)
@@ -53,7 +41,7 @@ def test_the_quick_table(tmp_path):
 def test_few_labels(tmp_path):
     """Two cells of table 2: percents and nats, each with its own best; and the same again makes nothing."""
     cells = ["mnist-300-labels-direct", "mnist-300-labels-posterior-direct-augmentation-consistency"]
-    said = hardmax("table2", "--quick", "--only", *cells, "--out", tmp_path)
+    said = reproduce("table2", "--quick", "--only", *cells, "--out", tmp_path)
     assert said.count(" accuracy ") == 2
     accuracy, bound, sampled, _ = markdown_tables((tmp_path / "results.md").read_text())
     found = rows(tmp_path)
@@ -68,12 +56,12 @@ def test_few_labels(tmp_path):
         assert [line[1].strip("*"), line[4].strip("*")] == told
         best = (min if key == "negative_elbo" else max)(told, key=float)
         assert [place.startswith("**") for place in (line[1], line[4])] == [number == best for number in told]
-    assert "2 of 2 runs are there already" in hardmax("table2", "--quick", "--only", *cells, "--out", tmp_path)
+    assert "2 of 2 runs are there already" in reproduce("table2", "--quick", "--only", *cells, "--out", tmp_path)
 
 
 def test_a_gallery(tmp_path):
     """One cell, made by a worker, which looks at the model too; the panels of the others have no picture."""
-    said = hardmax("figure4", "--quick", "--workers", 1, "--only", "mnist-with-100-labels", "--out", tmp_path)
+    said = reproduce("figure4", "--quick", "--workers", 1, "--only", "mnist-with-100-labels", "--out", tmp_path)
     assert "results.tex, figure4.png, figure4.svg, results.jsonl" in said
     (table,) = markdown_tables((tmp_path / "results.md").read_text())
     (row,) = rows(tmp_path)
@@ -87,7 +75,7 @@ def test_a_gallery(tmp_path):
     ("name", "count"), [("table2", 40), ("table2-ablation", 16), ("table2-grey", 20), ("figure4", 4)]
 )
 def test_quick_forms_of_the_mixed_vae(name, count, tmp_path):
-    hardmax(name, "--quick", "--out", tmp_path)
+    reproduce(name, "--quick", "--out", tmp_path)
     assert len(rows(tmp_path)) == count
     assert "not run" not in (tmp_path / "results.md").read_text()
 
@@ -95,7 +83,7 @@ def test_quick_forms_of_the_mixed_vae(name, count, tmp_path):
 @pytest.mark.slow
 def test_attributes_without_faces(tmp_path):
     """The quick form needs no faces; the full one says what is missing."""
-    hardmax("figure5", "--quick", "--out", tmp_path / "quick")
+    reproduce("figure5", "--quick", "--out", tmp_path / "quick")
     (table,) = markdown_tables((tmp_path / "quick" / "results.md").read_text())
     assert [line[0] for line in table[2:]] == ["shoe", "bright", "all at once", "two samples"]
     (row,) = rows(tmp_path / "quick")
@@ -103,7 +91,7 @@ def test_attributes_without_faces(tmp_path):
 
 
 def test_faces_must_be_brought(tmp_path):
-    said = hardmax("figure5", "--out", tmp_path / "out", check=2, XDG_CACHE_HOME=str(tmp_path))
+    said = reproduce("figure5", "--out", tmp_path / "out", check=2, environment={"XDG_CACHE_HOME": str(tmp_path)})
     assert said.startswith("hardmax: error: ")
     assert said.count("\n") == 1
     assert "faces64.npz" in said
