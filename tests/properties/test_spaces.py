@@ -1,7 +1,7 @@
 """What holds for every space, size and score."""
 
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import hardmax as hm
@@ -65,7 +65,6 @@ def test_relaxed_z_lies_between_the_corners(space, batch, seed, tau):
         torch.testing.assert_close(soft.sum(-1), torch.ones(soft.shape[:-1], dtype=torch.float64))
 
 
-@settings(deadline=None)
 @given(SPACES, BATCHES, SEEDS, st.floats(0.01, 5))
 def test_direct_gradient_is_bounded_by_one_over_epsilon(space, batch, seed, epsilon):
     scores = scores_of(space, batch, seed).requires_grad_()

@@ -105,7 +105,7 @@ def test_perturb_and_map_is_not_q_but_for_one_transition():
         assert (chisquare(counts, draws * space.log_probs(scores).exp()).pvalue > 1e-6) == same
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(2, 6), st.integers(1, 4), st.lists(st.integers(0, 3), max_size=2).map(tuple), st.integers(0, 2**32))
 def test_what_holds_for_every_size(length, states, batch, seed):
     space, generator = hm.Chain(length, states), torch.Generator().manual_seed(seed)

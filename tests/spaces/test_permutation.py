@@ -170,7 +170,7 @@ def test_duals_start_at_the_arg_max_when_it_is_clear():
 
 
 # ------------------------------------------------------------------------------- properties
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(1, 5), st.lists(st.integers(0, 3), max_size=2).map(tuple), st.integers(0, 2**32))
 def test_what_holds_for_every_size(n, batch, seed):
     space, generator = hm.Permutation(n), torch.Generator().manual_seed(seed)

@@ -139,7 +139,7 @@ def test_no_changes_of_one_variable():
         hm.expectation(pytest.fail, scores, space, hm.Direct())
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(2, 7), st.lists(st.integers(0, 3), max_size=2).map(tuple), st.integers(0, 2**32))
 def test_what_holds_for_every_size(n, batch, seed):
     space, generator = hm.SpanningTree(n), torch.Generator().manual_seed(seed)

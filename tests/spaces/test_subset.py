@@ -110,7 +110,7 @@ def test_parts_are_the_least_squares_fit(n, k):
         torch.testing.assert_close(fit, gains)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(1, 8), st.data(), st.lists(st.integers(0, 3), max_size=2).map(tuple), st.integers(0, 2**32))
 def test_what_holds_for_every_size(n, data, batch, seed):
     space = hm.Subset(n, data.draw(st.integers(0, n)))
