@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from hardmax.experiments.declaration import Cell, Gallery, Look, Quick
 from hardmax.experiments.metrics import BOUND, Metric
 from hardmax.experiments.table1 import OURS
-from hardmax.experiments.table2 import DATA, EPOCHS, QUICK, SETTING
+from hardmax.experiments.table2 import DATA, OPTIONS, QUICK, SETTING
 
 if TYPE_CHECKING:
     from hardmax.experiments.exhibits.exhibit import Exhibit
@@ -26,7 +26,7 @@ EXPERIMENT = Gallery(
     title="Figure 4: a picture for every category, without and with labels",
     claim="The paper: weak supervision helps the VAE to capture the class, and so to draw better pictures.",
     setting=f"Posterior direct, with augmentation and consistency where there are labels. {SETTING}",
-    options={"model": "mixed", "epochs": EPOCHS},
+    options=OPTIONS,
     cells=tuple(
         Cell(data, way, OURS, 1e-3, {**own, "labels": labels})
         for data, own in DATA.items()

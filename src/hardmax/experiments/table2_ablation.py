@@ -3,7 +3,7 @@
 from hardmax.experiments.declaration import Cell, Experiment, Options, Quick
 from hardmax.experiments.metrics import ACCURACY, BOUND, SAMPLED
 from hardmax.experiments.panels import Panel, Picture
-from hardmax.experiments.table2 import DATA, EPOCHS, PLAIN, QUICK, SEEDS, SETTING
+from hardmax.experiments.table2 import DATA, EPOCHS, OPTIONS, PLAIN, QUICK, SEEDS, SETTING
 
 _PIECES, _LOSSES = "pieces", "how labels teach"
 _NO_VAE: Options = {"elbo": 0.0}
@@ -26,7 +26,7 @@ EXPERIMENT = Experiment(
     title="Table 2, piece by piece: 100 labels",
     claim="What do labels, augmentation, consistency and the VAE bring, and does it matter how labels teach?",
     setting=f"Pictures rounded at 0.5, for the encoder too; 100 labels. {SETTING}",
-    options={"model": "mixed", "epochs": EPOCHS, "labels": 100},
+    options={**OPTIONS, "labels": 100},
     cells=tuple(
         Cell(data, way, group, 1e-3, {**own, **options})
         for data, own in DATA.items()

@@ -30,7 +30,6 @@ from hardmax.objectives.mixture_kl import RULES, Rule
 from hardmax.objectives.pixels import pixel_log_prob
 
 Choice = Literal["responsibility", "distance", "encoder", "mixture"]
-_LOG_VARIANCE = -4.0  # of Gaussian pixels at the start; from 0, Adam would take thousands of steps to there
 
 
 @final
@@ -86,7 +85,7 @@ class CompletionModel(AbstractModel):
         self.whole, self.posterior = networks.whole, networks.posterior
         self.weights, self.components, self.chooser = networks.weights, networks.components, networks.chooser
         self.latent, self.fill = latent, fill
-        self.log_variance = learned_variance(likelihood, _LOG_VARIANCE)
+        self.log_variance = learned_variance(likelihood)
 
     @classmethod
     def build(

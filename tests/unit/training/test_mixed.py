@@ -17,7 +17,7 @@ from hardmax.training.mixed.evaluate import evaluate
 from hardmax.training.mixed.pictures import seen
 from hardmax.training.mixed.schedule import Weights, weights_at
 from hardmax.training.mixed.task import MixedTask
-from hardmax.training.mixed.terms import consistency_loss, label_loss, recognition_loss
+from hardmax.training.mixed.terms import aligned, consistency_loss, label_loss, recognition_loss
 from hardmax.training.restore import restore
 from hardmax.training.state import State
 
@@ -203,6 +203,45 @@ def test_consistency_teaches_the_distorted_copy_alone_where_it_is_sure():
     assert (distorted.grad[1] == 0).all()
 
 
+@pytest.mark.parametrize("space", [hm.Categorical(4), hm.Binary(3)], ids=str)
+def test_scores_are_aligned_by_bayes_rule(space):
+    """Posteriors that were made with one prior become those that another one makes."""
+    generator = torch.Generator().manual_seed(0)
+    worth = torch.randn(5, *space.score_shape, generator=generator, dtype=torch.float64)
+    one, other = torch.randn(2, *space.score_shape, generator=generator, dtype=torch.float64)
+    found = aligned(worth + one, one, other)
+    torch.testing.assert_close(space.marginals(found), space.marginals(worth + other))
+    torch.testing.assert_close(space.marginals(aligned(worth + one, one, None)), space.marginals(worth))
+
+
+@pytest.mark.parametrize(("align", "aligns"), [("auto", True), ("none", False)])
+def test_how_often_classes_are_named_is_learnt_and_corrected(align, aligns, classes, tmp_path):
+    """An encoder that always names the first class: what it names becomes known, and teaches it no longer."""
+    config = config_of(classes, tmp_path, align=align, lr=0.1, confidence=0.5)
+    task = MixedTask.start(config, MixedTask.load(config))
+    with torch.no_grad():
+        task.model.discrete.layers[-1].bias.add_(torch.tensor([6.0, 0.0, 0.0, 0.0]))
+    state, sure = State(task), []
+    for parameter in task.model.parameters():
+        parameter.requires_grad_(False)
+    task.labelled = None
+    for index in state.begin_epoch() * 12:
+        sums = task.add_gradients(index, 0, 0)
+        state.optimizer.step()
+        state.optimizer.zero_grad()
+        sure.append(float(sums[task.sums.index("sure")]) / len(index))
+    assert (sure[0] == 1, sure[-1] == 1) == (True, not aligns)
+    assert bool(task.learned) == aligns
+    if aligns:
+        assert task.learned[0].softmax(0)[0] > 0.5
+
+
+def test_attributes_are_not_aligned_unless_asked(attributes, tmp_path):
+    for align, count in (("auto", 0), ("prior", 1)):
+        config = config_of(attributes, tmp_path, attributes="top", align=align)
+        assert len(MixedTask.start(config, MixedTask.load(config)).learned) == count
+
+
 def test_distortions():
     generator = torch.Generator().manual_seed(0)
     picture = torch.zeros(1, 1, 28, 28)
@@ -215,6 +254,11 @@ def test_distortions():
         on_the_left = (copies[..., left].sum((1, 2, 3)) > copies.sum((1, 2, 3)) / 2).float().mean()
         assert (0.2 < on_the_left < 0.8) == mirrored
         assert len({tuple(copy.flatten().tolist()) for copy in copies}) == 64
+    picture = torch.rand(1, 3, 5, 6, generator=generator)
+    mirrored = distort(picture.expand(64, 3, 5, 6), draw_distortions("mirror", 64, generator))
+    as_it_is, other_way_round = (torch.isclose(mirrored, p).all((1, 2, 3)) for p in (picture, picture.flip(-1)))
+    assert (as_it_is | other_way_round).all()
+    assert 16 < as_it_is.sum() < 48
     drawn = [draw_distortions("elastic", 5, generator.manual_seed(1)) for _ in range(2)]
     assert torch.equal(drawn[0].matrices, drawn[1].matrices)
     assert torch.equal(drawn[0].bends, drawn[1].bends)
@@ -229,6 +273,8 @@ def test_what_takes_part_when():
     assert weights_at(first, 1) == Weights(0.0, 0.1, 10.0, 0.0, 0.0)
     assert weights_at(first, 2) == Weights(1.0, 0.0, 0.0, 0.0, 0.0)
     assert weights_at(replace(config, elbo=0.0), 5) == Weights(0.0, 0.0, 10.0, 10.0, 0.0)
+    for recognition, weight in ((None, 5.0), (0.0, 0.0), (2.0, 2.0)):  # attributes are drawn as they are set
+        assert weights_at(replace(config, attributes="a", recognition=recognition), 2).recognition == weight
 
 
 def test_recognition_teaches_the_decoder_and_not_the_judge():

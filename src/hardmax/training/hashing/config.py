@@ -24,9 +24,9 @@ class HashingConfig(EstimatorConfig, PictureConfig):
     of one class, the only ones that look at labels."""
     neighbours: int = 20
     """A picture is paired with one of so many nearest ones, drawn anew in every epoch."""
-    augment: Literal["none", "shift", "affine", "elastic", "flip"] = "none"
-    """How both pictures of a pair are distorted: moved; also turned, scaled and sheared (affine); also bent (elastic);
-    flip: half as much of all that, and mirrored."""
+    augment: Literal["none", "mirror", "shift", "affine", "elastic", "flip"] = "none"
+    """How both pictures of a pair are distorted: mirrored; moved (shift); also turned, scaled and sheared (affine);
+    also bent (elastic); flip: half as much of all that, and mirrored."""
     contrast: Literal["info-nce", "triplet"] = "info-nce"
     """The loss: tell the partner from all others of the batch, or be nearer to it by a margin."""
     temperature: float = 0.2

@@ -34,17 +34,20 @@ class MixedConfig(VAEConfig):
     labelled_elbo: float = 0.1
     """Weight of the bound of labelled pictures, z given."""
     elbo: float = 1.0
-    """Weight of the bound; 0 leaves a classifier alone."""
+    """Weight of the bound, of Gaussian pixels in units of their variance; 0 leaves a classifier alone."""
     consistency: float = 10.0
     """Weight of teaching a distorted picture what the classifier is sure of for the plain one; 0: not."""
     confidence: float = 0.8
     """How sure that must be."""
-    recognition: float = 0.0
+    align: Literal["auto", "prior", "none"] = "auto"
+    """What consistency teaches is corrected for classes that the encoder names too often or too seldom, by the prior of
+    the discrete latent (prior); auto: for classes, not for attributes, which need not be as frequent."""
+    recognition: float | None = None
     """Weight of recognising the discrete latent in pictures that are drawn with one taken at random, so that the
-    decoder heeds it (attributes); 0: not."""
-    augment: Literal["none", "shift", "affine", "elastic", "flip"] = "elastic"
-    """How labelled pictures, and those of consistency, are distorted: moved; also turned, scaled and sheared (affine);
-    also bent (elastic); flip: half as much of all that, and mirrored (clothes, faces)."""
+    decoder heeds it; 0: not. Default: 5 for attributes, 0 for classes."""
+    augment: Literal["none", "mirror", "shift", "affine", "elastic", "flip"] = "elastic"
+    """How labelled pictures, and those of consistency, are distorted: mirrored (aligned faces); moved (shift); also
+    turned, scaled and sheared (affine); also bent (elastic); flip: half as much of all that, and mirrored (clothes)."""
     schedule: Literal["together", "labelled-first"] = "together"
     """together: labelled and other pictures in every step, after --head-epochs of labels and consistency alone;
     labelled-first, as the paper's released code: --head-epochs on labelled pictures alone, then the others alone."""
@@ -65,7 +68,7 @@ class MixedConfig(VAEConfig):
         super().__post_init__()
         self.need_at_least_one("categories", "continuous", "labelled_batch")
         for name in ("labels", "label_weight", "labelled_elbo", "elbo", "consistency", "recognition", "head_epochs"):
-            if getattr(self, name) < 0:
+            if (getattr(self, name) or 0) < 0:
                 raise ArgumentError(f"{name.replace('_', '-')} must not be negative, got {getattr(self, name)}")
         if not 0 <= self.confidence < 1:
             raise ArgumentError(f"confidence must be at least 0 and below 1, got {self.confidence}")

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from hardmax.training.mixed.config import MixedConfig
 
+_RECOGNITION = 5.0  # of attributes
+
 
 @dataclass(frozen=True)
 class Weights:
@@ -27,11 +29,14 @@ class Weights:
 def weights_at(config: MixedConfig, epoch: int) -> Weights:
     """Return the weights in an epoch, counted from 0."""
     early = epoch < config.head_epochs
+    recognition = config.recognition
+    if recognition is None:
+        recognition = _RECOGNITION if config.attribute_names else 0.0
+    alone = Weights(config.elbo, 0.0, 0.0, 0.0, recognition)
     if not config.labels:  # nothing to be consistent with
-        return Weights(config.elbo, 0.0, 0.0, 0.0, config.recognition)
+        return alone
     both = config.elbo * config.labelled_elbo
     if config.schedule == "labelled-first":
-        alone = Weights(config.elbo, 0.0, 0.0, 0.0, config.recognition)
         return Weights(0.0, both, config.label_weight, 0.0, 0.0) if early else alone
     taught = (config.label_weight, config.consistency)
-    return Weights(0.0, 0.0, *taught, 0.0) if early else Weights(config.elbo, both, *taught, config.recognition)
+    return Weights(0.0, 0.0, *taught, 0.0) if early else Weights(config.elbo, both, *taught, recognition)

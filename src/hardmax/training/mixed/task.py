@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from hardmax.data import Images, draw_labelled
 from hardmax.errors import ArgumentError
@@ -19,7 +19,7 @@ from hardmax.training.mixed.config import MixedConfig
 from hardmax.training.mixed.evaluate import evaluate
 from hardmax.training.mixed.pictures import Seen, as_z, load_pictures, make_space, seen
 from hardmax.training.mixed.schedule import Weights, weights_at
-from hardmax.training.mixed.terms import consistency_loss, label_loss, recognition_loss
+from hardmax.training.mixed.terms import aligned, consistency_loss, label_loss, recognition_loss
 from hardmax.training.task import SPLITS, AbstractTask, Row
 
 
@@ -34,6 +34,10 @@ class MixedTask(AbstractTask[MixedConfig, MixedVAE]):
     - sure(x) log q(best z of x | distorted x)    consistency of unlabelled pictures
     - log q(z | picture of z and z_c(x))          recognition, z drawn from its prior
     ```
+
+    Bounds of Gaussian pixels are counted in units of the pixels' noise, or they would swamp the other terms as soon as
+    it is small (`AbstractPixels.noise_variance`). What consistency teaches is corrected for how often each z is named
+    (`terms.aligned`), which is learnt beside.
     """
 
     sums = ("elbo", "reconstruction", "kl", "evaluations", "label_loss", "consistency_loss", "sure", "recognition_loss")
@@ -46,6 +50,7 @@ class MixedTask(AbstractTask[MixedConfig, MixedVAE]):
         self.count = len(self.pictures)
         self.labelled = self._draw_labelled(images)
         self.held_out = {s: seen(config, images, s)[: config.evaluate_images].to(config.device) for s in SPLITS}
+        self._named = nn.Parameter(torch.zeros(model.space.score_shape, device=config.device)) if self._aligns else None
         names = ("noise", "gaussian", "labelled", "distort", "teach", "recognise")
         self.generators = {name: torch.Generator(config.device) for name in names}
         self._estimated = config
@@ -53,6 +58,17 @@ class MixedTask(AbstractTask[MixedConfig, MixedVAE]):
             # That of a discrete VAE ends with the exact gradient, which dies once the labels have made q sure.
             name = "averaged-direct" if self.model.space.categories is None else "shortlist-direct"
             self._estimated = replace(config, estimator=name)
+
+    @property
+    def _aligns(self) -> bool:
+        config = self.config
+        wanted = config.align == "prior" or (config.align == "auto" and not config.attribute_names)
+        return wanted and bool(config.labels and config.consistency)
+
+    @property
+    def learned(self) -> list[nn.Parameter]:
+        """How often the encoder names each z, as scores: learnt by maximum likelihood, so that it follows."""
+        return [] if self._named is None else [self._named]
 
     def _draw_labelled(self, images: Images) -> Seen | None:
         if not self.config.labels:
@@ -127,7 +143,7 @@ class MixedTask(AbstractTask[MixedConfig, MixedVAE]):
                 noise=noise,
                 continuous_noise=self._gaussian(len(index), part),
             )
-            loss = loss - weights.elbo * out.value.sum() / len(index)
+            loss = loss - weights.elbo * model.noise_variance * out.value.sum() / len(index)
             told |= {"elbo": out.value.detach().sum(), "kl": out.kl.sum(), "reconstruction": out.reconstruction.sum()}
             told["evaluations"] = told["count"] * out.evaluations
         if weights.recognition:
@@ -138,7 +154,11 @@ class MixedTask(AbstractTask[MixedConfig, MixedVAE]):
             told["recognition_loss"] = losses.detach().sum()
         if weights.consistency:
             distorted = model.scores(self._distorted(some.shown, len(index), part))
-            losses, sure = consistency_loss(encoded.scores.detach(), distorted, model.space, config.confidence)
+            plain = encoded.scores.detach()
+            if self._named is not None:
+                loss = loss + model.space.kl(plain, self._named).sum() / len(index)
+                plain = aligned(plain, self._named, model.prior)
+            losses, sure = consistency_loss(plain, distorted, model.space, config.confidence)
             loss = loss + weights.consistency * losses.sum() / len(index)
             told |= {"consistency_loss": losses.detach().sum(), "sure": sure.sum()}
         return loss, told
@@ -164,7 +184,7 @@ class MixedTask(AbstractTask[MixedConfig, MixedVAE]):
             bound = model.labelled(
                 few.x, target, encoded=model.encode(few.shown), continuous_noise=self._gaussian(count, part)
             )
-            loss = loss - weights.labelled_elbo * bound.sum() / count
+            loss = loss - weights.labelled_elbo * model.noise_variance * bound.sum() / count
         return loss, losses.detach().sum() / count
 
     def _gaussian(self, count: int, part: slice) -> Tensor:

@@ -70,6 +70,25 @@ def recognition_loss(model: MixedVAE, z_d: Tensor, z_c: Tensor) -> Tensor:
     return -model.space.log_prob(functional_call(judge, held, (pictures,)), z_d)
 
 
+def aligned(scores: Tensor, named: Tensor, prior: Tensor | None) -> Tensor:
+    """Return scores as they would be if the encoder named each z as often as the prior does.
+
+    `q(z | x) p(z) / named(z)`, up to a constant: Bayes' rule with one prior exchanged for another, which for scores is
+    a sum. Nothing learns from it.
+
+    Args:
+        scores: of pictures `[B, *score]`.
+        named: scores of how often the encoder names each z, `[*score]`.
+        prior: scores of p, `[*score]`; None is uniform.
+
+    References:
+        Saerens, Latinne & Decaestecker, "Adjusting the outputs of a classifier to new a priori probabilities", 2002;
+        Berthelot et al., "ReMixMatch", 2020 (distribution alignment).
+    """
+    corrected = scores.detach() - named.detach()
+    return corrected if prior is None else corrected + prior.detach()
+
+
 def consistency_loss(
     plain: Tensor, distorted: Tensor, space: AbstractSpace, confidence: float
 ) -> tuple[Tensor, Tensor]:
