@@ -29,8 +29,8 @@ EXPERIMENT = Gallery(
     setting="Aligned faces, 64x64 RGB, of the set `faces`, which its user brings; two bits, smiling and male, beside a "
     "Gaussian of 64 dimensions; convolutional encoder and decoder, Gaussian pixels, Adam at 1e-3 that falls to zero "
     f"over the second half, 50 pictures and 50 labelled ones in a step, {EPOCHS} epochs, the bound from epoch "
-    f"{HEAD_EPOCHS + 1} on. The attributes of {LABELS:,} faces of 2,000 are told. Pictures that are drawn with other bits "
-    "must be recognised as such by the encoder.",
+    f"{HEAD_EPOCHS + 1} on. The attributes of {LABELS:,} faces of 2,000 are told. Pictures that are drawn with other "
+    "bits must be recognised as such by the encoder.",
     options={"model": "mixed", "epochs": EPOCHS},
     cells=(
         Cell(

@@ -81,7 +81,7 @@ def walls(gallery: Gallery) -> dict[str, list[list[Cell | None]]]:
         columns.setdefault(cell.column, []).append(cell)
     most = max(map(len, columns.values()))
     if most <= _MOST_PANELS:
-        return {gallery.name: [_line(cells, max(_PANELS, most)) for cells in columns.values()]}
+        return {gallery.name: [_line(cells, most) for cells in columns.values()]}
     return {
         f"{gallery.name}-{slug(column)}": [
             _line(cells[begin : begin + _PANELS], _PANELS) for begin in range(0, len(cells), _PANELS)
@@ -110,11 +110,12 @@ def draw(
     hangings = walls(gallery)
     wall = wall or next(iter(hangings))
     lines = hangings[wall]
-    wide = _WIDTH / len(lines[0])
+    across = len(lines[0])
+    wide = _WIDTH / max(_PANELS, across)
     tall = max((_height(exhibit) for exhibit in known.values()), default=_TALL) * wide + _HEAD
     with house_style(wall):
-        figure = Figure(figsize=(_WIDTH, tall * len(lines) + 0.35), layout="constrained")
-        panels = figure.subplots(len(lines), len(lines[0]), squeeze=False)
+        figure = Figure(figsize=(wide * across, tall * len(lines) + 0.35), layout="constrained")
+        panels = figure.subplots(len(lines), across, squeeze=False)
         for cells, line in zip(lines, panels, strict=True):
             for cell, axes in zip(cells, line, strict=True):
                 if cell is None:
