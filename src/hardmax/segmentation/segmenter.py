@@ -44,7 +44,7 @@ class Segmentation:
         seconds: that it took.
         means: of the Gaussian of each tissue, in the scan's own units.
         deviations: theirs.
-        notes: sentences for the user.
+        doubts: sentences about what of the scan itself is doubtful.
     """
 
     labels: Integer[np.ndarray, "X Y Z"]
@@ -53,7 +53,7 @@ class Segmentation:
     seconds: float
     means: dict[str, float]
     deviations: dict[str, float]
-    notes: tuple[str, ...]
+    doubts: tuple[str, ...]
 
 
 class Segmenter:
@@ -134,7 +134,7 @@ class Segmenter:
             time.monotonic() - began,
             dict(zip(self._tissues, means, strict=True)),
             dict(zip(self._tissues, (fit.gaussians.deviations * scale).tolist(), strict=True)),
-            observed.notes,
+            observed.doubts,
         )
 
     def align(self, path: Path) -> tuple[Tensor, Tensor]:

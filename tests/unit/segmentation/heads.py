@@ -75,7 +75,7 @@ class Segmentation:
     posterior: object = None
     log_likelihood: float = -2.0
     seconds: float = 0.1
-    notes: list = field(default_factory=list)
+    doubts: list = field(default_factory=list)
 
 
 class WorldSegmenter:

@@ -53,7 +53,7 @@ def test_a_segmenter_that_trusts_the_axes_is_found_out(tmp_path, monkeypatch):
         def segment(self, volume, *, posterior=False, progress=None):
             return SimpleNamespace(
                 labels=anatomy(places(volume.values.shape, affine), volume.values),
-                posterior=None, log_likelihood=-2.0, seconds=0.0, notes=[],
+                posterior=None, log_likelihood=-2.0, seconds=0.0, doubts=[],
             )  # fmt: skip
 
     expected = anatomy(places(values.shape, affine), values.astype(np.float32))
@@ -71,7 +71,7 @@ def test_what_is_written(tmp_path, callable_posterior):
             found = super().segment(volume, posterior=posterior, progress=progress)
             soft = found.posterior
             found.posterior = (lambda: soft) if callable_posterior and soft is not None else soft
-            found.notes.append("a note of the segmenter")
+            found.doubts.append("a doubt of the segmenter")
             return found
 
     told = []
@@ -89,7 +89,7 @@ def test_what_is_written(tmp_path, callable_posterior):
     with Image.open(found.picture) as picture:
         assert picture.format == "PNG"
     assert found.notes[0].startswith("1 voxels")
-    assert found.notes[1] == "a note of the segmenter"
+    assert found.flags[-1] == "a doubt of the segmenter"
     assert found.volumes.sum() == pytest.approx(values.size * 2.0 * 1.5 * 1.8)
     assert not list((tmp_path / "out").rglob("*.tmp"))
 
@@ -103,7 +103,7 @@ def test_smoothing_takes_lonely_voxels(tmp_path):
             labels = np.ones(volume.grid.shape, int)
             labels[6, 6, 6] = 2
             soft = 0.6 * (labels == np.arange(19)[:, None, None, None]) + 0.4 / 19
-            return SimpleNamespace(labels=labels, posterior=soft, log_likelihood=-2.0, seconds=0.0, notes=[])
+            return SimpleNamespace(labels=labels, posterior=soft, log_likelihood=-2.0, seconds=0.0, doubts=[])
 
     path = save(tmp_path / "scan.nii.gz", values, affine)
     found = segment(path, tmp_path / "out", Noisy(), wanted=Wanted(smooth=2.0))

@@ -64,7 +64,7 @@ def test_a_made_scan(plain, segmenter):
     _, labels, found = plain
     assert judged(found, labels, segmenter.table) > 0.85
     assert found.log_likelihood > 2 * segmenter.least_log_likelihood
-    assert found.notes == ()
+    assert found.doubts == ()
     # The Gaussians are told in the units of the scan.
     assert found.means["white"] == pytest.approx(200, rel=0.05)
     assert found.means["grey"] == pytest.approx(120, rel=0.1)

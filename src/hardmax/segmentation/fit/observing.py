@@ -16,6 +16,7 @@ from hardmax.segmentation.volumes.volume import Volume
 _MARGIN = 6.0  # mm around the mask in which being outside of it says something
 _FULL = 0.8  # part of a box; a head, let alone a brain, fills less
 _SMALLEST = 20_000.0  # mm^3, of anything that could be a brain
+_LARGEST = 2_300_000.0  # mm^3; few skulls hold two litres, and a head has four
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +30,7 @@ class Observed:
         mask: `[X, Y, Z]`, on the scan's own voxels.
         centre: intensity that x = 0 stands for.
         scale: intensity that x = 1 is away from it.
-        notes: sentences about what is doubtful.
+        doubts: sentences about what is doubtful.
     """
 
     points: Float[Tensor, "N 3"]
@@ -38,7 +39,7 @@ class Observed:
     mask: Bool[np.ndarray, "X Y Z"]
     centre: float
     scale: float
-    notes: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
 
     def standardise(self, values: Float[np.ndarray, "..."]) -> Float[Tensor, "..."]:
         """Return intensities of the scan in the units of x."""
@@ -60,7 +61,7 @@ def observe(volume: Volume, *, spacing: float = 2.0) -> Observed:
         >>> int(observe(Volume(values, Grid((40, 40, 40), np.eye(4)))).inside.sum())
         4096
     """
-    mask, notes = brain_mask(volume)
+    mask, doubts = brain_mask(volume)
     factors = [max(1, round(spacing / side)) for side in volume.grid.spacing]
     grid = pooled_grid(volume.grid, factors)
     filled = _blocks(mask, factors)
@@ -81,7 +82,7 @@ def observe(volume: Volume, *, spacing: float = 2.0) -> Observed:
         mask,
         float(centre),
         scale,
-        tuple(notes),
+        tuple(doubts),
     )
 
 
@@ -94,7 +95,7 @@ def brain_mask(volume: Volume) -> tuple[Bool[np.ndarray, "X Y Z"], list[str]]:
     Raises:
         DataError: nothing is left that could be a brain.
     """
-    values, notes = volume.values, []
+    values, doubts = volume.values, []
     faces = np.concatenate([np.take(values, end, axis).ravel() for axis in range(3) for end in (0, -1)])
     common, counts = np.unique(faces, return_counts=True)
     around = common[counts.argmax()]
@@ -102,7 +103,7 @@ def brain_mask(volume: Volume) -> tuple[Bool[np.ndarray, "X Y Z"], list[str]]:
     if mask.mean() > _FULL:
         # Not one value: noise, or a scan that was never masked. A threshold tells dark from bright.
         mask = values > _threshold(values)
-        notes.append(
+        doubts.append(
             "The surroundings of the brain are not of one value: a threshold was taken. Strip the skull first, or the "
             "result is poor."
         )
@@ -116,7 +117,12 @@ def brain_mask(volume: Volume) -> tuple[Bool[np.ndarray, "X Y Z"], list[str]]:
             f"no brain can be seen: what differs from its surroundings has {size / 1000:.1f} ml, expected at least "
             f"{_SMALLEST / 1000:.0f}; look at the scan in a viewer, and whether its header is in mm"
         )
-    return mask, notes
+    if size > _LARGEST:
+        doubts.append(
+            f"What differs from its surroundings has {size / 1000:,.0f} ml, a brain with all its fluid at most "
+            f"{_LARGEST / 1000:,.0f}: strip the skull first, and see whether the header is in mm."
+        )
+    return mask, doubts
 
 
 def mask_depth(mask: Bool[np.ndarray, "X Y Z"], grid: Grid) -> Float32[np.ndarray, "X Y Z"]:

@@ -76,8 +76,9 @@ def segment_scan(
         labels = _smoothed(posterior, wanted.smooth, volume)
     sizes = volumes(labels, volume.grid, len(table))
     likelihood = float(np.mean(found.log_likelihood))
-    flags = suspicions(sizes, table, likelihood, getattr(segmenter, "least_log_likelihood", None))
-    notes = [*volume.notes, *found.notes]
+    strange = suspicions(sizes, table, likelihood, getattr(segmenter, "least_log_likelihood", None))
+    flags = (*strange, *found.doubts)
+    notes = [*volume.notes]
     agreement = None
     if true is not None:
         agreement, said = _agreement(labels, volume, true.labels, true.grid, table)
