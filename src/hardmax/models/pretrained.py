@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import nn
 
 from hardmax.errors import DataError
@@ -40,7 +40,7 @@ class AbstractModel(nn.Module, ABC):
         config = {"model": self.kind, **(self._config or {"architecture": None})}
         weights = {name: tensor.contiguous() for name, tensor in self.state_dict().items()}
         temporary = folder / f"{_WEIGHTS}.tmp"
-        save_file(weights, temporary)
+        temporary.write_bytes(save(weights))  # save_file would let none but the owner read it
         temporary.replace(folder / _WEIGHTS)
         temporary = folder / f"{_CONFIG}.tmp"
         temporary.write_text(json.dumps(config, indent=2) + "\n")

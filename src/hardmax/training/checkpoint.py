@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor
 
 from hardmax.errors import DataError
@@ -26,7 +26,7 @@ def save_checkpoint(run: Path, state: State, *, best: bool) -> None:
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         state.task.model.save_pretrained(temporary)
-        save_file(_tensors(state), temporary / "training.safetensors")
+        (temporary / "training.safetensors").write_bytes(save(_tensors(state)))
         (temporary / "training.json").write_text(json.dumps(asdict(state.progress)) + "\n")
         for file in temporary.iterdir():
             _sync(file)
@@ -34,7 +34,7 @@ def save_checkpoint(run: Path, state: State, *, best: bool) -> None:
         temporary.rename(run / name)
         for pointer in ("latest", "best") if best else ("latest",):
             write_atomically(run / pointer, name + "\n")
-    except Exception as error:  # safetensors has an error class of its own for a full disk
+    except Exception as error:  # safetensors has an error class of its own
         shutil.rmtree(temporary, ignore_errors=True)
         raise DataError(f"cannot write {run / name}: {error}; the checkpoint before it is untouched") from error
     kept = {pointed(run, "latest"), pointed(run, "best")}

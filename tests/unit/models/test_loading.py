@@ -21,6 +21,11 @@ def test_the_kind_that_was_saved(kind, tmp_path):
     assert json.loads((tmp_path / "config.json").read_text())["model"] == kind.kind
 
 
+def test_whoever_may_read_the_configuration_may_read_the_weights(tmp_path):
+    saved(tmp_path, hm.DiscreteVAE)
+    assert len({file.stat().st_mode for file in tmp_path.iterdir()}) == 1
+
+
 def test_another_kind(tmp_path):
     saved(tmp_path, hm.MixedVAE)
     with pytest.raises(hm.DataError, match=r"'mixed-vae', not 'discrete-vae'.*load_model"):
