@@ -14,6 +14,7 @@ LABELS = (50, 100, 300, 600, 1200)
 EPOCHS = 15
 SEEDS = (0, 1, 2)
 
+# Recognition is for attributes; said here, so that what the table is does not hang on a default.
 OPTIONS: Options = {"model": "mixed", "epochs": EPOCHS, "recognition": 0.0}
 PLAIN: Options = {"consistency": 0.0, "augment": "none"}
 
