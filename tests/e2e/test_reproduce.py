@@ -61,6 +61,8 @@ def test_lists():
     (["figur3"], "did you mean figure3"),
     (["gradient_quality"], "did you mean gradient-quality"),
     (["figure3", "--only", "general"], "its cells are: unstructured-direct"),
+    (["figure3", "--seeds", "3"], "its seeds are: "),
+    (["figure1", "--seeds", "0"], "--seeds is for what is made of many trainings"),
     (["figure1", "--only", "general"], "its parts are: likelihood, bound"),
     (["figure1", "--data-dir", "nowhere", "--out", "OUT"], "nowhere"),
     (["figure3", "--data-dir", "nowhere", "--out", "OUT"], "nowhere"),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hardmax.errors import ArgumentError
-from hardmax.experiments.catalogue import NAMES, choose_cells, choose_parts, find_experiment
+from hardmax.experiments.catalogue import NAMES, choose_cells, choose_parts, choose_seeds, find_experiment
 from hardmax.experiments.crews.choose import choose_crew
 from hardmax.experiments.declaration import AbstractTrainings
 from hardmax.experiments.measurement import Measurement
@@ -17,6 +17,7 @@ _EXAMPLES = """examples:
   hardmax reproduce figure3 --quick
   hardmax reproduce figure1 --out results/figure1
   hardmax reproduce figure3 --only general-gibbs-covariance general-direct
+  hardmax reproduce table2 --only 'mnist-*-direct' --seeds 0
   hardmax reproduce figure3 --workers 4
   hardmax reproduce figure3 --cluster tcp://scheduler:8786 --out /shared/figure3
   hardmax reproduce gradient-quality --list
@@ -38,12 +39,12 @@ def run(arguments: list[str]) -> int:
             print(f"  hardmax reproduce {name}")
         return 0
     experiment = find_experiment(options.name)
-    made_of = _made_of(experiment, options.only)  # a name that is none fails here, before anything is loaded
+    made_of = _made_of(experiment, options)  # a name that is none fails here, before anything is loaded
     if options.list:
         print("\n".join([experiment.title, *made_of]))
         return 0
     out = Path(options.out or f"hardmax-{experiment.name}{'-quick' if options.quick else ''}")
-    for option in ("workers", "cluster", "rows"):
+    for option in ("workers", "cluster", "rows", "seeds"):
         if isinstance(experiment, Measurement) and getattr(options, option):
             raise ArgumentError(
                 f"{experiment.name} is one training with measurements on the way: --{option} is for what is made of "
@@ -52,14 +53,15 @@ def run(arguments: list[str]) -> int:
     return _reproduce(experiment, out, options)
 
 
-def _made_of(experiment: AbstractTrainings | Measurement, only: list[str]) -> list[str]:
-    """Return lines that tell what `--only` can choose."""
+def _made_of(experiment: AbstractTrainings | Measurement, options: argparse.Namespace) -> list[str]:
+    """Return lines that tell what `--seeds` and `--only` choose from."""
     if isinstance(experiment, AbstractTrainings):
-        head = f"seeds {', '.join(map(str, experiment.seeds))}; cells:"
-        told = {cell.name: f"{cell.group}, lr {cell.lr:g}" for cell in choose_cells(experiment, only)}
+        seeds = choose_seeds(experiment, options.seeds, quick=options.quick)
+        head = f"seeds {', '.join(map(str, seeds))}; cells:"
+        told = {cell.name: f"{cell.group}, lr {cell.lr:g}" for cell in choose_cells(experiment, options.only)}
     else:
         head = f"measured after {', '.join(map(str, experiment.epochs))} epochs; parts:"
-        told = {part.name: part.title for part in choose_parts(experiment, only)}
+        told = {part.name: part.title for part in choose_parts(experiment, options.only)}
     width = max(map(len, told))
     return [head, *(f"  {name:<{width}}  {text}" for name, text in told.items())]
 
@@ -96,7 +98,15 @@ def _reproduce(experiment: AbstractTrainings | Measurement, out: Path, options: 
             end = End(stopped=not whole, failed={})
         else:
             with crew or nullcontext(), watch_runs(console, watcher) as seen:
-                end = reproduce(experiment, out, **chosen, rows=[*map(Path, options.rows)], crew=crew, watcher=seen)
+                end = reproduce(
+                    experiment,
+                    out,
+                    **chosen,
+                    seeds=options.seeds,
+                    rows=[*map(Path, options.rows)],
+                    crew=crew,
+                    watcher=seen,
+                )
     finally:
         signal.signal(signal.SIGINT, before)
     if end.stopped:
@@ -124,7 +134,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("name", nargs="?", metavar="NAME", help=f"one of: {', '.join(NAMES)}")
     parser.add_argument("--quick", action="store_true", help="a small form on the embedded pictures, in two minutes")
     parser.add_argument("--out", metavar="DIR", help="folder to write to; default: hardmax-NAME, or hardmax-NAME-quick")
-    parser.add_argument("--only", nargs="+", default=[], metavar="CELL", help="make these cells, or parts, alone")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        default=[],
+        metavar="CELL",
+        help="make these cells, or parts, alone; a name may be a pattern, in quotes: 'mnist-*'",
+    )
+    parser.add_argument("--seeds", type=int, nargs="+", default=[], metavar="N", help="make runs of these seeds alone")
     parser.add_argument(
         "--list", action="store_true", help="list the cells, or parts, of NAME; without NAME, all there is"
     )

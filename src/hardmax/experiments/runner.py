@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hardmax.experiments.borrowed import borrow
-from hardmax.experiments.catalogue import choose_cells
+from hardmax.experiments.catalogue import choose_cells, choose_seeds
 from hardmax.experiments.crews.crew import AbstractCrew, Alone
 from hardmax.experiments.declaration import AbstractTrainings
 from hardmax.experiments.folder import claim
@@ -40,6 +40,7 @@ def reproduce(
     *,
     quick: bool = False,
     only: Sequence[str] = (),
+    seeds: Sequence[int] = (),
     data_dir: str | None = None,
     rows: Sequence[Path] = (),
     crew: AbstractCrew | None = None,
@@ -54,25 +55,29 @@ def reproduce(
         experiment: what to make.
         out: the folder for rows, runs and what is rendered; all machines of a crew must see it under this name.
         quick: its quick form.
-        only: names of cells; without them, all.
+        only: names of cells, or patterns; without them, all.
+        seeds: seeds of the table; without them, all.
         data_dir: folder that holds the named data sets.
         rows: files of rows that are taken where they fit.
         crew: who makes the runs; without it, this process.
         watcher: sees it go by.
 
     Raises:
-        ArgumentError: no such cell, the folder is for something else, or the crew cannot work in it.
+        ArgumentError: no such cell or seed, the folder is for something else, or the crew cannot work in it.
         DataError: data cannot be read, or the folder cannot be written.
         ClusterError: the cluster is lost.
     """
     watcher = watcher or Watcher()
     crew = crew or Alone(watcher.stop)
     cells = choose_cells(experiment, only)
+    chosen = choose_seeds(experiment, seeds, quick=quick)
     out = out.absolute()
     folder = None if data_dir is None else str(Path(data_dir).absolute())
     claim(out, experiment.name, quick=quick)
     everything = plan(experiment, experiment.cells, out, quick=quick, data_dir=folder)
-    wanted = plan(experiment, cells, out, quick=quick, data_dir=folder)
+    wanted = [
+        planned for planned in plan(experiment, cells, out, quick=quick, data_dir=folder) if planned.seed in chosen
+    ]
     ledger = Ledger(experiment, everything, out, quick=quick)
     if ledger.broken:
         watcher.say(f"{ledger.broken} broken lines of {out / ROWS} were removed; their runs are made again")

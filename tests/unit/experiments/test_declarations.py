@@ -173,6 +173,8 @@ def test_chosen_cells_keep_their_order():
     names = [cell.name for cell in experiment.cells]
     assert [cell.name for cell in choose_cells(experiment, [names[3], names[1], names[3]])] == [names[1], names[3]]
     assert choose_cells(experiment) == list(experiment.cells)
+    found = choose_cells(experiment, ["general-*", names[0]])
+    assert found == [cell for cell in experiment.cells if cell.name == names[0] or cell.name.startswith("general-")]
 
 
 def test_declarations_need_no_torch():

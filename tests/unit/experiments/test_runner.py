@@ -212,6 +212,18 @@ def test_partial_results_render(tmp_path):
     assert (tmp_path / "tiny.svg").exists()
 
 
+def test_patterns_and_seeds_choose_runs(tmp_path):
+    log = Log()
+    assert make(TINY, tmp_path, only=["*-exact"], seeds=[1], watcher=log.watcher())
+    assert log.finished == ["categories-exact-seed1"]
+
+
+def test_nothing_is_left_by_a_seed_that_does_not_exist(tmp_path):
+    with pytest.raises(ArgumentError, match="tiny has no seed 7; its seeds are: 0, 1"):
+        reproduce(TINY, tmp_path / "out", seeds=[0, 7])
+    assert not (tmp_path / "out").exists()
+
+
 def test_nothing_is_left_by_a_cell_that_does_not_exist(tmp_path):
     with pytest.raises(ArgumentError, match="its cells are: bits-direct, categories-exact"):
         reproduce(TINY, tmp_path / "out", only=["nothing"])
