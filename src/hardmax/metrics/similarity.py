@@ -3,7 +3,7 @@
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.nn.functional import conv2d, pad
+from torch.nn.functional import pad
 
 _LEAST = 1e-10  # mean squared error, below which pictures are the same: 100 dB
 _WINDOW, _SIGMA = 11, 1.5
@@ -50,14 +50,10 @@ def ssim(
         Wang, Bovik, Sheikh & Simoncelli, "Image quality assessment: from error visibility to structural similarity",
         2004.
     """
-    at = torch.arange(_WINDOW, dtype=truth.dtype, device=truth.device) - _WINDOW // 2
-    one = (-at.square() / (2 * _SIGMA**2)).exp()
-    window = torch.outer(one, one) / one.sum().square()
+    rows, columns = (_smoothing(size, truth) for size in truth.shape[-2:])
 
     def smooth(x: Tensor) -> Tensor:
-        flat = x.flatten(0, 1)[:, None]
-        padded = pad(flat, [_WINDOW // 2] * 4, mode="reflect")
-        return conv2d(padded, window[None, None])[:, 0].view_as(x)
+        return rows.mT @ x @ columns
 
     mean, mean2 = smooth(completed), smooth(truth)
     variance, variance2 = smooth(completed.square()) - mean.square(), smooth(truth.square()) - mean2.square()
@@ -65,6 +61,15 @@ def ssim(
     alike = (2 * mean * mean2 + _SMALL_MEAN) * (2 * covariance + _SMALL_VARIANCE)
     scale = (mean.square() + mean2.square() + _SMALL_MEAN) * (variance + variance2 + _SMALL_VARIANCE)
     return hidden_mean(alike / scale, hidden)
+
+
+def _smoothing(size: int, like: Tensor) -> Float[Tensor, "size size"]:
+    """Return the matrix that smooths a row of pixels: quicker than a convolution of a single channel."""
+    at = torch.arange(_WINDOW, dtype=like.dtype, device=like.device) - _WINDOW // 2
+    window = (-at.square() / (2 * _SIGMA**2)).exp()
+    pixels = torch.eye(size, dtype=like.dtype, device=like.device)[None]
+    mirrored = pad(pixels, [_WINDOW // 2] * 2, mode="reflect")[0]
+    return mirrored.unfold(-1, _WINDOW, 1) @ (window / window.sum())
 
 
 def hidden_mean(values: Float[Tensor, "B channels H W"], hidden: Bool[Tensor, "B 1 H W"]) -> Float[Tensor, "B"]:
