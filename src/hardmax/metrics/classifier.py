@@ -1,5 +1,6 @@
 """A judge of generated pictures: a small classifier that has learnt classes from real ones, and its features."""
 
+import math
 from typing import cast
 
 import torch
@@ -54,7 +55,8 @@ def frechet_distance(first: Float[Tensor, "N F"], second: Float[Tensor, "M F"]) 
     """Return the Frechet distance of Gaussians that are fitted to two sets of features.
 
     `|m1 - m2|^2 + tr(C1 + C2 - 2 (C1 C2)^(1/2))`. With the features of an Inception network this is known as FID; with
-    those of a small classifier of our own it is another number, which compares with none that was published.
+    those of a small classifier of our own it is another number, which compares with none that was published. NaN where
+    a feature is not finite, as those of a diverged model's pictures are.
 
     Args:
         first: `[N, F]`, N at least 2.
@@ -69,6 +71,8 @@ def frechet_distance(first: Float[Tensor, "N F"], second: Float[Tensor, "M F"]) 
         Dowson & Landau, "The Frechet distance between multivariate normal distributions", 1982; Heusel et al., "GANs
         trained by a two time-scale update rule converge to a local Nash equilibrium", 2017.
     """
+    if not (first.isfinite().all() and second.isfinite().all()):
+        return math.nan
     (mean, covariance), (mean2, covariance2) = (_moments(points.double()) for points in (first, second))
     # The eigenvalues of C1 C2 are those of the symmetric C1^(1/2) C2 C1^(1/2).
     values, vectors = torch.linalg.eigh(covariance)

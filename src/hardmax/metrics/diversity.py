@@ -62,7 +62,8 @@ def classes_of(logits: Float[Tensor, "S B K"], labels: Tensor | None = None, con
     """
     found = logits.argmax(-1)
     shares = torch.nn.functional.one_hot(found, logits.shape[-1]).double().mean(0)
-    right = None if labels is None else float((found == labels).double().mean())
+    taken = logits.isfinite().all(-1)  # a picture that is none is taken for nothing
+    right = None if labels is None else float(((found == labels) & taken).double().mean())
     return Classes(
         distinct=float((shares > 0).double().sum(-1).mean()),
         entropy=float(torch.special.entr(shares).sum(-1).mean()),

@@ -1,5 +1,7 @@
 """What completions are judged by: closed forms, and that worse ones get worse numbers."""
 
+import math
+
 import pytest
 import torch
 
@@ -42,6 +44,12 @@ def test_ssim_falls_with_noise():
     found = [ssim(TRUTH + scale * noise, TRUTH, HIDDEN).mean().item() for scale in (0.0, 0.05, 0.2, 0.5)]
     assert found[0] == pytest.approx(1.0)
     assert found == sorted(found, reverse=True)
+
+
+def test_pictures_of_a_diverged_model_are_judged_as_nothing():
+    broken = torch.full((4, 3), torch.nan)
+    assert math.isnan(frechet_distance(broken, torch.randn(4, 3)))
+    assert classes_of(broken[None], torch.zeros(4, dtype=torch.int64)).right == 0.0
 
 
 def test_frechet_of_gaussians():
