@@ -26,6 +26,7 @@ from hardmax.segmentation.segmenter import Segmenter
 from hardmax.segmentation.volumes.metrics import dice
 from hardmax.segmentation.volumes.reading import read_labels, read_volume
 from hardmax.segmentation.volumes.volume import Volume
+from hardmax.threads import one_thread
 
 STEPS = {
     "copy": "the aligned atlas, copied",
@@ -48,6 +49,7 @@ def changed(volume: Volume, contrast: str) -> Volume:
     return replace(volume, values=np.where(inside, x * top, 0).astype(np.float32))
 
 
+@one_thread()
 def judge(segmenter: Segmenter, volume: Volume, truth: np.ndarray) -> dict[str, tuple[list[float], float]]:
     """Return Dice of all labels, and seconds of processor time so far, after each step."""
     began = time.process_time()

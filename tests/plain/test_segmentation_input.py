@@ -59,13 +59,13 @@ def test_maps_that_cannot_be_compared():
 
 
 def test_tables_that_cannot_be():
-    ground = Label(0, "background", (0, 0, 0), "background")
+    ground = Label(0, "background", (0, 0, 0), ("background",))
     with pytest.raises(ArgumentError, match=r"a number of a label must be there once, got 3"):
-        LabelTable((ground, Label(3, "a", (1, 2, 3), "grey"), Label(3, "b", (1, 2, 3), "grey")))
+        LabelTable((ground, Label(3, "a", (1, 2, 3), ("grey",)), Label(3, "b", (1, 2, 3), ("grey",))))
     with pytest.raises(ArgumentError, match="first label must be the background"):
-        LabelTable((Label(3, "a", (1, 2, 3), "grey"),))
-    with pytest.raises(ArgumentError, match="the tissue of a is 'muscle'"):
-        LabelTable((ground, Label(3, "a", (1, 2, 3), "muscle")))
+        LabelTable((Label(3, "a", (1, 2, 3), ("grey",)),))
+    with pytest.raises(ArgumentError, match=r"the tissues of a are \('muscle',\)"):
+        LabelTable((ground, Label(3, "a", (1, 2, 3), ("muscle",))))
     with pytest.raises(ArgumentError, match="0 to 0, got 4"):
         LabelTable((ground,), other=4)
     with pytest.raises(ArgumentError, match="no label is called 'hipocampus'"):

@@ -19,7 +19,7 @@ from hardmax.segmentation.fit.labelling import label_voxels
 from hardmax.segmentation.fit.observing import Observed, observe
 from hardmax.segmentation.fit.personal import personal_fit
 from hardmax.segmentation.tissues.appearance import appearances
-from hardmax.segmentation.tissues.intensity import tissue_mixing
+from hardmax.segmentation.tissues.intensity import tissue_mixing, tissue_names
 from hardmax.segmentation.vae.atlas_vae import coarse_grid
 from hardmax.segmentation.vae.image_encoder import ImageEncoder
 from hardmax.segmentation.vae.label_vae import LabelVAE
@@ -75,8 +75,8 @@ class Segmenter:
     def __init__(self, atlas: Atlas, trained: tuple[LabelVAE, ImageEncoder] | None = None) -> None:
         self.atlas, self.trained = atlas, trained
         self.table: LabelTable = atlas.table
-        tissues = [atlas.table.labels[index].tissue for index in atlas.kept]
-        self._tissues = list(dict.fromkeys("fluid" if name == "background" else name for name in tissues))
+        tissues = [atlas.table.labels[index].tissues for index in atlas.kept]
+        self._tissues = tissue_names(tissues)
         self.mixing = tissue_mixing(tissues)
         self.prior = packed(softened(atlas.probabilities))
         self.looks = appearances(self.prior, atlas.grid, self.mixing)

@@ -21,17 +21,17 @@ from hardmax.segmentation.volumes.volume import Volume
 @pytest.mark.parametrize("mirrored", [False, True])
 def test_the_map_behind_the_scan_counts_most(mirrored):
     atlas = Atlas.load(find_model(None))
-    tissues = [atlas.table.labels[index].tissue for index in atlas.kept]
+    tissues = [atlas.table.labels[index].tissues for index in atlas.kept]
     mixing = tissue_mixing(tissues)
     true = atlas.maps[4].flip(0) if mirrored else atlas.maps[4]
-    means = torch.tensor([MEANS[name] for name in tissues])
+    means = torch.tensor([MEANS[names[-1]] for names in tissues])
     noise = torch.randn(true.shape, generator=torch.Generator().manual_seed(0))
     x = torch.where(true > 0, 100 * (means[true.long()] + 0.05 * noise).clamp_min(0.01), 0.0)
     volume = Volume(x.numpy(), atlas.grid)
     observed = observe(volume)
     prior = softened(atlas.probabilities)
     looks = appearances(prior, atlas.grid, mixing)
-    label_means = torch.stack([means[mixing[:, k] > 0][-1] for k in range(mixing.shape[1])])
+    label_means = torch.stack([means[mixing[:, k] == 1][-1] for k in range(mixing.shape[1])])
     gaussians = Gaussians(
         (100 * label_means - observed.centre) / observed.scale,
         torch.full_like(label_means, 5 / observed.scale),

@@ -148,7 +148,7 @@ def test_grid_of_any_shape():
 
 
 def test_tissues_share_and_the_background_is_fluid():
-    mixing = tissue_mixing(["background", "white", "grey", "fluid", "white"])
+    mixing = tissue_mixing([["background"], ["white"], ["grey"], ["fluid"], ["white"]])
     assert mixing.argmax(1).tolist() == [0, 1, 2, 0, 1]
     assert mixing.shape == (5, 3)
 

@@ -28,10 +28,11 @@ def test_what_is_judged():
 
 
 def test_tissues():
-    assert STRUCTURES.tissues[0] == "background"
-    tissue = dict(zip(STRUCTURES.names, [STRUCTURES.tissues[group] for group in STRUCTURES.groups], strict=True))
-    assert tissue["hippocampus"] == tissue["cerebral_cortex"] == "grey"
-    assert tissue["csf"] == tissue["third_ventricle"] == "fluid"
+    tissues = {label.name: label.tissues for label in STRUCTURES.labels}
+    assert tissues["background"] == ("background",)
+    assert tissues["hippocampus"] == tissues["cerebral_cortex"] == ("grey",)
+    assert tissues["csf"] == tissues["third_ventricle"] == ("fluid",)
+    assert len(tissues["ventral_DC"]) == 3
 
 
 def test_freesurfer_s_numbers_are_told_once_and_have_names():
@@ -61,7 +62,7 @@ def test_unknown_numbers_are_other_and_named():
 
 
 def test_a_table_of_ones_own():
-    table = LabelTable((Label(0, "ground", (0, 0, 0), "background"), Label(300, "left", (9, 9, 9), "grey")))
+    table = LabelTable((Label(0, "ground", (0, 0, 0), ("background",)), Label(300, "left", (9, 9, 9), ("grey",))))
     indices, _ = table.to_indices(np.array([300, 0]))
     assert indices.tolist() == [1, 0]
     assert table.to_numbers(indices).dtype == np.int16

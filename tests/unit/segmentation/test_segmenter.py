@@ -36,7 +36,7 @@ def made_scan(atlas, *, inverted=False, turned=(0, 0, 0), shift=(3.0, -12.0, 7.0
     """Return a scan of 2 mm, its true labels, and no word of how it is turned but in its header."""
     rng = np.random.default_rng(0)
     labels = np.array(atlas.kept)[atlas.maps[LEFT_OUT].numpy()]
-    means = np.array([MEANS[label.tissue] for label in atlas.table.labels])
+    means = np.array([MEANS[label.tissues[-1]] for label in atlas.table.labels])
     x = means[labels] + 0.06 * rng.standard_normal(labels.shape)
     x = 1.3 - x if inverted else x
     brain = labels > 0

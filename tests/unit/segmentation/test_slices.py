@@ -41,7 +41,7 @@ class Slices:
     def __init__(self):
         atlas = Atlas.load(find_model(None))
         generator = torch.Generator().manual_seed(0)
-        self.mixing = tissue_mixing([atlas.table.labels[index].tissue for index in atlas.kept])
+        self.mixing = tissue_mixing([atlas.table.labels[index].tissues for index in atlas.kept])
         labels = atlas.maps.long()
         seen = torch.stack([(labels == m).any((0, 1, 3)) for m in range(len(atlas.kept))]).sum(0)
         maps = functional.one_hot(labels[:, :, int(seen.argmax())], len(atlas.kept)).movedim(-1, 1).float()

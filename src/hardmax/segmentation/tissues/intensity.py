@@ -99,20 +99,33 @@ def mixing_matrix(used: Sequence[int | Sequence[int]]) -> Float[Tensor, "M K"]:
     return torch.tensor([[(k in one) / len(one) for k in numbers] for one in sets])
 
 
-def tissue_mixing(tissues: Sequence[str]) -> Float[Tensor, "M K"]:
+def tissue_names(tissues: Sequence[Sequence[str]]) -> list[str]:
+    """Return the tissues that have Gaussians, as they first appear; see `tissue_mixing`."""
+    return list(dict.fromkeys(_seen_as(name) for several in tissues for name in several))
+
+
+def tissue_mixing(tissues: Sequence[Sequence[str]]) -> Float[Tensor, "M K"]:
     """Return the W of labels that share one Gaussian per tissue, numbered as they first appear.
 
     Inside a mask of the brain, what no structure covers is fluid: the background has the fluid's Gaussian there.
 
     Args:
-        tissues: M names, of each label's tissue (`LabelTable`).
+        tissues: M times the names of each label's tissues (`LabelTable`).
 
     Example:
-        >>> tissue_mixing(["background", "white", "grey", "fluid", "grey"]).argmax(1)
-        tensor([0, 1, 2, 0, 2])
+        >>> tissue_mixing([["background"], ["white"], ["grey"], ["fluid"], ["white", "grey"]])
+        tensor([[1.0000, 0.0000, 0.0000],
+                [0.0000, 1.0000, 0.0000],
+                [0.0000, 0.0000, 1.0000],
+                [1.0000, 0.0000, 0.0000],
+                [0.0000, 0.5000, 0.5000]])
     """
-    names = ["fluid" if name == "background" else name for name in tissues]
-    return mixing_matrix([list(dict.fromkeys(names)).index(name) for name in names])
+    names = tissue_names(tissues)
+    return mixing_matrix([[names.index(_seen_as(name)) for name in several] for several in tissues])
+
+
+def _seen_as(tissue: str) -> str:
+    return "fluid" if tissue == "background" else tissue
 
 
 def log_likelihood(

@@ -25,14 +25,15 @@ class Label:
         number: what it is called in files.
         name: in words, with underscores.
         colour: red, green and blue, 0 to 255.
-        tissue: structures of one tissue look alike in a scan: they share a Gaussian.
+        tissues: structures of one tissue look alike in a scan: they share a Gaussian. One of several tissues is a
+            mixture of theirs.
         judged: whether it counts where a segmentation is compared with another.
     """
 
     number: int
     name: str
     colour: tuple[int, int, int]
-    tissue: Tissue
+    tissues: tuple[Tissue, ...]
     judged: bool = True
 
 
@@ -61,14 +62,16 @@ class LabelTable:
             found = [getattr(label, what) for label in self.labels]
             if twice := sorted({value for value in found if found.count(value) > 1}):
                 raise ArgumentError(f"a {what} of a label must be there once, got {twice[0]!r} more than once")
-        if not self.labels or self.labels[0].tissue != "background" or self.labels[0].number != 0:
-            raise ArgumentError("the first label must be the background, with the number 0 and the tissue 'background'")
+        if not self.labels or self.labels[0].tissues != ("background",) or self.labels[0].number != 0:
+            raise ArgumentError(
+                "the first label must be the background, with the number 0 and the tissue 'background' alone"
+            )
         if not 0 <= self.other < len(self.labels):
             raise ArgumentError(f"other is the index of a label, 0 to {len(self.labels) - 1}, got {self.other}")
         for label in self.labels:
-            if label.tissue not in get_args(Tissue):
+            if not label.tissues or not set(label.tissues) <= set(get_args(Tissue)):
                 raise ArgumentError(
-                    f"the tissue of {label.name} is {label.tissue!r}, expected one of {', '.join(get_args(Tissue))}"
+                    f"the tissues of {label.name} are {label.tissues!r}, expected some of {', '.join(get_args(Tissue))}"
                 )
 
     def __len__(self) -> int:
@@ -88,16 +91,6 @@ class LabelTable:
     def judged(self) -> list[int]:
         """Indices of the labels that count in comparisons."""
         return [index for index, label in enumerate(self.labels) if label.judged]
-
-    @cached_property
-    def tissues(self) -> list[Tissue]:
-        """The tissues that there are, in the order of the labels."""
-        return list(dict.fromkeys(label.tissue for label in self.labels))
-
-    @cached_property
-    def groups(self) -> Int64[np.ndarray, "M"]:
-        """Index of each label's tissue among `tissues`."""
-        return np.array([self.tissues.index(label.tissue) for label in self.labels], dtype=np.int64)
 
     def index(self, name: str) -> int:
         """Return the index of a label by its name.
@@ -165,7 +158,10 @@ class LabelTable:
         """
         try:
             said: Mapping[str, Any] = json.loads(text)
-            labels = [Label(**{**label, "colour": tuple(label["colour"])}) for label in said["labels"]]
+            labels = [
+                Label(**{**label, "colour": tuple(label["colour"]), "tissues": tuple(label["tissues"])})
+                for label in said["labels"]
+            ]
             return cls(tuple(labels), said["other"])
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise DataError(f"this is no table of labels: {error}; make the model again") from error
@@ -187,25 +183,25 @@ def _listed(numbers: Sequence[int]) -> str:
 # The colours are those of FreeSurfer, which eyes are used to.
 STRUCTURES = LabelTable(
     (
-        Label(0, "background", (0, 0, 0), "background", judged=False),
-        Label(1, "cerebral_white_matter", (245, 245, 245), "white"),
-        Label(2, "cerebral_cortex", (205, 62, 78), "grey"),
-        Label(3, "lateral_ventricle", (120, 18, 134), "fluid"),
-        Label(4, "cerebellum_white_matter", (220, 248, 164), "white"),
-        Label(5, "cerebellum_cortex", (230, 148, 34), "grey"),
-        Label(6, "thalamus", (0, 118, 14), "thalamus"),
-        Label(7, "caudate", (122, 186, 220), "caudate"),
-        Label(8, "putamen", (236, 13, 176), "putamen"),
-        Label(9, "pallidum", (12, 48, 255), "pallidum"),
-        Label(10, "third_ventricle", (204, 182, 142), "fluid"),
-        Label(11, "fourth_ventricle", (42, 204, 164), "fluid"),
-        Label(12, "brain_stem", (119, 159, 176), "brain stem"),
-        Label(13, "hippocampus", (220, 216, 20), "grey"),
-        Label(14, "amygdala", (103, 255, 255), "grey"),
-        Label(15, "accumbens", (255, 165, 0), "caudate"),
-        Label(16, "ventral_DC", (165, 42, 42), "brain stem"),
-        Label(17, "csf", (60, 60, 60), "fluid", judged=False),
-        Label(18, "other", (255, 200, 220), "other", judged=False),
+        Label(0, "background", (0, 0, 0), ("background",), judged=False),
+        Label(1, "cerebral_white_matter", (245, 245, 245), ("white",)),
+        Label(2, "cerebral_cortex", (205, 62, 78), ("grey",)),
+        Label(3, "lateral_ventricle", (120, 18, 134), ("fluid",)),
+        Label(4, "cerebellum_white_matter", (220, 248, 164), ("white",)),
+        Label(5, "cerebellum_cortex", (230, 148, 34), ("grey",)),
+        Label(6, "thalamus", (0, 118, 14), ("thalamus",)),
+        Label(7, "caudate", (122, 186, 220), ("caudate",)),
+        Label(8, "putamen", (236, 13, 176), ("putamen",)),
+        Label(9, "pallidum", (12, 48, 255), ("pallidum",)),
+        Label(10, "third_ventricle", (204, 182, 142), ("fluid",)),
+        Label(11, "fourth_ventricle", (42, 204, 164), ("fluid",)),
+        Label(12, "brain_stem", (119, 159, 176), ("brain stem",)),
+        Label(13, "hippocampus", (220, 216, 20), ("grey",)),
+        Label(14, "amygdala", (103, 255, 255), ("grey",)),
+        Label(15, "accumbens", (255, 165, 0), ("caudate",)),
+        Label(16, "ventral_DC", (165, 42, 42), ("white", "grey", "brain stem")),
+        Label(17, "csf", (60, 60, 60), ("fluid",), judged=False),
+        Label(18, "other", (255, 200, 220), ("other",), judged=False),
     ),
     other=18,
 )
