@@ -2,9 +2,10 @@
 
 import base64
 import io
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,6 +14,7 @@ from PIL import Image as PillowImage
 
 from hardmax.drawing.style import house_style, save
 from hardmax.experiments.declaration import Cell, Gallery, slug
+from hardmax.experiments.entries import marked
 from hardmax.experiments.exhibits.exhibit import Exhibit
 from hardmax.experiments.metrics import Metric, units_of
 from hardmax.experiments.page import Block, Column, Entry, Paragraph, Table
@@ -50,24 +52,43 @@ def find(runs: Sequence[Planned], rows: list[Row]) -> list[Hung]:
 def tables(gallery: Gallery, found: Sequence[Hung]) -> list[Block]:
     """Return which way is better, and a table: lines for each run, a column for each metric.
 
-    Where there is one line for a run, it has numbers of the test pictures too.
+    Where there is one line for a run, it has numbers of the test pictures too. Where a column of cells has a picture of
+    its own it has a table of its own, with the best of its ways in bold.
     """
+    said = Paragraph(f"{units_of(gallery.metrics)}.")
+    if len(walls(gallery)) == 1:
+        whole = [replace(metric, compared=False) for metric in gallery.metrics]
+        return [said, _table(whole, _lines(gallery, found, lambda cell: cell.label))]
+    compared = []
+    for column in dict.fromkeys(cell.column for cell in gallery.cells):
+        if own := [hung for hung in found if hung.planned.cell.column == column]:
+            compared.append(_table(gallery.metrics, _lines(gallery, own, lambda cell: cell.row), column))
+    return [said, *compared]
+
+
+def _lines(
+    gallery: Gallery, found: Sequence[Hung], called: Callable[[Cell], str]
+) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the name and the numbers of each line of a table of these runs."""
+    seeds = {hung.planned.seed for hung in found}
     lines = []
     for hung in found:
         own = hung.exhibit.numbers
         for numbers in own:
-            told = {**(hung.row["test"][-1] if len(own) == 1 else {}), **numbers}
-            what = [hung.planned.cell.label] if len(gallery.cells) > 1 or len(own) == 1 else []
-            what += [f"seed {hung.planned.seed}"] if len({other.planned.seed for other in found}) > 1 else []
+            what = [called(hung.planned.cell)] if len(gallery.cells) > 1 or len(own) == 1 else []
+            what += [f"seed {hung.planned.seed}"] if len(seeds) > 1 else []
             what += [numbers["of"]] if "of" in numbers else []
-            entries = (_entry(metric, told.get(metric.key)) for metric in gallery.metrics)
-            lines.append([Entry(", ".join(what)), *entries])
-    heads = [Column("", number=False), *(Column(metric.name) for metric in gallery.metrics)]
-    return [Paragraph(f"{units_of(gallery.metrics)}."), Table(heads, lines)]
+            lines.append((", ".join(what), {**(hung.row["test"][-1] if len(own) == 1 else {}), **numbers}))
+    return lines
 
 
-def _entry(metric: Metric, value: float | None) -> Entry:
-    return Entry("–" if value is None else metric.write(metric.scale * value))
+def _table(metrics: Sequence[Metric], lines: Sequence[tuple[str, Mapping[str, Any]]], caption: str = "") -> Table:
+    columns = [[Entry(name) for name, _ in lines]]
+    for metric in metrics:
+        values = (numbers.get(metric.key) for _, numbers in lines)
+        columns.append(marked([None if value is None else metric.mean([value]) for value in values], metric))
+    heads = [Column("", number=False), *(Column(metric.name) for metric in metrics)]
+    return Table(heads, [list(line) for line in zip(*columns, strict=True)], caption)
 
 
 def walls(gallery: Gallery) -> dict[str, list[list[Cell | None]]]:

@@ -29,7 +29,7 @@ class Metric:
     Attributes:
         key: its name in a row.
         name: what a reader sees.
-        unit: that it is written in.
+        unit: that it is written in; empty where it is a bare number.
         higher: whether higher is better; else lower is.
         scale: from the number of a row to the unit: 100 from a share to percent.
         digits: after the point.
@@ -79,11 +79,13 @@ def units_of(metrics: Sequence[Metric]) -> str:
     """Say what numbers are in, and which way is better; once, where that is the same for all."""
     ways: dict[tuple[str, str], list[str]] = {}
     for metric in metrics:
-        ways.setdefault((metric.unit, metric.direction), []).append(metric.name)
+        better = f", {metric.direction} is better" if metric.compared else ""
+        ways.setdefault((f"in {metric.unit} " if metric.unit else "", better), []).append(metric.name)
     if len(ways) == 1:
-        ((unit, direction),) = ways
-        return f"In {unit} after the last epoch, {direction} is better"
-    told = (f"{' and '.join(names)} in {unit}, {direction} is better" for (unit, direction), names in ways.items())
+        ((unit, better),) = ways
+        said = f"{unit}after the last epoch{better}"
+        return said[0].upper() + said[1:]
+    told = (f"{' and '.join(names)} {unit}".rstrip() + better for (unit, better), names in ways.items())
     return f"After the last epoch: {'; '.join(told)}"
 
 

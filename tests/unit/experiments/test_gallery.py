@@ -1,6 +1,7 @@
 """A gallery: models are trained, looked at once, and hung; rows are all that a page is made of."""
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -162,6 +163,22 @@ def test_several_lines_of_numbers(tmp_path):
     _, table = hanging.tables(both, hung(both, LINES, tmp_path))
     assert len(table.lines) == 8
     assert table.lines[6][0].text == "clothes, with labels, seed 1, smiling"
+
+
+def test_ways_are_compared_where_each_column_has_a_table(tmp_path):
+    gallery = find_experiment("completion")
+    gallery = replace(gallery, cells=gallery.cells[:12], metrics=MADE_UP.metrics)
+    found = hung(gallery, [{"recognised": 0.5}], tmp_path)
+    worse = replace(found[1], exhibit=replace(found[1].exhibit, numbers=[{"recognised": math.nan}]))
+    better = replace(found[2], exhibit=replace(found[2].exhibit, numbers=[{"recognised": 0.75}]))
+    _, first, second = hanging.tables(gallery, [found[0], worse, better, *found[6:]])
+    assert (first.caption, second.caption) == ("MNIST, 1 quadrant", "MNIST, 2 quadrants")
+    assert [line[0].text for line in first.lines] == ["network", "CVAE", "k = 1"]
+    assert [(line[1].text, line[1].best) for line in first.lines] == [
+        ("50.0", False),
+        ("not finite", False),
+        ("75.0", True),
+    ]
 
 
 def test_what_has_not_run_is_said(tmp_path, monkeypatch):

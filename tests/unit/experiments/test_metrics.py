@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from hardmax.experiments.metrics import ACCURACY, BOUND, NLL, SAMPLED, Mean, units_of
+from hardmax.experiments.metrics import ACCURACY, BOUND, NLL, SAMPLED, Mean, Metric, units_of
 
 
 def test_means():
@@ -55,4 +55,8 @@ def test_units():
     assert units_of([ACCURACY, BOUND, SAMPLED]) == (
         "After the last epoch: accuracy and accuracy of a sample in percent, higher is better; −ELBO in nats, lower is "
         "better"
+    )
+    bare = [Metric("ssim", "SSIM", "", higher=True), Metric("classes", "classes", "", compared=False)]
+    assert units_of([BOUND, *bare]) == (
+        "After the last epoch: −ELBO in nats, lower is better; SSIM, higher is better; classes"
     )
