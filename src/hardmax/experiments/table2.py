@@ -24,6 +24,7 @@ METHODS: dict[str, tuple[str, Options]] = {
     "Gumbel-softmax": (PAPER, {**table1.METHODS["Gumbel-softmax"][1], **PLAIN}),
     "posterior direct": (OURS, PLAIN),
     "posterior direct, augmentation, consistency": (OURS, {}),
+    "the same, labels by cross-entropy": (OURS, {"supervision": "cross-entropy"}),
 }
 QUICK = Quick(
     options={"data": "sample", "epochs": 1, "head_epochs": 0, "batch_size": 500, "evaluate_images": 100},

@@ -107,6 +107,7 @@ def test_table_2_and_what_is_made_of_it(tmp_path):
         "Gumbel-softmax": ("gumbel-softmax", "auto", False, "none", "argmax"),
         "posterior direct": ("auto", "auto", False, "none", "argmax"),
         "posterior direct, augmentation, consistency": ("auto", "auto", True, "flip", "argmax"),
+        "the same, labels by cross-entropy": ("auto", "auto", True, "flip", "cross-entropy"),
     }
     pieces = {cell.row: ablation.config(cell, 0) for cell in ablation.cells if cell.column == "MNIST"}
     told = {row: (c.elbo > 0, c.consistency > 0, c.augment != "none") for row, c in pieces.items()}
