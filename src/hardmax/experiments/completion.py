@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from hardmax.experiments.exhibits.exhibit import Exhibit
     from hardmax.training.completion.config import CompletionConfig
 
-EPOCHS = 15
+EPOCHS = 10
 DATA = {"MNIST": "mnist", "Fashion-MNIST": "fashion-mnist"}
 MASKS = {"1 quadrant": "quadrants-1", "2 quadrants": "quadrants-2", "3 quadrants": "quadrants-3", "centre": "centre"}
 _KNOWN, _NOTES = "known", "the notes'"
