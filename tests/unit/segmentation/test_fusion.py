@@ -15,6 +15,7 @@ from hardmax.segmentation.fit.observing import mask_depth, observe
 from hardmax.segmentation.model_folder import find_model
 from hardmax.segmentation.tissues.appearance import appearances, in_mask, log_appearance, log_background
 from hardmax.segmentation.tissues.intensity import Gaussians, mixing_matrix, tissue_mixing
+from hardmax.segmentation.tissues.partial_volume import log_density
 from hardmax.segmentation.volumes.volume import Volume
 
 
@@ -50,8 +51,9 @@ def test_what_the_mask_says():
     assert log_background(torch.zeros(1)).item() == pytest.approx(math.log(0.15 / 0.99))
     assert log_background(torch.tensor([6.0, 20.0])).tolist() == [0, 0]
     gaussians = Gaussians(torch.tensor([0.0, 4.0]), torch.ones(2), mixing_matrix([0, 1]))
-    seen = log_appearance(torch.tensor([4.0, 4.0]), torch.tensor([True, False]), gaussians)
-    density = gaussians.log_density(torch.tensor([4.0]))[:, 0]
+    even = torch.full((2, 2), 0.5)
+    seen = log_appearance(torch.tensor([4.0, 4.0]), torch.tensor([True, False]), gaussians, even)
+    density = log_density(torch.tensor([4.0]), gaussians, in_mask(even[:, :1]))[:, 0]
     torch.testing.assert_close(seen[:, 0], density + torch.tensor([0.15, 0.99]).log())
     torch.testing.assert_close(seen[:, 1], torch.tensor([0.85, 0.01]).log())  # outside, brightness says nothing
     torch.testing.assert_close(in_mask(torch.tensor([[0.5], [0.5]]))[:, 0], torch.tensor([0.15, 0.99]) / 1.14)

@@ -29,8 +29,9 @@ from hardmax.segmentation.atlas.transforms import (
 )
 from hardmax.segmentation.fit.observing import Observed
 from hardmax.segmentation.tissues.appearance import Appearances, in_mask, log_appearance
-from hardmax.segmentation.tissues.em import PseudoCounts, fit_gaussians
+from hardmax.segmentation.tissues.em import PseudoCounts
 from hardmax.segmentation.tissues.intensity import Gaussians
+from hardmax.segmentation.tissues.partial_volume import fit_shared
 from hardmax.segmentation.tissues.starts import deviation_floor, prior_start
 from hardmax.segmentation.volumes.geometry import Grid
 
@@ -175,7 +176,7 @@ class Fitter:
         count = _UNSEEN * points
         pseudo = PseudoCounts(torch.full_like(begin.means, count), begin.means, begin.deviations)
         floor = deviation_floor(x)
-        return fit_gaussians(x, prior, before or begin, pseudo=pseudo, floor=floor, rounds=rounds).gaussians
+        return fit_shared(x, prior, before or begin, pseudo, floor=floor, rounds=rounds).gaussians
 
     @torch.no_grad()
     def likelihood(self, place: Affine, moved: Tensor | None, gaussians: Gaussians, *, every: int = 17) -> float:
@@ -188,8 +189,9 @@ class Fitter:
         return self._mean_loss(place, moved, gaussians, chosen)
 
     def _mean_loss(self, place: Affine, moved: Tensor | None, gaussians: Gaussians, chosen: Tensor) -> Tensor:
-        seen = log_appearance(self.observed.x[chosen], self.observed.inside[chosen], gaussians)
-        return -(self._prior(place, moved, chosen).log() + seen).logsumexp(0).mean()
+        prior = self._prior(place, moved, chosen)
+        seen = log_appearance(self.observed.x[chosen], self.observed.inside[chosen], gaussians, prior)
+        return -(prior.log() + seen).logsumexp(0).mean()
 
     def _prior(self, place: Affine, moved: Tensor | None, chosen: Tensor) -> Tensor:
         reached = place(self.observed.points[chosen])

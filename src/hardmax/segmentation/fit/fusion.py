@@ -22,7 +22,8 @@ from torch.nn import functional
 from hardmax.segmentation.atlas.transforms import displacement, grid_points, packed, sample_at, warp
 from hardmax.segmentation.fit.fitting import ScanFit
 from hardmax.segmentation.fit.observing import Observed
-from hardmax.segmentation.tissues.appearance import Appearances, log_appearance
+from hardmax.segmentation.tissues.appearance import Appearances, in_mask, log_outside
+from hardmax.segmentation.tissues.partial_volume import log_density
 from hardmax.segmentation.volumes.geometry import Grid
 from hardmax.segmentation.volumes.volume import Volume
 
@@ -55,7 +56,9 @@ def personal_prior(
         grid: of the atlas, with its middle between left and right.
     """
     x, inside = brought(volume, observed, fit, grid)
-    seen = torch.where(inside, fit.gaussians.log_density(x), log_appearance(x, inside, fit.gaussians))
+    around = looks.probabilities.flatten(1)
+    within = log_density(x, fit.gaussians, in_mask(around))
+    seen = torch.where(inside, within, log_outside(len(around)))
     likely = (seen - seen.max(0).values).exp()[looks.of_label]  # [M, X Y Z], of each label
     stray = _STRAY * (prior.flatten(1) * likely).sum(0)
     both = [one if side == 0 else one.flip(0) for one in maps for side in (0, 1)]

@@ -12,9 +12,11 @@ from hardmax.segmentation.atlas.transforms import sample_at
 from hardmax.segmentation.fit.fitting import ScanFit
 from hardmax.segmentation.fit.observing import Observed, mask_depth
 from hardmax.segmentation.tissues.appearance import Appearances, log_background
+from hardmax.segmentation.tissues.partial_volume import log_density
 from hardmax.segmentation.volumes.volume import Volume
 
 _CHUNK = 2**18  # voxels at a time
+_EVERY = 8  # voxels between those of the evidence
 _TINY = 1e-6
 
 
@@ -70,24 +72,32 @@ def label_voxels(
         soft = np.zeros((len(atlas.table), observed.mask.size), dtype=np.float32)
         soft[0] = 1
     moved = fit.moved()
-    total, shares, seen = 0.0, torch.zeros(len(looks.mixing)), []
+    explained, shares, some = 0.0, torch.zeros(len(looks.mixing)), []
     for start in range(0, len(places), _CHUNK):
         part = places[start : start + _CHUNK]
         indices = np.stack(np.unravel_index(part, volume.grid.shape), 1).astype(np.float64)
         points = torch.from_numpy(volume.grid.to_world(indices)).float()
         log_f = (sample_at(prior, atlas.grid, fit.to_atlas(points, moved)) + _TINY).log()
-        likely = fit.gaussians.log_density(x[start : start + _CHUNK])
+        edge = log_background(depth[start : start + _CHUNK])
+        around = torch.zeros(len(shares), len(part)).index_add_(0, looks.of_label, log_f.exp())
+        around[0] *= edge.exp()  # given that the voxel is in the mask
+        likely = log_density(x[start : start + _CHUNK], fit.gaussians, around / around.sum(0))
         scores = log_f + likely[looks.of_label] / kappa
-        scores[0] += log_background(depth[start : start + _CHUNK]) / kappa
+        scores[0] += edge / kappa
         labels[part] = kept[scores.argmax(0).numpy()]
         if soft is not None:
             soft[kept[:, None], part[None]] = (kappa * scores).softmax(0).numpy()
-        joint = torch.zeros(len(shares), len(part)).index_add_(0, looks.of_label, log_f.exp()).log() + likely
+        joint = (around.log() + likely)[:, ::_EVERY]
         each = joint.logsumexp(0)
-        total += float(each.sum(dtype=torch.float64))
+        explained += float(each.sum(dtype=torch.float64))
         shares += (joint - each).exp().sum(1)
-        seen.append(likely)
-    anywhere = (shares / shares.sum()).clamp_min(_TINY).log()[:, None]
-    total -= sum(float((anywhere + likely).logsumexp(0).sum(dtype=torch.float64)) for likely in seen)
+        some.append(x[start : start + _CHUNK : _EVERY])
+    seen = torch.cat(some)
+    anywhere = (shares / shares.sum()).clamp_min(_TINY)[:, None].expand(-1, len(seen))
+    by_chance = (anywhere.log() + log_density(seen, fit.gaussians, anywhere)).logsumexp(0).sum(dtype=torch.float64)
     shape = volume.grid.shape
-    return Labelled(labels.reshape(shape), None if soft is None else soft.reshape(-1, *shape), total / len(places))
+    return Labelled(
+        labels.reshape(shape),
+        None if soft is None else soft.reshape(-1, *shape),
+        (explained - float(by_chance)) / len(seen),
+    )

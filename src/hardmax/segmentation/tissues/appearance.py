@@ -9,6 +9,7 @@ from torch import Tensor
 
 from hardmax.segmentation.atlas.transforms import packed
 from hardmax.segmentation.tissues.intensity import Gaussians
+from hardmax.segmentation.tissues.partial_volume import log_density
 from hardmax.segmentation.volumes.geometry import Grid
 
 # A mask takes some fluid around the brain with it, and seldom cuts into the brain.
@@ -42,18 +43,31 @@ def appearances(probabilities: Float[Tensor, "M X Y Z"], grid: Grid, mixing: Flo
     return Appearances(packed(summed), grid, torch.tensor([row[1:] for row in unique]), of_label)
 
 
-def log_appearance(x: Float[Tensor, " N"], inside: Bool[Tensor, " N"], gaussians: Gaussians) -> Float[Tensor, "A N"]:
-    """Return `log p(b | a) + b log p(x | a)` of every appearance a; the first is the background."""
-    there = torch.full((len(gaussians.mixing), 1), _BRAIN_IN)
+def log_appearance(
+    x: Float[Tensor, " N"], inside: Bool[Tensor, " N"], gaussians: Gaussians, prior: Float[Tensor, "A N"]
+) -> Float[Tensor, "A N"]:
+    """Return `log p(b | a) + b log p(x | a)` of every appearance a; the first is the background.
+
+    A voxel is shared with what the prior, given that it is in the mask, has around it.
+    """
+    there = _in_mask_if(len(prior))
+    return torch.where(inside, log_density(x, gaussians, in_mask(prior)) + there.log(), log_outside(len(prior)))
+
+
+def log_outside(count: int) -> Float[Tensor, "A 1"]:
+    """Return `log p(not in the mask | a)` of so many appearances: outside, brightness says nothing."""
+    return (1 - _in_mask_if(count)).log()
+
+
+def _in_mask_if(count: int) -> Float[Tensor, "A 1"]:
+    there = torch.full((count, 1), _BRAIN_IN)
     there[0] = _BACKGROUND_IN
-    return torch.where(inside, gaussians.log_density(x) + there.log(), (1 - there).log())
+    return there
 
 
 def in_mask(prior: Float[Tensor, "A N"]) -> Float[Tensor, "A N"]:
     """Return the probabilities of the appearances, given that a voxel is in the mask."""
-    there = torch.full((len(prior), 1), _BRAIN_IN)
-    there[0] = _BACKGROUND_IN
-    joint = prior * there
+    joint = prior * _in_mask_if(len(prior))
     return joint / joint.sum(0)
 
 
