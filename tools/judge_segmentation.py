@@ -54,7 +54,7 @@ def changed(volume: Volume, contrast: str) -> Volume:
 
 
 def steered(fitter: Fitter, begun: ScanFit, volume: Volume, prior: Tensor, truth: Tensor, steps: int = 200) -> ScanFit:
-    """Return a fit whose deformation makes the true labels of the mask, `[N]`, likeliest: what the atlas could reach."""
+    """Return a fit whose deformation makes the true labels of the mask, `[N]`, likeliest."""
     indices = np.argwhere(fitter.observed.mask).astype(np.float64)
     points = torch.from_numpy(volume.grid.to_world(indices)).float()
     field = torch.zeros(3, *VELOCITIES.shape, requires_grad=True)
