@@ -6,7 +6,7 @@ import torch
 from unit.segmentation.heads import rotation as turn
 
 from hardmax.errors import DataError
-from hardmax.segmentation.atlas.atlas import Atlas, align_maps, atlas_of, kept_labels, smoothed
+from hardmax.segmentation.atlas.atlas import VELOCITIES, Atlas, align_maps, atlas_of, kept_labels, smoothed
 from hardmax.segmentation.atlas.map_alignment import (
     Shape,
     SoftMap,
@@ -170,12 +170,15 @@ def test_saved_and_loaded(tmp_path):
     grid = centred_grid((6, 4, 6), 2.0)
     probabilities = torch.rand(3, 6, 4, 6, generator=generator).softmax(0)
     maps = torch.randint(3, (5, 6, 4, 6), generator=generator).to(torch.uint8)
-    Atlas(probabilities, grid, STRUCTURES, (0, 1, 7), maps).save(tmp_path)
+    velocities = 3 * torch.randn(5, 3, *VELOCITIES.shape, generator=generator)
+    velocities[0, 0, 0, 0, 0] = 100.0  # more than can be kept
+    Atlas(probabilities, grid, STRUCTURES, (0, 1, 7), maps, velocities).save(tmp_path)
     found = Atlas.load(tmp_path)
     assert (found.maps == maps).all()
     assert found.kept == (0, 1, 7)
     assert found.grid.same_as(grid)
     assert (found.probabilities - probabilities).abs().max() < 0.01
+    assert (found.velocities - velocities.clamp(-12.8, 12.7)).abs().max() < 0.0501
     (tmp_path / "atlas.safetensors").write_bytes(b"nothing")
     with pytest.raises(DataError, match="cannot read the atlas"):
         Atlas.load(tmp_path)

@@ -47,6 +47,7 @@ TEMPLATE = centred_grid((80, 96, 80), 2.0)
 VELOCITIES = centred_grid((22, 26, 22), 8.0)  # reaches beyond the template: brains do, too
 FINE_VELOCITIES = centred_grid((43, 51, 43), 4.0)
 _LEVELS = 255
+_PER_MM, _MIDDLE = 10, 128  # levels of velocities: from -12.8 to 12.7 mm
 _FEWEST = 2  # maps: one has no mean
 
 
@@ -60,12 +61,19 @@ class Atlas:
         table: all labels.
         kept: the M indices in the table that the atlas tells apart. Fluid around the brain (`csf`) is background.
         maps: `[N, X, Y, Z]`, the aligned maps it is the mean of, 0..M-1; for `fusion`.
+        velocities: `[N, 3, U, V, W]` on `VELOCITIES`, mm: how each map was deformed to agree with the others, which is
+            how people differ in shape; for `atlas_vae`.
 
     Example:
         >>> import tempfile
         >>> grid = centred_grid((4, 4, 4), 2.0)
         >>> atlas = Atlas(
-        ...     torch.full((2, 4, 4, 4), 0.5), grid, STRUCTURES, (0, 1), torch.zeros(3, 4, 4, 4, dtype=torch.uint8)
+        ...     torch.full((2, 4, 4, 4), 0.5),
+        ...     grid,
+        ...     STRUCTURES,
+        ...     (0, 1),
+        ...     torch.zeros(3, 4, 4, 4, dtype=torch.uint8),
+        ...     torch.zeros(3, 3, *VELOCITIES.shape),
         ... )
         >>> folder = Path(tempfile.mkdtemp())
         >>> atlas.save(folder)
@@ -78,12 +86,14 @@ class Atlas:
     table: LabelTable
     kept: tuple[int, ...]
     maps: UInt8[Tensor, "N X Y Z"]
+    velocities: Float[Tensor, "N 3 U V W"]
 
     def save(self, folder: Path) -> None:
-        """Write `atlas.safetensors` and `atlas.json`; probabilities as compressed bytes, in 255ths."""
+        """Write `atlas.safetensors` and `atlas.json`: compressed bytes, of probabilities in 255ths, of mm in tenths."""
         tensors = {
             "probabilities": _packed_bytes((self.probabilities * _LEVELS).round().to(torch.uint8)),
             "maps": _packed_bytes(self.maps),
+            "velocities": _packed_bytes(((self.velocities * _PER_MM).round() + _MIDDLE).clamp(0, 255).to(torch.uint8)),
         }
         facts = {
             "shape": list(self.probabilities.shape),
@@ -106,9 +116,11 @@ class Atlas:
             shape = tuple(facts["shape"])
             found = _unpacked_bytes(tensors["probabilities"], shape).float()
             maps = _unpacked_bytes(tensors["maps"], (facts["maps"], *shape[1:]))
+            steps = _unpacked_bytes(tensors["velocities"], (facts["maps"], 3, *VELOCITIES.shape)).float()
             grid = Grid(shape[1:], np.array(facts["affine"]))
             table = LabelTable.from_json(json.dumps(facts["table"]))
-            return cls(found / found.sum(0).clamp_min(1), grid, table, tuple(facts["kept"]), maps)
+            sure = found / found.sum(0).clamp_min(1)
+            return cls(sure, grid, table, tuple(facts["kept"]), maps, (steps - _MIDDLE) / _PER_MM)
         except (KeyError, TypeError, ValueError, IndexError, zlib.error) as error:
             raise DataError(f"{folder} does not hold an atlas: {error}; make it again") from error
 
@@ -183,7 +195,7 @@ def atlas_of(aligned: AlignedMaps, table: LabelTable, kept: tuple[int, ...]) -> 
     """Return the atlas of aligned maps."""
     template = aligned.template
     labels = [aligned.brought(index, template.grid).argmax(0).to(torch.uint8) for index in range(len(aligned.maps))]
-    return Atlas(template.probabilities, template.grid, table, kept, torch.stack(labels))
+    return Atlas(template.probabilities, template.grid, table, kept, torch.stack(labels), aligned.velocities)
 
 
 def kept_labels(table: LabelTable) -> tuple[int, ...]:

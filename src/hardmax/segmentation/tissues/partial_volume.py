@@ -6,7 +6,7 @@ has the larger part t, uniform on (1/2, 1): the voxel is its. With Gaussians k a
 
 `p(x, m) = f_m sum_k W_mk sum_l F_l P_kl(x)`, `P_kl(x) = E_t[N(x; t mu_k + (1 - t) mu_l, sigma_k^2)]`, `F = W' f`.
 
-Where f is sure of one tissue this is its Gaussian. There is no new parameter: how many voxels are shared is what f says.
+Where f is sure of one tissue this is its Gaussian. There is no new parameter: f says how many voxels are shared.
 The mean over t is that of three equal parts (midpoints); with them the model is a mixture of K^2 x 3 Gaussians whose
 means are linear in mu, so that EM has closed steps.
 

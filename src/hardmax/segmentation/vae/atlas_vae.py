@@ -1,4 +1,4 @@
-"""A label VAE from an atlas: its aligned maps, their mirror images, and deformations of both; linear, from PCA."""
+"""A label VAE from an atlas: its maps and their mirror images, in the shapes of its people; linear, from PCA."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from hardmax.random import stream
-from hardmax.segmentation.atlas.atlas import VELOCITIES, Atlas, smoothed
+from hardmax.segmentation.atlas.atlas import VELOCITIES, Atlas
 from hardmax.segmentation.atlas.map_alignment import pooled_grid
 from hardmax.segmentation.atlas.transforms import displacement, grid_points, packed, sample_at, warp
 from hardmax.segmentation.vae.label_training import augmented_bank
@@ -16,7 +16,6 @@ from hardmax.segmentation.vae.label_vae import LabelVAE
 from hardmax.segmentation.vae.pca_start import pca_start
 from hardmax.segmentation.volumes.geometry import Grid
 
-_SHIFT = 2.5  # mm, root mean square of the random velocities: what an affine alignment leaves between people, roughly
 _BANK = 160
 
 
@@ -50,26 +49,35 @@ def coarse_maps(atlas: Atlas) -> Float[Tensor, "N M X Y Z"]:
     return torch.cat([maps, maps.flip(2)])
 
 
+def shapes(atlas: Atlas) -> Float[Tensor, "N 3 U V W"]:
+    """Return how the atlas' maps were deformed, and how their mirror images were."""
+    mirrored = atlas.velocities.flip(2) * torch.tensor([-1.0, 1.0, 1.0]).view(3, 1, 1, 1)
+    return torch.cat([atlas.velocities, mirrored])
+
+
 def make_vae(atlas: Atlas, *, latents: int = 32, bank: int = _BANK, seed: int = 0) -> LabelVAE:
     """Return a VAE of the anatomies of an atlas, before any steps of training; PCA is close to the best linear one.
 
-    The atlas' maps were deformed to agree; the random deformations put back what was taken out, so that the prior also
-    knows people who are aligned affinely alone.
+    The atlas' maps were deformed to agree, but a scan is aligned affinely alone: what PCA sees are maps in the shapes
+    of people, each the map of one in the shape of another, and each map in its own shape.
 
     Args:
-        atlas: with its maps.
+        atlas: with its maps and velocities.
         latents: L.
         bank: maps in all that PCA sees.
-        seed: of the deformations.
+        seed: of who gets whose shape.
     """
-    grid = coarse_grid(atlas)
-    maps = coarse_maps(atlas)
-    found = augmented_bank(
-        maps,
-        max(bank, len(maps)),
-        lambda one, generator: deformed(one, grid, generator),
-        generator=stream(seed, "bank"),
-    )[len(maps) :]
+    grid, generator = coarse_grid(atlas), stream(seed, "bank")
+    people = list(zip(coarse_maps(atlas), shapes(atlas), strict=True))
+
+    def in_a_shape(one: Tensor, generator: torch.Generator) -> Tensor:
+        return shaped(one, people[int(torch.randint(len(people), (), generator=generator))][1], grid)
+
+    own = torch.stack([shaped(one, velocity, grid) for one, velocity in people])
+    others = augmented_bank(
+        torch.stack([one for one, _ in people]), max(bank, len(people)), in_a_shape, generator=generator
+    )[len(people) :]
+    found = torch.cat([own.to(others.dtype), others])
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(stream(seed, "vae").initial_seed())
         vae = LabelVAE(found.float().mean(0), latents=latents)
@@ -77,13 +85,7 @@ def make_vae(atlas: Atlas, *, latents: int = 32, bank: int = _BANK, seed: int = 
     return vae
 
 
-def deformed(
-    one: Float[Tensor, "M X Y Z"], grid: Grid, generator: torch.Generator, shift: float = _SHIFT
-) -> Float[Tensor, "M X Y Z"]:
-    """Return a map under a random smooth deformation."""
-    velocity = torch.randn(3, *VELOCITIES.shape, generator=generator)
-    for _ in range(3):
-        velocity = smoothed(velocity)
-    velocity = velocity * (shift / velocity.square().sum(0).mean().sqrt())
-    points = warp(grid_points(grid), displacement(velocity, VELOCITIES), VELOCITIES)
+def shaped(one: Float[Tensor, "M X Y Z"], velocity: Float[Tensor, "3 U V W"], grid: Grid) -> Float[Tensor, "M X Y Z"]:
+    """Return an aligned map in the shape of a person, whose deformation to the others is undone: `s(exp(-v)(y))`."""
+    points = warp(grid_points(grid), displacement(-velocity, VELOCITIES), VELOCITIES)
     return sample_at(packed(one), grid, points).view_as(one)
