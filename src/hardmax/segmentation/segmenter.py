@@ -70,7 +70,7 @@ class Segmenter:
         least_log_likelihood: what scans of brains have at least.
     """
 
-    least_log_likelihood = 0.15
+    least_log_likelihood = 0.2
 
     def __init__(self, atlas: Atlas, trained: tuple[LabelVAE, ImageEncoder] | None = None) -> None:
         self.atlas, self.trained = atlas, trained

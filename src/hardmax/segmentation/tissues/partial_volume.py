@@ -51,17 +51,22 @@ def log_density(x: Float[Tensor, " N"], gaussians: Gaussians, prior: Float[Tenso
     """
     found = []
     for some, around in zip(x.split(_CHUNK), prior.split(_CHUNK, 1), strict=True):
-        larger = sum(table for table in _tables(some, gaussians)) / len(_PARTS)
-        each = torch.einsum("kln,ln->kn", larger, gaussians.mixing.T @ around)
+        larger = sum(_kernels(some, gaussians))
+        each = _top(gaussians) * torch.einsum("kln,ln->kn", larger, gaussians.mixing.T @ around)
         found.append((gaussians.mixing @ each).clamp_min(torch.finfo(x.dtype).tiny).log())
     return torch.cat(found, 1)
 
 
-def _tables(x: Float[Tensor, " N"], gaussians: Gaussians) -> list[Float[Tensor, "K K N"]]:
-    """Return the density of x for each part t: Gaussian k has it, l has the rest."""
-    deviations = gaussians.deviations.view(-1, 1, 1)
-    scale = deviations * math.sqrt(2 * math.pi)
-    return [(-0.5 * ((x - means[..., None]) / deviations).square()).exp() / scale for means in _means(gaussians.means)]
+def _kernels(x: Float[Tensor, " N"], gaussians: Gaussians) -> list[Float[Tensor, "K K N"]]:
+    """Return the density of x for each part t, over its top: Gaussian k has that part, l has the rest."""
+    inverse = 1 / (math.sqrt(2) * gaussians.deviations[:, None])
+    own, means = inverse * x, inverse * _means(gaussians.means)
+    return [(own[:, None] - one[..., None]).square().neg().exp() for one in means]
+
+
+def _top(gaussians: Gaussians) -> Float[Tensor, "K 1"]:
+    """Return the density of Gaussian k at its mean, over the number of parts."""
+    return 1 / (len(_PARTS) * math.sqrt(2 * math.pi) * gaussians.deviations[:, None])
 
 
 def _means(means: Float[Tensor, " K"]) -> Float[Tensor, "T K K"]:
@@ -91,9 +96,9 @@ class _Found:
 
 def _e_step(x: Float[Tensor, " N"], prior: Float[Tensor, "M N"], gaussians: Gaussians) -> _Found:
     around = gaussians.mixing.T @ prior
-    both = around[:, None] * around / len(_PARTS)
-    joint = [both * table for table in _tables(x, gaussians)]
-    likely = sum(one.sum((0, 1)) for one in joint).clamp_min(torch.finfo(x.dtype).tiny)
+    both = (around * _top(gaussians))[:, None] * around
+    joint = [both * kernel for kernel in _kernels(x, gaussians)]
+    likely = torch.stack([one.sum((0, 1)) for one in joint]).sum(0).clamp_min(torch.finfo(x.dtype).tiny)
     belongs = [one / likely for one in joint]
     drawn = sum(one.sum(1) + one.sum(0) for one in belongs)  # with the larger part, and with the smaller
     per_prior = drawn / around.clamp_min(torch.finfo(x.dtype).tiny)
