@@ -28,8 +28,8 @@ def atlas():
 
 @pytest.fixture(scope="module")
 def segmenter(atlas):
-    others = torch.cat([atlas.maps[:LEFT_OUT], atlas.maps[LEFT_OUT + 1 :]])
-    return Segmenter(replace(atlas, maps=others))
+    others = torch.arange(len(atlas.maps)) != LEFT_OUT
+    return Segmenter(replace(atlas, maps=atlas.maps[others], velocities=atlas.velocities[others]))
 
 
 def made_scan(atlas, *, inverted=False, turned=(0, 0, 0), shift=(3.0, -12.0, 7.0)):
