@@ -2,6 +2,7 @@
 
 import base64
 import io
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -156,9 +157,11 @@ def _height(exhibit: Exhibit) -> float:
 def _panel(axes: Axes, cell: Cell, exhibit: Exhibit | None, metric: Metric) -> None:
     """Show a grid of pictures, with a head above each of its columns; where there is one number, above all."""
     numbers = [] if exhibit is None else exhibit.numbers
-    value = metric.write(metric.scale * numbers[0][metric.key]) if len(numbers) == 1 else None
-    told = "" if value is None else f": {metric.name} {value} {metric.unit}"
-    axes.set_title(cell.label + told, loc="left", fontsize=10)
+    told = ""
+    if len(numbers) == 1:
+        value = metric.scale * numbers[0][metric.key]
+        told = f": {metric.name} {metric.write(value)} {metric.unit if math.isfinite(value) else ''}"
+    axes.set_title(cell.label + told.rstrip(), loc="left", fontsize=10)
     axes.set(xticks=[], yticks=[])
     axes.spines[:].set_visible(False)
     if exhibit is None:

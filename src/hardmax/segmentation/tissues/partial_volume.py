@@ -41,13 +41,11 @@ def log_density(x: Float[Tensor, " N"], gaussians: Gaussians, prior: Float[Tenso
     Example:
         >>> import torch
         >>> from hardmax.segmentation.tissues.intensity import mixing_matrix
-        >>> tissues = Gaussians(torch.tensor([0.0, 4.0, 8.0]), torch.ones(3), mixing_matrix([0, 1, 2]))
-        >>> border = torch.tensor([[0.475], [0.05], [0.475]])  # between the first and the last
-        >>> pure, shared = tissues.log_density(torch.tensor([4.0])), log_density(torch.tensor([4.0]), tissues, border)
-        >>> [int((border.log() + each).argmax()) for each in (pure, shared)][0]  # pure: the one in the middle
-        1
-        >>> bool(shared[0] > pure[0] + 3)
-        True
+        >>> tissues = Gaussians(torch.tensor([0.0, 4.0, 8.0]), torch.full((3,), 0.6), mixing_matrix([0, 1, 2]))
+        >>> border = torch.tensor([[0.475], [0.05], [0.475]])  # of the dark and the bright one
+        >>> x = torch.tensor([3.2])
+        >>> [int((border.log() + each).argmax()) for each in (tissues.log_density(x), log_density(x, tissues, border))]
+        [1, 0]
     """
     found = []
     for some, around in zip(x.split(_CHUNK), prior.split(_CHUNK, 1), strict=True):
