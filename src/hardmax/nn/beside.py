@@ -6,7 +6,7 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from hardmax.nn.convolutional import conv_pixels
+from hardmax.nn.convolutional import deepest_channels, doublings, halved_sizes, halvings, spread_out
 from hardmax.nn.mlp import mlp
 
 
@@ -39,32 +39,45 @@ class MLPBeside(nn.Module):
 
 @final
 class ConvBeside(nn.Module):
-    """`conv_pixels` of features and z to a canvas; two convolutions then look at it and at the visible part.
+    """A U-Net of the visible part, at whose bottom features and z are spread out; what is drawn meets what is there.
 
-    What is drawn can so meet the edges of the hole, which features of the whole picture do not keep.
+    At every size the visible part is looked at again, so that lines go on and colours fit at the edges of the hole,
+    which features of the whole picture do not keep.
 
     Args:
         features: of the visible part.
         latent: dimensions of z.
         shape: of one picture, (channels, H, W).
         hidden: width of the first layer.
-        canvas: channels that are drawn before the visible part is looked at.
+        width: channels after the first convolution, and of the canvas before the last two.
 
     Example:
         >>> import torch
         >>> decoder = ConvBeside(40, 8, (3, 50, 64))
         >>> decoder(torch.zeros(2, 40), torch.zeros(2, 8), torch.zeros(2, 3, 50, 64)).shape
         torch.Size([2, 3, 50, 64])
+
+    References:
+        Ronneberger, Fischer & Brox, "U-Net: convolutional networks for biomedical image segmentation", 2015.
     """
 
-    def __init__(self, features: int, latent: int, shape: tuple[int, ...], hidden: int = 500, canvas: int = 16) -> None:
+    def __init__(self, features: int, latent: int, shape: tuple[int, ...], hidden: int = 500, width: int = 32) -> None:
         super().__init__()
-        self.canvas = conv_pixels(features + latent, (canvas, *shape[1:]), hidden)
+        canvas, sizes = width // 2, halved_sizes(shape)
+        drawn = (canvas, *shape[1:])
+        self.first = spread_out(features + latent, hidden, deepest_channels(drawn, sizes, width), sizes[-1])
+        self.glances = nn.ModuleList(conv for conv in halvings(shape, sizes, width) if isinstance(conv, nn.Conv2d))
+        self.steps = doublings(drawn, sizes, width, beside=2)
         self.meet = nn.Sequential(
             nn.Conv2d(canvas + shape[0], canvas, 3, padding=1), nn.ReLU(), nn.Conv2d(canvas, shape[0], 3, padding=1)
         )
 
     def forward(self, features: Tensor, z: Tensor, seen: Tensor) -> Tensor:
         """Return the parameters of the pixels: `[R, features]`, `[R, latent]`, `[R, *shape] -> [R, *shape]`."""
-        canvas = self.canvas(torch.cat([features, z], -1)).relu()
-        return self.meet(torch.cat([canvas, seen], 1))
+        looks = [seen]
+        for glance in self.glances:
+            looks.append(glance(looks[-1]).relu())
+        drawn = self.first(torch.cat([features, z], -1))
+        for step, look in zip(self.steps, reversed(looks[1:]), strict=True):
+            drawn = step(torch.cat([drawn, look], 1))
+        return self.meet(torch.cat([drawn.relu(), seen], 1))

@@ -41,12 +41,17 @@ def halvings(shape: tuple[int, ...], sizes: list[tuple[int, int]], width: int) -
     return layers
 
 
-def doublings(shape: tuple[int, ...], sizes: list[tuple[int, int]], width: int) -> nn.Sequential:
-    """Return transposed convolutions that go the way of `halvings` back, each of what is positive."""
+def doublings(shape: tuple[int, ...], sizes: list[tuple[int, int]], width: int, beside: int = 1) -> nn.Sequential:
+    """Return transposed convolutions that go the way of `halvings` back, each of what is positive.
+
+    Each looks at so many grids beside each other: with 2, at what is drawn and at what `halvings` saw in its place.
+    """
     sizes = sizes[::-1]
     channels = [width * 2**level for level in reversed(range(len(sizes) - 1))]
     after = [*channels[1:], shape[0]] if channels else []
-    return nn.Sequential(*(_Doubled(*step) for step in zip(channels, after, sizes[1:], strict=True)))
+    return nn.Sequential(
+        *(_Doubled(beside * before, *step) for before, *step in zip(channels, after, sizes[1:], strict=True))
+    )
 
 
 def conv_trunk(shape: tuple[int, ...], hidden: int, width: int = 32) -> nn.Sequential:
@@ -83,13 +88,19 @@ def conv_pixels(inputs: int, shape: tuple[int, ...], hidden: int, width: int = 3
     """
     sizes = halved_sizes(shape)
     first = deepest_channels(shape, sizes, width)
-    linear = nn.Sequential(
+    return nn.Sequential(
+        OrderedDict(first=spread_out(inputs, hidden, first, sizes[-1]), steps=doublings(shape, sizes, width))
+    )
+
+
+def spread_out(inputs: int, hidden: int, channels: int, size: tuple[int, int]) -> nn.Sequential:
+    """Return two linear layers from a vector to a grid: `[R, inputs] -> [R, channels, *size]`."""
+    return nn.Sequential(
         nn.Linear(inputs, hidden),
         nn.ReLU(),
-        nn.Linear(hidden, first * prod(sizes[-1])),
-        nn.Unflatten(1, (first, *sizes[-1])),
+        nn.Linear(hidden, channels * prod(size)),
+        nn.Unflatten(1, (channels, *size)),
     )
-    return nn.Sequential(OrderedDict(first=linear, steps=doublings(shape, sizes, width)))
 
 
 @final

@@ -3,7 +3,7 @@
 import torch
 
 import hardmax as hm
-from hardmax.nn import ConvDecoder, ConvEncoder, MLPDecoder, MLPEncoder, conv_pixels, conv_trunk
+from hardmax.nn import ConvBeside, ConvDecoder, ConvEncoder, MLPDecoder, MLPEncoder, conv_pixels, conv_trunk
 
 
 def weights(module):
@@ -32,10 +32,23 @@ def test_names_and_shapes():
         "steps.1": [64, 32, 4, 4],
         "steps.2": [32, 3, 4, 4],
     }
+    assert weights(ConvBeside(7, 2, (3, 17, 33), 9, width=4)) == {
+        "first.0": [9, 9],
+        "first.2": [16 * 3 * 5, 9],
+        "glances.0": [4, 3, 3, 3],
+        "glances.1": [8, 4, 3, 3],
+        "glances.2": [16, 8, 3, 3],
+        "steps.0": [32, 8, 4, 4],
+        "steps.1": [16, 4, 4, 4],
+        "steps.2": [8, 2, 4, 4],
+        "meet.0": [2, 5, 3, 3],
+        "meet.2": [3, 2, 3, 3],
+    }
 
 
 def test_any_size_goes_through_and_back():
     for shape in ((3, 64, 64), (1, 9, 31), (2, 8, 5)):
+        assert ConvBeside(7, 2, shape)(torch.zeros(2, 7), torch.zeros(2, 2), torch.zeros(2, *shape)).shape == (2, *shape)
         h = conv_trunk(shape, 11)(torch.zeros(2, *shape))
         assert h.shape == (2, 11)
         assert conv_pixels(11, shape, 7)(h).shape == (2, *shape)

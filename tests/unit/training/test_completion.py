@@ -129,7 +129,7 @@ def test_a_run_that_goes_on_is_the_run_that_never_stopped(toy, tmp_path):
 
 
 @pytest.mark.parametrize("options", [
-    {}, {"choice": "encoder", "estimator": "direct"}, {"loss": "corrected", "choice": "distance"},
+    {"augment": "flip"}, {"choice": "encoder", "estimator": "direct"}, {"loss": "corrected", "choice": "distance"},
 ])  # fmt: skip
 def test_two_processes_add_up_to_one(options, toy, tmp_path):
     config = config_of(toy, tmp_path / "run", mask="any", warm_up=0, **options)

@@ -38,6 +38,9 @@ class CompletionConfig(EstimatorConfig, PictureConfig):
     """Weight of a network that learns to tell completed pictures from real ones, and is to be deceived; 0: none."""
     binarize: Literal["threshold", "stochastic", "none"] = "none"
     """Grey to black and white: rounded at 0.5, drawn anew each time, or left grey."""
+    augment: Literal["none", "mirror", "shift", "affine", "elastic", "flip"] = "none"
+    """How training pictures are distorted, before a part is hidden: mirrored (aligned faces); moved (shift); also
+    turned, scaled and sheared (affine); also bent (elastic); flip: half as much of all that, and mirrored (clothes)."""
     architecture: Literal["auto", "mlp", "conv"] = "auto"
     """Networks: two hidden layers, or convolutional; auto: convolutional for pictures over 32 x 32."""
     hidden: int = 500

@@ -10,6 +10,7 @@ from hardmax.data import Images, binarize, draw_masks
 from hardmax.data.mask_names import DRAWN
 from hardmax.models import CompletionModel
 from hardmax.spaces import Categorical
+from hardmax.training.augment import augmented
 from hardmax.training.completion.config import CompletionConfig
 from hardmax.training.completion.deceive import adversarial_loss, make_critic
 from hardmax.training.completion.evaluate import evaluate
@@ -40,7 +41,8 @@ class CompletionTask(AbstractTask[CompletionConfig, CompletionModel]):
         self._mask = None if config.mask in DRAWN else draw_masks(config.mask, 1, self._size).to(config.device)
         self.held_out = {s: holed(config, images, s)[: config.evaluate_images].to(config.device) for s in SPLITS}
         device = config.device
-        self.generators = {name: torch.Generator(device) for name in ("gaussian", "component", "mask", "complete")}
+        drawn = ("gaussian", "component", "mask", "complete", "distort")
+        self.generators = {name: torch.Generator(device) for name in drawn}
         self.generators["binarize"] = torch.Generator()
 
     @classmethod
@@ -142,11 +144,13 @@ class CompletionTask(AbstractTask[CompletionConfig, CompletionModel]):
         return torch.stack([told.get(name, nothing) for name in (*self.sums, "count")])
 
     def _batch(self, index: Tensor, part: slice) -> Tensor:
-        """Return a part of the pictures of one step; pixels are drawn for all of them, whatever the part."""
+        """Return a part of the pictures of one step; what is drawn is drawn for all of them, whatever the part."""
         if self.config.binarize == "stochastic":
             drawn = binarize(self.pictures[index], "stochastic", self.generators["binarize"])
-            return drawn[part].to(self.config.device)
-        return self.pictures[index[part].to(self.pictures.device)]
+            pictures = drawn[part].to(self.config.device)
+        else:
+            pictures = self.pictures[index[part].to(self.pictures.device)]
+        return augmented(pictures, self.config.augment, self.generators["distort"], len(index), part)
 
     def _masks(self, count: int) -> Tensor:
         """Return the masks of one step, those of all processes."""

@@ -15,7 +15,7 @@ from hardmax.models.hashing import Contrast
 from hardmax.objectives import InfoNCECodes, TripletCodes
 from hardmax.random import stream
 from hardmax.spaces import Binary
-from hardmax.training.augment import distort, draw_distortions
+from hardmax.training.augment import augmented
 from hardmax.training.estimator_schedule import estimator_at
 from hardmax.training.group import ALONE, Group
 from hardmax.training.hashing.config import HashingConfig
@@ -131,9 +131,7 @@ class HashingTask(AbstractTask[HashingConfig, HashEncoder]):
         return partial(InfoNCECodes, temperature=self.config.temperature)
 
     def _distorted(self, pictures: Tensor, generator: torch.Generator) -> Tensor:
-        if self.config.augment == "none":
-            return pictures
-        return distort(pictures, draw_distortions(self.config.augment, len(pictures), generator))
+        return augmented(pictures, self.config.augment, generator, len(pictures), slice(None))
 
     def _base(self) -> Tensor:
         """Return the codes of all training pictures, once after each step."""

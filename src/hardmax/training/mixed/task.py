@@ -11,7 +11,7 @@ from hardmax.data import Images, draw_labelled
 from hardmax.errors import ArgumentError
 from hardmax.models import MixedVAE
 from hardmax.spaces import Categorical
-from hardmax.training.augment import distort, draw_distortions
+from hardmax.training.augment import augmented
 from hardmax.training.estimator_schedule import estimator_at
 from hardmax.training.group import ALONE, Group
 from hardmax.training.initial import initial_weights, likelihood_for, networks_for
@@ -193,10 +193,8 @@ class MixedTask(AbstractTask[MixedConfig, MixedVAE]):
         return torch.randn(shape, generator=self.generators["gaussian"], device=self.config.device)[part]
 
     def _distorted(self, pictures: Tensor, count: int, part: slice) -> Tensor:
-        """Return distorted copies of a part of so many pictures; distortions are drawn for all of them."""
-        if self.config.augment == "none":
-            return pictures
-        return distort(pictures, draw_distortions(self.config.augment, count, self.generators["distort"])[part])
+        """Return distorted copies of a part of so many pictures."""
+        return augmented(pictures, self.config.augment, self.generators["distort"], count, part)
 
     def evaluate(self, split: str) -> dict[str, Any]:
         """Return the bound, what it is made of, and how often the label is predicted."""
