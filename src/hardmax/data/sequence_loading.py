@@ -1,8 +1,5 @@
 """hardmax.data.load_sequences: sentences of a grammar, or pieces of a text by character."""
 
-import ast
-import codecs
-from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -16,8 +13,8 @@ from hardmax.random import stream
 
 LANGUAGES = {"agreement": 5, "brackets": 8}
 """Grammars that come with hardmax, and the length of their sentences."""
-ZEN = "zen"
-"""The Zen of Python, by Tim Peters: in the public domain (PEP 20), and in every Python."""
+TEXTS = {"constitution": "the Constitution of the United States, in the public domain"}
+"""Texts that come with hardmax."""
 _TEXT_LENGTH = 16
 _SIZES = {"train": 5_000, "validation": 500, "test": 1_000}
 
@@ -26,8 +23,8 @@ def load_sequences(data: str | Path, *, length: int | None = None, seed: int = 0
     """Load sequences: of a language with a known grammar, or of a text.
 
     Args:
-        data: "agreement" or "brackets", grammars that come with hardmax; "zen", the Zen of Python; the path of a
-            grammar of your own (`.grammar`, rules such as `sentence -> a | a sentence b`), or of any text.
+        data: "agreement" or "brackets", grammars that come with hardmax; "constitution", a text that does; the path of
+            a grammar of your own (`.grammar`, rules such as `sentence -> a | a sentence b`), or of any text.
         length: T, of the longest sentence, or of the pieces of a text; by default 5 for "agreement", 8 for other
             grammars, 16 for texts.
         seed: of the draw of sentences. All of a language are equally likely.
@@ -47,14 +44,15 @@ def load_sequences(data: str | Path, *, length: int | None = None, seed: int = 0
     name = str(data)
     if length is not None and length < 2:
         raise DataError(f"length must be at least 2 tokens, got {length}")
-    if name == ZEN:
-        return _pieces(_zen(), name, "the Zen of Python, from Python's own library", length or _TEXT_LENGTH)
+    if name in TEXTS:
+        text = read_text(Path(__file__).parent / "texts" / f"{name}.txt")
+        return _pieces(text, name, TEXTS[name], length or _TEXT_LENGTH)
     if name in LANGUAGES:
-        text = (Path(__file__).parent / "languages" / f"{name}.grammar").read_text(encoding="utf-8")
+        text = read_text(Path(__file__).parent / "languages" / f"{name}.grammar")
         return _sentences(text, name, "a grammar that comes with hardmax", length or LANGUAGES[name], seed)
     path = Path(data).expanduser()
     if not path.is_file():
-        known = ", ".join([*LANGUAGES, ZEN])
+        known = ", ".join([*LANGUAGES, *TEXTS])
         raise DataError(f"there are no sequences {name!r}: give one of {known}, or the path of a .grammar or text file")
     if path.suffix == ".grammar":
         return _sentences(read_text(path), path.stem, str(path), length or LANGUAGES["brackets"], seed)
@@ -91,14 +89,3 @@ def _pieces(text: str, name: str, source: str, length: int) -> Sequences:
     ends = {"train": (0, 8 * tenth), "validation": (8 * tenth, 9 * tenth), "test": (9 * tenth, len(text))}
     parts: dict[str, Tensor] = {part: tokens[begin:end].unfold(0, length, 1) for part, (begin, end) in ends.items()}
     return Sequences(name, f"{source}: {len(text):,} characters, {len(symbols)} kinds", symbols, "", **parts)
-
-
-def _zen() -> str:
-    """Read it without importing the module, which prints."""
-    found = find_spec("this")
-    if found is None or found.origin is None:
-        raise DataError("this Python has no module 'this', which holds the Zen of Python; give the path of a text")
-    for node in ast.parse(read_text(Path(found.origin))).body:
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            return codecs.decode(node.value.value, "rot13")
-    raise DataError(f"{found.origin} does not hold the Zen of Python; give the path of a text")

@@ -1,9 +1,5 @@
 """Languages and texts: every sentence is found, and no other; parts of a text share no place."""
 
-import codecs
-import io
-import sys
-from contextlib import redirect_stdout
 from itertools import product
 from math import comb
 
@@ -96,17 +92,13 @@ def test_sentences_are_drawn_evenly_and_the_same_ones_again(tmp_path):
     assert data.name == "small"
 
 
-def test_the_zen_of_python_is_read_without_being_printed():
-    assert "this" not in sys.modules
-    data = load_sequences("zen")
-    with redirect_stdout(io.StringIO()):
-        import this
-
-    text = " ".join(codecs.decode(this.s, "rot13").split())
-    assert data.text(data.train[0]) == text[:16]
-    assert data.text(data.test[-1]) == text[-16:]
+def test_the_text_that_comes_with_hardmax():
+    data = load_sequences("constitution")
+    assert data.text(data.train[0]) == "The Constitution"
+    assert data.text(data.test[-1]) == "have intervened."
     assert data.language is None
-    del sys.modules["this"]
+    assert len(data.symbols) < 80
+    assert len(data.train) > 30_000
 
 
 def test_parts_of_a_text_share_no_place(tmp_path):
@@ -122,14 +114,14 @@ def test_parts_of_a_text_share_no_place(tmp_path):
 
 
 def test_what_cannot_be_loaded(tmp_path):
-    with pytest.raises(DataError, match="give one of agreement, brackets, zen, or the path"):
+    with pytest.raises(DataError, match="give one of agreement, brackets, constitution, or the path"):
         load_sequences("agreemnt")
     short = tmp_path / "short.txt"
     short.write_text("too short")
     with pytest.raises(DataError, match=r"9 characters, too few for pieces of 16"):
         load_sequences(short)
     with pytest.raises(DataError, match="length must be at least 2"):
-        load_sequences("zen", length=1)
+        load_sequences("constitution", length=1)
 
 
 def test_what_is_written():

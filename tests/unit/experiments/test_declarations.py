@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from hardmax.data.sequence_loading import LANGUAGES, ZEN
+from hardmax.data.sequence_loading import LANGUAGES, TEXTS
 from hardmax.diagnosis.budget import least_samples
 from hardmax.errors import ArgumentError
 from hardmax.experiments.catalogue import NAMES, choose_cells, choose_parts, find_experiment
@@ -56,7 +56,7 @@ def test_every_cell_can_be_run(experiment, quick, tmp_path):
     for run in runs:
         estimator_at(run.config, space_of(run.config), 0, 0)
         assert run.config.lr == run.cell.lr
-        assert not quick or run.config.data in ("sample", *LANGUAGES, ZEN)  # nothing to download
+        assert not quick or run.config.data in ("sample", *LANGUAGES, *TEXTS)  # nothing to download
 
 
 def test_runs_go_seed_by_seed(tmp_path):

@@ -48,7 +48,10 @@ def test_names_and_shapes():
 
 def test_any_size_goes_through_and_back():
     for shape in ((3, 64, 64), (1, 9, 31), (2, 8, 5)):
-        assert ConvBeside(7, 2, shape)(torch.zeros(2, 7), torch.zeros(2, 2), torch.zeros(2, *shape)).shape == (2, *shape)
+        assert ConvBeside(7, 2, shape)(torch.zeros(2, 7), torch.zeros(2, 2), torch.zeros(2, *shape)).shape == (
+            2,
+            *shape,
+        )
         h = conv_trunk(shape, 11)(torch.zeros(2, *shape))
         assert h.shape == (2, 11)
         assert conv_pixels(11, shape, 7)(h).shape == (2, *shape)

@@ -17,7 +17,7 @@ class SequenceGANConfig(EstimatorConfig):
     model: Literal["sequence-gan"] = "sequence-gan"
     """What is trained: sequence-gan, or another model with options of its own (hardmax train --help)."""
     data: str = "agreement"
-    """agreement, brackets: languages with a known grammar; zen: the Zen of Python, by character; or the path of a
+    """agreement, brackets: languages with a known grammar; constitution: a text, by character; or the path of a
     grammar (.grammar) or of any text of your own."""
     length: int | None = None
     """Tokens of the longest sentence, or of a piece of a text; default: 5 for agreement, 8 for brackets and your own
