@@ -17,7 +17,7 @@ X, HIDDEN = torch.zeros(3, 1, 8, 8), draw_masks("half", 3, (8, 8))
 def test_mixtures():
     with pytest.raises(ShapeError, match=r"a mixture needs scores \[\*B, k\]"):
         hm.GaussianMixture(torch.zeros(3, 4), torch.zeros(3, 5, 2), torch.zeros(3, 5, 2))
-    with pytest.raises(ArgumentError, match="rule must be one of 'responsibility', 'distance', got 'nearest'"):
+    with pytest.raises(ArgumentError, match="rule must be one of 'responsibility', 'distance', 'fair', got 'nearest'"):
         hm.choose_component(*Q, MIXTURE, "nearest")
     with pytest.raises(ArgumentError, match="form must be 'corrected' or 'published', got 'printed'"):
         hm.max_operation_loss(*Q, MIXTURE, form="printed")

@@ -4,8 +4,8 @@ from hardmax.experiments.declaration import Cell, Experiment, Options, Quick
 from hardmax.experiments.metrics import ALIVE, BOUND, ERROR, PERPLEXITY
 from hardmax.experiments.panels import Panel, Picture
 
-EPOCHS = 10
-FACES_EPOCHS = 50  # of 40 steps, where those of Fashion-MNIST have 500
+EPOCHS = 5
+FACES_EPOCHS = 30  # of 40 steps, where those of Fashion-MNIST have 500
 
 DATA: dict[str, Options] = {
     "Fashion-MNIST": {"data": "fashion-mnist", "codes": 128, "epochs": EPOCHS},
@@ -39,7 +39,7 @@ EXPERIMENT = Experiment(
     ),
     seeds=(0, 1, 2),
     metrics=(BOUND, ERROR, PERPLEXITY, ALIVE),
-    epochs=(1, 3, 5, 10),
+    epochs=(1, EPOCHS, FACES_EPOCHS),
     pictures=(Picture((tuple(Panel("epoch", data) for data in DATA),)),),
     notes=(
         "Gumbel-softmax cools from 1 to 0.25 over three quarters of the run, with hard draws to 0.5. Posterior direct "

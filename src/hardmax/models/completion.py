@@ -29,7 +29,7 @@ from hardmax.objectives.max_operation import Form
 from hardmax.objectives.mixture_kl import RULES, Rule
 from hardmax.objectives.pixels import pixel_log_prob
 
-Choice = Literal["responsibility", "distance", "encoder", "mixture"]
+Choice = Literal["responsibility", "distance", "fair", "encoder", "mixture"]
 
 
 @final
@@ -45,7 +45,7 @@ class CompletionModel(AbstractModel):
 
     whose divergence is where a choice is made:
 
-    - `"responsibility"`, `"distance"`: a max operation picks the component that learns, `hardmax.chosen_kl`;
+    - `"responsibility"`, `"distance"`, `"fair"`: a max operation picks the component that learns, `hardmax.chosen_kl`;
     - `"encoder"`: an encoder chooses, and any estimator trains the choice, `hardmax.estimated_kl`;
     - `"mixture"`: nothing is chosen, all components learn by responsibility, `hardmax.sampled_kl`.
 
@@ -210,7 +210,8 @@ class CompletionModel(AbstractModel):
         if choice == "mixture":
             return sampled_kl(*gaussian, z)
         if choice != "encoder":
-            raise ArgumentError(f"choice must be 'responsibility', 'distance', 'encoder' or 'mixture', got {choice!r}")
+            known = ", ".join(map(repr, (*RULES, "encoder", "mixture")))
+            raise ArgumentError(f"choice must be one of {known}, got {choice!r}")
         if estimator is None:
             raise ArgumentError("choice 'encoder' needs an estimator of its gradient, such as hardmax.Direct()")
         return estimated_kl(*gaussian, q.scores, estimator, noise=noise, generator=generator, validate=False)

@@ -12,8 +12,8 @@ from hardmax.estimators import AbstractEstimator
 from hardmax.objectives.elbo import elbo
 from hardmax.objectives.gaussian_mixture import GaussianMixture
 
-Rule = Literal["responsibility", "distance"]
-RULES = ("responsibility", "distance")
+Rule = Literal["responsibility", "distance", "fair"]
+RULES = ("responsibility", "distance", "fair")
 
 
 @final
@@ -37,7 +37,9 @@ def choose_component(
 
     - `"responsibility"`: `argmax_j log w_j - KL(N(mean, e^log_variance) || N_j)`, the one whose share in the mixture
       explains the Gaussian best;
-    - `"distance"`: `argmin_j |mean - mean_j|`, which knows neither weights nor variances.
+    - `"distance"`: `argmin_j |mean - mean_j|`, which knows neither weights nor variances;
+    - `"fair"`: `argmin_j w_j |mean - mean_j|^2`, where the weights are the frequencies of being chosen so far: who was
+      chosen often has to be nearer. All components are chosen, wherever they are, so this is a way to start.
 
     Args:
         mean: `[*B, c]`, of the Gaussian.
@@ -58,14 +60,21 @@ def choose_component(
         tensor([1., 0.])
         >>> hm.choose_component(torch.ones(1), torch.zeros(1), mixture, "responsibility")
         tensor([0., 1.])
+        >>> hm.choose_component(torch.ones(1), torch.zeros(1), mixture, "fair")
+        tensor([1., 0.])
+
+    References:
+        Ahalt, Krishnamurthy, Chen & Melton, "Competitive learning algorithms for vector quantization", 1990 ("fair").
     """
     if rule not in RULES:
         raise ArgumentError(f"rule must be one of {', '.join(map(repr, RULES))}, got {rule!r}")
     with torch.no_grad():
-        if rule == "distance":
-            scores = -(mixture.mean - mean[..., None, :]).square().sum(-1)
-        else:
+        if rule == "responsibility":
             scores = mixture.responsibility(mean, log_variance)
+        else:
+            scores = -(mixture.mean - mean[..., None, :]).square().sum(-1)
+            if rule == "fair":
+                scores = mixture.log_weights.exp() * scores
         return mixture.space.argmax(scores).to(mean.dtype)
 
 

@@ -96,7 +96,7 @@ class TestDivergences:
         single = hm.sampled_kl(*(t.expand(3_000, B, C) for t in q), many, z[None]).value
         assert largest_z(single, self.exact(mixture, q).mean(0)) < 5.5
 
-    @pytest.mark.parametrize("rule", ["responsibility", "distance"])
+    @pytest.mark.parametrize("rule", ["responsibility", "distance", "fair"])
     def test_a_choice_is_above_the_divergence(self, rule, mixture, q):
         found = hm.chosen_kl(*q, mixture, rule)
         assert (found.value > self.exact(mixture, q).mean(0)).all()
@@ -106,6 +106,24 @@ class TestDivergences:
         energies = mixture.kl_to_components(*q) - mixture.log_weights
         torch.testing.assert_close(hm.chosen_kl(*q, mixture).value, energies.amin(-1), rtol=0, atol=1e-12)
         assert (hm.chosen_kl(*q, mixture, "distance").value >= energies.amin(-1)).all()
+
+    @pytest.mark.parametrize(("rule", "used"), [("distance", 1), ("responsibility", 1), ("fair", 4)])
+    def test_who_learns_from_pictures_that_are_far_from_all(self, rule, used):
+        """Four clusters, and four components at a distance to all of them: the nearest takes all, fairness shares."""
+        corners = torch.tensor([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]], dtype=torch.float64)
+        means = (10 + corners + 0.1 * random(4, 2, seed=8)).requires_grad_()
+        scores = torch.zeros(4, dtype=torch.float64, requires_grad=True)
+        optimizer = torch.optim.Adam([means, scores], lr=0.1)
+        data = corners.repeat_interleave(50, 0) + 0.1 * random(200, 2, seed=9)
+        for _ in range(400):
+            mixture = hm.GaussianMixture(
+                scores.expand(200, 4), means.expand(200, 4, 2), torch.zeros(200, 4, 2).double()
+            )
+            found = hm.chosen_kl(data, torch.zeros_like(data), mixture, rule)
+            optimizer.zero_grad()
+            found.value.mean().backward()
+            optimizer.step()
+        assert int((found.component.mean(0) > 0.02).sum()) == used
 
     def test_far_components_lose_nothing(self):
         far = hm.GaussianMixture(

@@ -32,8 +32,9 @@ class CompletionConfig(EstimatorConfig, PictureConfig):
     """What is minimised: minus the bound of the hidden pixels; the loss of the notes on pluralistic completion,
     corrected; or with its formula as published, which diverges, for comparison only."""
     warm_up: int | None = None
-    """Epochs in which the weight of the divergence rises to 1, and the nearest component learns, whatever --choice
-    (loss bound); default: a fifth of them, at most 3, and none where there are not several components."""
+    """Epochs in which the weight of the divergence rises to 1, and of the nearest components the one learns that was
+    chosen least, whatever --choice (loss bound); default: a fifth of them, at most 10, and none where there are
+    not several components."""
     adversarial: float = 0.0
     """Weight of a network that learns to tell completed pictures from real ones, and is to be deceived; 0: none."""
     binarize: Literal["threshold", "stochastic", "none"] = "none"
@@ -67,4 +68,4 @@ class CompletionConfig(EstimatorConfig, PictureConfig):
         """Epochs of warming up, chosen where they were left open."""
         if self.warm_up is not None:
             return self.warm_up
-        return min(3, self.epochs // 5) if self.components > 1 and self.loss == "bound" else 0
+        return min(10, self.epochs // 5) if self.components > 1 and self.loss == "bound" else 0

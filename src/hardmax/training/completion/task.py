@@ -107,7 +107,7 @@ class CompletionTask(AbstractTask[CompletionConfig, CompletionModel]):
             out = self.model(
                 x,
                 hidden,
-                choice="distance" if epoch < config.warm_up_epochs else config.choice,
+                choice="fair" if epoch < config.warm_up_epochs else config.choice,
                 estimator=estimator,
                 beta=min(1.0, (epoch + 1) / (config.warm_up_epochs + 1)),
                 noise=noise,

@@ -1,0 +1,45 @@
+"""Leave only what was drawn in rows of `hardmax reproduce completion`: ``hide_true_pictures.py DATA ROWS > NEW``.
+
+Pictures of some data sets may not be passed on. In the grids of their runs (``--data DATA``) the true pictures and the
+visible parts become grey; what the models drew, and all numbers, stay.
+"""
+
+import base64
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from hardmax.data import draw_masks
+from hardmax.experiments.results import read_results
+from hardmax.report.pictures import data_uri
+
+GREY = 128
+TRUE = 2  # columns that show the picture itself: with its hole, and whole
+
+
+def hidden_truth(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the row with a grid of what was drawn alone."""
+    shown = row["exhibit"]
+    encoded = shown["picture"].partition(",")[2]
+    pixels = np.array(Image.open(io.BytesIO(base64.b64decode(encoded))))
+    high, wide = (side // count for side, count in zip(pixels.shape, (shown["rows"], len(shown["heads"])), strict=True))
+    size = (high - 1, wide - 1)  # a line of one pixel between
+    visible = ~draw_masks(row["config"]["mask"], 1, size)[0, 0].numpy()
+    for down in range(shown["rows"]):
+        for across in range(len(shown["heads"])):
+            top, left = 1 + down * high, 1 + across * wide
+            tile = pixels[top : top + size[0], left : left + size[1]]
+            tile[visible | (across < TRUE)] = GREY
+    return {**row, "exhibit": {**shown, "picture": data_uri(Image.fromarray(pixels))}}
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit("usage: hide_true_pictures.py DATA ROWS")
+    for found in read_results(Path(sys.argv[2]))[0]:
+        print(json.dumps(hidden_truth(found) if found["config"]["data"] == sys.argv[1] else found))
