@@ -49,9 +49,8 @@ def doublings(shape: tuple[int, ...], sizes: list[tuple[int, int]], width: int, 
     sizes = sizes[::-1]
     channels = [width * 2**level for level in reversed(range(len(sizes) - 1))]
     after = [*channels[1:], shape[0]] if channels else []
-    return nn.Sequential(
-        *(_Doubled(beside * before, *step) for before, *step in zip(channels, after, sizes[1:], strict=True))
-    )
+    before = [beside * count for count in channels]
+    return nn.Sequential(*(_Doubled(*step) for step in zip(before, after, sizes[1:], strict=True)))
 
 
 def conv_trunk(shape: tuple[int, ...], hidden: int, width: int = 32) -> nn.Sequential:
