@@ -34,6 +34,9 @@ class DvaeConfig(VAEConfig):
     decode every value of every token: shortlist-direct does a few of them."""
     shortlist_variables: int | None = 4
     """Tokens that shortlist-direct looks at for each picture and step, others every time."""
+    epsilon: float = 0.1
+    """How strongly f perturbs the arg max. With 1 each token goes all the way to what is best given the others, however
+    little they agree, and the codebook dies out."""
     tau_floor: float = 0.25
     """Smallest tau that annealing goes down to."""
     anneal: float = 0.0
