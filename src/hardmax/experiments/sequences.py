@@ -30,18 +30,22 @@ WAYS: dict[str, tuple[str, Options]] = {
     "Gumbel-softmax": (SAMPLES, {"estimator": "gumbel-softmax"}),
     "Gumbel-softmax, hard": (SAMPLES, {"estimator": "gumbel-softmax", "hard": True}),
 }
+# A token is worth what the rest of the sequence earns.
+ROLLOUTS: dict[str, tuple[str, Options]] = {
+    "averaged direct, rollouts": (POSITIONS, {"estimator": "averaged-direct", "credit": "rollout"}),
+    "REINFORCE, rollouts": (POSITIONS, {"estimator": "reinforce", "credit": "rollout"}),
+}
 # What else may change, on one language alone.
 MORE: dict[str, tuple[str, Options]] = {
     "averaged direct, log D": (POSITIONS, {"estimator": "averaged-direct", "loss": "non-saturating"}),
     "averaged direct, −log(1 − D)": (POSITIONS, {"estimator": "averaged-direct", "loss": "saturating"}),
-    "averaged direct, rollouts": (POSITIONS, {"estimator": "averaged-direct", "credit": "rollout"}),
-    "REINFORCE, rollouts": (POSITIONS, {"estimator": "reinforce", "credit": "rollout"}),
     "averaged direct after 5 epochs of likelihood": (
         CEILING,
         {"estimator": "averaged-direct", "pretrain_epochs": 5},
     ),
     "likelihood alone, no GAN": (CEILING, {"estimator": "averaged-direct", "pretrain_epochs": EPOCHS}),
 }
+MADE = {PLAIN: WAYS, SMOOTH: {**WAYS, **ROLLOUTS, **MORE}, BRACKETS: {**WAYS, **ROLLOUTS}}
 
 
 def verdict(ends: Sequence[Mapping[str, float]]) -> str:
@@ -74,7 +78,7 @@ EXPERIMENT = Experiment(
     cells=tuple(
         Cell(column, way, group, 4e-3, {**own, **options})
         for column, own in COLUMNS.items()
-        for way, (group, options) in ({**WAYS, **MORE} if column == SMOOTH else WAYS).items()
+        for way, (group, options) in MADE[column].items()
     ),
     seeds=SEEDS,
     metrics=(VALIDITY, COVERAGE, REAL_NLL, DIVERGENCE, ENTROPY),
