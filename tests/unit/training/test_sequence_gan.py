@@ -32,7 +32,7 @@ def config_of(language, out="run", **options):
 
 @pytest.mark.parametrize(
     "options",
-    [{"penalty": 0.0, "epochs": 5}, {"estimator": "reinmax", "epochs": 5}],  # enough on any machine: others round otherwise
+    [{"penalty": 0.0, "epochs": 5}, {"estimator": "reinmax", "epochs": 5}],  # machines round differently
     ids=["averaged-direct", "reinmax"],
 )
 def test_a_small_language_is_learned(options, language, tmp_path):
