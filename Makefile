@@ -16,8 +16,9 @@ STAMP := .venv/.complete
 PIP := -m pip --disable-pip-version-check -qq
 ONE_THREAD := OMP_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS)
-# Without jaxtyping's import hook: torch.compile cannot trace through it, and bad input must meet our own errors.
-PLAIN := -o addopts='--strict-markers --import-mode=importlib' -o testpaths=tests/plain
+# Tests marked plain run without jaxtyping's import hook: torch.compile cannot trace through it, and bad input must meet
+# our own errors. Their files end in _plain.
+PLAIN := $$(find tests -name '*_plain.py') -o addopts='--strict-markers --import-mode=importlib'
 
 .DEFAULT_GOAL := help
 .PHONY: help venv demo test test-slow lint format bench docs lock clean
@@ -43,13 +44,13 @@ demo: venv ## train four estimators on the embedded pictures and write hardmax-d
 test: venv ## run the tests; options for pytest in PYTEST_ARGS, such as PYTEST_ARGS="-k direct"
 	@failed=0; allow() { [ $$? -eq 5 ] && [ -n '$(subst ','\'',$(PYTEST_ARGS))' ]; }; \
 	$(PYTEST) $(PYTEST_ARGS) || allow || failed=1; \
-	[ ! -d tests/plain ] || $(PYTEST) $(PLAIN) -m 'not slow' $(PYTEST_ARGS) || allow || failed=1; \
+	$(PYTEST) $(PLAIN) -m 'plain and not slow' $(PYTEST_ARGS) || allow || failed=1; \
 	exit $$failed
 
 test-slow: venv ## run only the tests marked slow
 	@failed=0; \
-	$(PYTEST) -m slow $(PYTEST_ARGS) || [ $$? -eq 5 ] || failed=1; \
-	[ ! -d tests/plain ] || $(PYTEST) $(PLAIN) -m slow $(PYTEST_ARGS) || [ $$? -eq 5 ] || failed=1; \
+	$(PYTEST) -m 'slow and not plain' $(PYTEST_ARGS) || [ $$? -eq 5 ] || failed=1; \
+	$(PYTEST) $(PLAIN) -m 'slow and plain' $(PYTEST_ARGS) || [ $$? -eq 5 ] || failed=1; \
 	exit $$failed
 
 lint: venv ## check style, formatting, types and the direction of imports

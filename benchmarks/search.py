@@ -7,8 +7,7 @@ import numpy as np
 import torch
 
 from benchmarks.timing import medians
-from hardmax.search.codes import pack
-from hardmax.search.nearest import nearest
+from hardmax.applications.hashing.search import nearest, pack
 
 COUNT, BITS, NEAREST = 60_000, 64, 100
 LIMIT = 10e-3  # seconds of one search

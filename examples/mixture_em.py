@@ -15,16 +15,17 @@ import torch
 from torch import Tensor
 
 import hardmax as hm
+from hardmax.applications.discrete_vae import BernoulliMixture
 from hardmax.data import binarize, load
+from hardmax.drawing.images import grid, save
 from hardmax.random import stream
-from hardmax.report.pictures import grid, save
 
 K, EPOCHS = 10, 12
 
 
-def em(x: Tensor) -> hm.BernoulliMixture:
+def em(x: Tensor) -> BernoulliMixture:
     """Return the best of four fits: EM stops at the peak that is nearest to where it began."""
-    fits = [hm.BernoulliMixture.fit(x, K, steps=50, generator=stream(start, "em")) for start in range(4)]
+    fits = [BernoulliMixture.fit(x, K, steps=50, generator=stream(start, "em")) for start in range(4)]
     return max(fits, key=lambda mixture: mixture.log_likelihood(x).mean().item())
 
 

@@ -17,8 +17,8 @@ from torch import Tensor
 
 import hardmax as hm
 from hardmax.data import binarize, load
+from hardmax.drawing.images import grid
 from hardmax.drawing.style import house_style
-from hardmax.report.pictures import grid
 
 CLASSES = ["T-shirt", "trousers", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "boot"]
 LOSSES = {"both terms": (1.0, 1.0), "no regulariser": (1.0, 0.0), "no reconstruction": (0.0, 1.0)}

@@ -5,12 +5,13 @@ from torch import nn
 from torch.distributions import Bernoulli, Normal, kl_divergence
 
 import hardmax as hm
+from hardmax.applications.mixed_vae import GaussianBeside, GaussianRows, MixedObjective
 
 JOINS = [
-    hm.GaussianRows(hm.Categorical(3), 2),
-    hm.GaussianRows(hm.Binary(2), 2),
-    hm.GaussianBeside(hm.Categorical(3), 2),
-    hm.GaussianBeside(hm.Binary(2), 2),
+    GaussianRows(hm.Categorical(3), 2),
+    GaussianRows(hm.Binary(2), 2),
+    GaussianBeside(hm.Categorical(3), 2),
+    GaussianBeside(hm.Binary(2), 2),
 ]
 
 
@@ -52,7 +53,7 @@ class Small:
         if noise is None and "generator" not in options:
             noise = spread(self.noise)
         join = join or self.join
-        return hm.MixedObjective(likelihood, join, spread(self.mean), spread(self.log_variance), noise=noise, **options)
+        return MixedObjective(likelihood, join, spread(self.mean), spread(self.log_variance), noise=noise, **options)
 
     def any_batch(self, z):
         """Evaluate f for any batch shape, as the helpers of `hardmax.testing` want it."""
@@ -66,12 +67,12 @@ class Small:
 
     def seen(self, z):
         """Return the rows that one z uses."""
-        rows = isinstance(self.join, hm.GaussianRows)
+        rows = isinstance(self.join, GaussianRows)
         return [d for d, w in enumerate(self.weights(z).tolist()) if w] if rows else [0]
 
     def decoder_input(self, z, z_c):
         w = self.weights(z)
-        if isinstance(self.join, hm.GaussianRows):
+        if isinstance(self.join, GaussianRows):
             return torch.cat([w[d] * z_c[..., d, :] for d in range(len(w))], -1)
         return torch.cat([w.expand(*z_c.shape[:-2], -1), z_c[..., 0, :]], -1)
 

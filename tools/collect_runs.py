@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 from statistics import median
 
-from hardmax.report.options import command
-from hardmax.training.config import read_config
-from hardmax.training.log import read_rows
+from hardmax.applications.runs import read_config
+from hardmax.report.tables import command
+from hardmax.training.run_folder import read_rows
 
 EPOCHS = (1, 5, 10, 20, 40)
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import torch
 from matplotlib.figure import Figure
 
-from hardmax.models import DiscreteVAE
-from hardmax.report.pictures import grid
-from hardmax.training.log import read_rows
-from hardmax.training.restore import restore
+from hardmax.applications.discrete_vae.model import DiscreteVAE
+from hardmax.applications.runs import load_run
+from hardmax.drawing.images import grid
+from hardmax.training.run_folder import read_rows
 
 OUT = Path(__file__).parents[1] / "docs" / "results"
 CURVES = {
@@ -41,7 +41,7 @@ def curves(runs: Path) -> None:
 
 def categories(runs: Path) -> None:
     """Draw what each of fifty categories of Fashion-MNIST means."""
-    model = restore(runs / "fashion-k50-auto-s0", kind=DiscreteVAE).model
+    model = load_run(runs / "fashion-k50-auto-s0", kind=DiscreteVAE).model
     picture = grid(model.decode(torch.eye(50)), columns=10)
     picture.resize((picture.width * 2, picture.height * 2), resample=0).save(OUT / "fashion-k50.png", optimize=True)
 

@@ -10,7 +10,7 @@ import argparse
 import json
 from statistics import median
 
-import hardmax as hm
+from hardmax.applications.discrete_vae import BernoulliMixture
 from hardmax.data import binarize, load
 from hardmax.random import stream
 
@@ -31,7 +31,7 @@ def main() -> None:
         for k in options.categories:
             found = []
             for start in range(options.starts):
-                mixture = hm.BernoulliMixture.fit(train, k, steps=options.steps, generator=stream(start, "em"))
+                mixture = BernoulliMixture.fit(train, k, steps=options.steps, generator=stream(start, "em"))
                 found.append([-mixture.log_likelihood(split).mean().item() for split in (validation, test)])
             tests = [test for _, test in found]
             row = {"data": data, "k": k, "nll": round(min(found)[1], 2), "median": round(median(tests), 2)}

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from hardmax.data import draw_masks
-from hardmax.experiments.results import read_results
-from hardmax.report.pictures import data_uri
+from hardmax.applications.completion.masks import draw_masks
+from hardmax.drawing.images import data_uri
+from hardmax.experiments.runner.rows import read_results
 
 GREY = 128
 TRUE = 2  # columns that show the picture itself: with its hole, and whole

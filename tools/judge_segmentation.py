@@ -17,18 +17,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hardmax.applications.segmentation.atlas.atlas import VELOCITIES
+from hardmax.applications.segmentation.atlas.transforms import displacement, drawn, roughness, sample_at, warp
+from hardmax.applications.segmentation.fit.fitting import Fitter, ScanFit, fit_affine, fit_deformation
+from hardmax.applications.segmentation.fit.fusion import personal_fit
+from hardmax.applications.segmentation.fit.labelling import label_voxels
+from hardmax.applications.segmentation.fit.observation import observe
+from hardmax.applications.segmentation.model_folder import find_model
+from hardmax.applications.segmentation.segmenter import Segmenter
+from hardmax.applications.segmentation.volumes.agreement import dice
+from hardmax.applications.segmentation.volumes.reading import Volume, read_labels, read_volume
 from hardmax.random import stream
-from hardmax.segmentation.atlas.atlas import VELOCITIES
-from hardmax.segmentation.atlas.transforms import displacement, drawn, roughness, sample_at, warp
-from hardmax.segmentation.fit.fitting import Fitter, ScanFit, fit_affine, fit_deformation
-from hardmax.segmentation.fit.labelling import label_voxels
-from hardmax.segmentation.fit.observing import observe
-from hardmax.segmentation.fit.personal import personal_fit
-from hardmax.segmentation.model_folder import find_model
-from hardmax.segmentation.segmenter import Segmenter
-from hardmax.segmentation.volumes.metrics import dice
-from hardmax.segmentation.volumes.reading import read_labels, read_volume
-from hardmax.segmentation.volumes.volume import Volume
 from hardmax.threads import one_thread
 
 STEPS = {

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hardmax.data.catalogue import SETS, obtain
+from hardmax.data.datasets import SETS, obtain
 from hardmax.data.download import md5
 from hardmax.data.idx import read_idx
 

@@ -4,129 +4,16 @@ Everything is an expectation `E_{z ~ q(z | scores)}[f(z)]` that we want the grad
 may be, an estimator how the gradient is estimated, and f what z is worth.
 """
 
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0.dev0"
-
-# The public names, and where each lives. They are loaded when first used (PEP 562), so that parts that do not
-# need torch never wait for it. No module may bear the name of a function here: importing it would hide the function.
-_HOME = {
-    "AbstractContrastedCodes": "objectives",
-    "AbstractControlled": "estimators",
-    "AbstractEstimator": "estimators",
-    "AbstractFactorised": "spaces",
-    "AbstractJoin": "objectives",
-    "AbstractLikelihood": "objectives",
-    "AbstractSampler": "estimators",
-    "AbstractSpace": "spaces",
-    "AdaptiveDirect": "estimators",
-    "AdaptiveImplicitMLE": "estimators",
-    "Antithetic": "estimators",
-    "ArgumentError": "errors",
-    "Arm": "estimators",
-    "Arsm": "estimators",
-    "AveragedDirect": "estimators",
-    "BernoulliLikelihood": "objectives",
-    "BernoulliMixture": "models",
-    "Binary": "spaces",
-    "Blackbox": "estimators",
-    "Bounds": "objectives",
-    "Categorical": "spaces",
-    "Chain": "spaces",
-    "CompletionModel": "models",
-    "ConditionalGradient": "estimators",
-    "DataError": "errors",
-    "DebiasedDirect": "estimators",
-    "Diagnosis": "diagnosis",
-    "Direct": "estimators",
-    "DisArm": "estimators",
-    "DisArmCategorical": "estimators",
-    "DiscreteVAE": "models",
-    "DoubleControlVariates": "estimators",
-    "DtypeError": "errors",
-    "Elbo": "objectives",
-    "Encoded": "models",
-    "Estimate": "types",
-    "Evaluator": "evaluator",
-    "Exact": "estimators",
-    "GappedStraightThrough": "estimators",
-    "GaussianBeside": "objectives",
-    "GaussianLikelihood": "objectives",
-    "GaussianMixture": "objectives",
-    "GaussianRows": "objectives",
-    "GaussianVAE": "models",
-    "GibbsCovariance": "estimators",
-    "GumbelRao": "estimators",
-    "GumbelSoftmax": "estimators",
-    "HardmaxError": "errors",
-    "HashEncoder": "models",
-    "IdentityBackward": "estimators",
-    "ImplicitMLE": "estimators",
-    "InfoNCECodes": "objectives",
-    "LocalExpectation": "estimators",
-    "MissingExtraError": "errors",
-    "MixedObjective": "objectives",
-    "MixedVAE": "models",
-    "MuProp": "estimators",
-    "NotExactError": "errors",
-    "PairwiseBinary": "spaces",
-    "Permutation": "spaces",
-    "PerturbedOptimizer": "estimators",
-    "Rebar": "estimators",
-    "ReinMax": "estimators",
-    "Reinforce": "estimators",
-    "Relax": "estimators",
-    "Rodeo": "estimators",
-    "Roulette": "estimators",
-    "SequenceDiscriminator": "models",
-    "SequenceGAN": "models",
-    "SequenceGenerator": "models",
-    "SequenceEstimate": "objectives",
-    "ShapeError": "errors",
-    "ShortlistDirect": "estimators",
-    "SpanningTree": "spaces",
-    "StraightThrough": "estimators",
-    "Subset": "spaces",
-    "TokenPrior": "models",
-    "TokenVAE": "models",
-    "TripletCodes": "objectives",
-    "UnorderedSet": "estimators",
-    "choose_component": "objectives",
-    "chosen_kl": "objectives",
-    "diagnose": "diagnosis",
-    "discriminator_loss": "objectives",
-    "elbo": "objectives",
-    "estimated_kl": "objectives",
-    "exact_bounds": "objectives",
-    "exact_mixed_bounds": "objectives",
-    "expectation": "expectations",
-    "fenchel_young_loss": "objectives",
-    "from_distribution": "distributions",
-    "gaussian_bounds": "objectives",
-    "gaussian_elbo": "objectives",
-    "gaussian_kl": "objectives",
-    "gaussian_kl_full": "objectives",
-    "gaussian_sample": "objectives",
-    "gaussian_sample_full": "objectives",
-    "generator_reward": "objectives",
-    "greedy_bound": "objectives",
-    "importance_weighted_bound": "objectives",
-    "importance_weighted_elbo": "objectives",
-    "info_nce": "objectives",
-    "load_model": "models",
-    "max_operation_loss": "objectives",
-    "mixed_elbo": "objectives",
-    "perturb_and_map_bound": "objectives",
-    "sample": "expectations",
-    "sampled_kl": "objectives",
-    "sampled_mixed_bounds": "objectives",
-    "sequence_expectation": "objectives",
-    "to_distribution": "distributions",
-    "triplet_loss": "objectives",
-}
+from hardmax._lazy import load_lazily
+from hardmax.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from hardmax.applications.discrete_vae.model import DiscreteVAE as DiscreteVAE
+    from hardmax.applications.runs import load_model as load_model
     from hardmax.diagnosis import Diagnosis as Diagnosis
     from hardmax.diagnosis import diagnose as diagnose
     from hardmax.distributions import from_distribution as from_distribution
@@ -176,40 +63,15 @@ if TYPE_CHECKING:
     from hardmax.evaluator import Evaluator as Evaluator
     from hardmax.expectations import expectation as expectation
     from hardmax.expectations import sample as sample
-    from hardmax.models import BernoulliMixture as BernoulliMixture
-    from hardmax.models import CompletionModel as CompletionModel
-    from hardmax.models import DiscreteVAE as DiscreteVAE
-    from hardmax.models import Encoded as Encoded
     from hardmax.models import GaussianVAE as GaussianVAE
-    from hardmax.models import HashEncoder as HashEncoder
-    from hardmax.models import MixedVAE as MixedVAE
-    from hardmax.models import SequenceDiscriminator as SequenceDiscriminator
-    from hardmax.models import SequenceGAN as SequenceGAN
-    from hardmax.models import SequenceGenerator as SequenceGenerator
-    from hardmax.models import TokenPrior as TokenPrior
-    from hardmax.models import TokenVAE as TokenVAE
-    from hardmax.models import load_model as load_model
-    from hardmax.objectives import AbstractContrastedCodes as AbstractContrastedCodes
-    from hardmax.objectives import AbstractJoin as AbstractJoin
     from hardmax.objectives import AbstractLikelihood as AbstractLikelihood
     from hardmax.objectives import BernoulliLikelihood as BernoulliLikelihood
     from hardmax.objectives import Bounds as Bounds
     from hardmax.objectives import Elbo as Elbo
-    from hardmax.objectives import GaussianBeside as GaussianBeside
     from hardmax.objectives import GaussianLikelihood as GaussianLikelihood
-    from hardmax.objectives import GaussianMixture as GaussianMixture
-    from hardmax.objectives import GaussianRows as GaussianRows
-    from hardmax.objectives import InfoNCECodes as InfoNCECodes
-    from hardmax.objectives import MixedObjective as MixedObjective
-    from hardmax.objectives import SequenceEstimate as SequenceEstimate
-    from hardmax.objectives import TripletCodes as TripletCodes
-    from hardmax.objectives import choose_component as choose_component
-    from hardmax.objectives import chosen_kl as chosen_kl
     from hardmax.objectives import discriminator_loss as discriminator_loss
     from hardmax.objectives import elbo as elbo
-    from hardmax.objectives import estimated_kl as estimated_kl
     from hardmax.objectives import exact_bounds as exact_bounds
-    from hardmax.objectives import exact_mixed_bounds as exact_mixed_bounds
     from hardmax.objectives import fenchel_young_loss as fenchel_young_loss
     from hardmax.objectives import gaussian_bounds as gaussian_bounds
     from hardmax.objectives import gaussian_elbo as gaussian_elbo
@@ -221,14 +83,7 @@ if TYPE_CHECKING:
     from hardmax.objectives import greedy_bound as greedy_bound
     from hardmax.objectives import importance_weighted_bound as importance_weighted_bound
     from hardmax.objectives import importance_weighted_elbo as importance_weighted_elbo
-    from hardmax.objectives import info_nce as info_nce
-    from hardmax.objectives import max_operation_loss as max_operation_loss
-    from hardmax.objectives import mixed_elbo as mixed_elbo
     from hardmax.objectives import perturb_and_map_bound as perturb_and_map_bound
-    from hardmax.objectives import sampled_kl as sampled_kl
-    from hardmax.objectives import sampled_mixed_bounds as sampled_mixed_bounds
-    from hardmax.objectives import sequence_expectation as sequence_expectation
-    from hardmax.objectives import triplet_loss as triplet_loss
     from hardmax.spaces import AbstractFactorised as AbstractFactorised
     from hardmax.spaces import AbstractSpace as AbstractSpace
     from hardmax.spaces import Binary as Binary
@@ -240,14 +95,135 @@ if TYPE_CHECKING:
     from hardmax.spaces import Subset as Subset
     from hardmax.types import Estimate as Estimate
 
-__all__ = sorted([*_HOME, "__version__"])  # pyright: ignore[reportUnsupportedDunderAll]
+# The public names, and where each is. They are loaded when first used, so that parts that do not need torch never wait
+# for it. No module may have the name of a function here: importing it would hide the function.
+_HOMES = {
+    "AbstractControlled": "estimators",
+    "AbstractEstimator": "estimators",
+    "AbstractFactorised": "spaces",
+    "AbstractLikelihood": "objectives",
+    "AbstractSampler": "estimators",
+    "AbstractSpace": "spaces",
+    "AdaptiveDirect": "estimators",
+    "AdaptiveImplicitMLE": "estimators",
+    "Antithetic": "estimators",
+    "ArgumentError": "errors",
+    "Arm": "estimators",
+    "Arsm": "estimators",
+    "AveragedDirect": "estimators",
+    "BernoulliLikelihood": "objectives",
+    "Binary": "spaces",
+    "Blackbox": "estimators",
+    "Bounds": "objectives",
+    "Categorical": "spaces",
+    "Chain": "spaces",
+    "ConditionalGradient": "estimators",
+    "DataError": "errors",
+    "DebiasedDirect": "estimators",
+    "Diagnosis": "diagnosis",
+    "Direct": "estimators",
+    "DisArm": "estimators",
+    "DisArmCategorical": "estimators",
+    "DiscreteVAE": "applications.discrete_vae.model",
+    "DoubleControlVariates": "estimators",
+    "DtypeError": "errors",
+    "Elbo": "objectives",
+    "Estimate": "types",
+    "Evaluator": "evaluator",
+    "Exact": "estimators",
+    "GappedStraightThrough": "estimators",
+    "GaussianLikelihood": "objectives",
+    "GaussianVAE": "models",
+    "GibbsCovariance": "estimators",
+    "GumbelRao": "estimators",
+    "GumbelSoftmax": "estimators",
+    "HardmaxError": "errors",
+    "IdentityBackward": "estimators",
+    "ImplicitMLE": "estimators",
+    "LocalExpectation": "estimators",
+    "MissingExtraError": "errors",
+    "MuProp": "estimators",
+    "NotExactError": "errors",
+    "PairwiseBinary": "spaces",
+    "Permutation": "spaces",
+    "PerturbedOptimizer": "estimators",
+    "Rebar": "estimators",
+    "ReinMax": "estimators",
+    "Reinforce": "estimators",
+    "Relax": "estimators",
+    "Rodeo": "estimators",
+    "Roulette": "estimators",
+    "ShapeError": "errors",
+    "ShortlistDirect": "estimators",
+    "SpanningTree": "spaces",
+    "StraightThrough": "estimators",
+    "Subset": "spaces",
+    "UnorderedSet": "estimators",
+    "diagnose": "diagnosis",
+    "discriminator_loss": "objectives",
+    "elbo": "objectives",
+    "exact_bounds": "objectives",
+    "expectation": "expectations",
+    "fenchel_young_loss": "objectives",
+    "from_distribution": "distributions",
+    "gaussian_bounds": "objectives",
+    "gaussian_elbo": "objectives",
+    "gaussian_kl": "objectives",
+    "gaussian_kl_full": "objectives",
+    "gaussian_sample": "objectives",
+    "gaussian_sample_full": "objectives",
+    "generator_reward": "objectives",
+    "greedy_bound": "objectives",
+    "importance_weighted_bound": "objectives",
+    "importance_weighted_elbo": "objectives",
+    "load_model": "applications.runs",
+    "perturb_and_map_bound": "objectives",
+    "sample": "expectations",
+    "to_distribution": "distributions",
+}
+# Names that serve one application; deprecated here, removed in the next release.
+_MOVED = {
+    "AbstractContrastedCodes": "hardmax.applications.hashing",
+    "AbstractJoin": "hardmax.applications.mixed_vae",
+    "BernoulliMixture": "hardmax.applications.discrete_vae",
+    "CompletionModel": "hardmax.applications.completion",
+    "Encoded": "hardmax.applications.mixed_vae",
+    "GaussianBeside": "hardmax.applications.mixed_vae",
+    "GaussianMixture": "hardmax.applications.completion",
+    "GaussianRows": "hardmax.applications.mixed_vae",
+    "HashEncoder": "hardmax.applications.hashing",
+    "InfoNCECodes": "hardmax.applications.hashing",
+    "MixedObjective": "hardmax.applications.mixed_vae",
+    "MixedVAE": "hardmax.applications.mixed_vae",
+    "SequenceDiscriminator": "hardmax.applications.sequences",
+    "SequenceEstimate": "hardmax.applications.sequences",
+    "SequenceGAN": "hardmax.applications.sequences",
+    "SequenceGenerator": "hardmax.applications.sequences",
+    "TokenPrior": "hardmax.applications.tokens",
+    "TokenVAE": "hardmax.applications.tokens",
+    "TripletCodes": "hardmax.applications.hashing",
+    "choose_component": "hardmax.applications.completion",
+    "chosen_kl": "hardmax.applications.completion",
+    "estimated_kl": "hardmax.applications.completion",
+    "exact_mixed_bounds": "hardmax.applications.mixed_vae",
+    "info_nce": "hardmax.applications.hashing",
+    "max_operation_loss": "hardmax.applications.completion",
+    "mixed_elbo": "hardmax.applications.mixed_vae",
+    "sampled_kl": "hardmax.applications.completion",
+    "sampled_mixed_bounds": "hardmax.applications.mixed_vae",
+    "sequence_expectation": "hardmax.applications.sequences",
+    "triplet_loss": "hardmax.applications.hashing",
+}
+__all__ = sorted([*_HOMES, "__version__"])  # pyright: ignore[reportUnsupportedDunderAll]
+_load, _ = load_lazily(__name__, _HOMES)
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module 'hardmax' has no attribute {name!r}")
-    globals()[name] = value = getattr(import_module(f"hardmax.{_HOME[name]}"), name)
-    return value
+    if name in _MOVED:
+        place = _MOVED[name]
+        warnings.warn(f"hardmax.{name} has moved: from {place} import {name}", DeprecationWarning, stacklevel=2)
+        return getattr(import_module(place), name)
+    return _load(name)
 
 
 def __dir__() -> list[str]:

@@ -13,6 +13,7 @@ from torch.distributions.transforms import CumulativeDistributionTransform
 from torch.nn.functional import normalize, triplet_margin_with_distance_loss
 
 import hardmax as hm
+from hardmax.applications.hashing import triplet_loss
 from hardmax.data import binarize, load
 from hardmax.testing import assert_unbiased
 
@@ -142,7 +143,7 @@ def test_a_mixture_of_vectors():
 def test_triplet_loss():
     """max(0, margin + q.d- - q.d+) on normalised vectors."""
     q, near, far = normalize(random(3, 20, 4), dim=-1)
-    found = hm.triplet_loss(q, near, far, margin=0.5)
+    found = triplet_loss(q, near, far, margin=0.5)
     torch.testing.assert_close(
         found,
         triplet_margin_with_distance_loss(

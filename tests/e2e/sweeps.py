@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from hardmax.experiments.declaration import Cell, Experiment, Quick
+from hardmax.experiments.tables.declaration import Cell, Experiment, Quick
 
 EPOCHS = 30
 TINY = Experiment(
@@ -124,7 +124,7 @@ def kill(process):
 
 if __name__ == "__main__":
     from hardmax.cli import reproduce
-    from hardmax.experiments.crews import choose
+    from hardmax.experiments.runner import executors as choose
 
     reproduce.find_experiment = lambda name: TINY
     choose.SECONDS = float(os.environ.get("SECONDS", "30"))

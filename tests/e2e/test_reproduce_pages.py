@@ -4,7 +4,7 @@ import json
 
 import pytest
 from e2e.commands import reproduce
-from unit.experiments.pages import Html, markdown_tables
+from experiments.parsed_pages import Html, markdown_tables
 
 
 def rows(out):

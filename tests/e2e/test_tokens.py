@@ -10,11 +10,11 @@ import torch
 from e2e.commands import hardmax
 from PIL import Image
 
-from hardmax.cli.dvae.detokenize import safe_names
+from hardmax.applications.runs import load_run
+from hardmax.applications.tokens.commands import safe_names
 from hardmax.cli.main import main
 from hardmax.data import binarize, load
-from hardmax.training.log import read_rows
-from hardmax.training.restore import restore
+from hardmax.training.run_folder import read_rows
 
 SMALL = ["--codes", 16, "--width", 4, "--dimensions", 4, "--batch-size", 250, "--evaluate-images", 100]
 
@@ -34,7 +34,7 @@ def test_there_and_back(run, tmp_path):
     assert "6,000 grids of 7 x 7 tokens" in said
     with np.load(tmp_path / "tokens.npz") as file:
         tokens, names = file["tokens"], file["names"].tolist()
-    model, images = restore(run).model, load("sample")
+    model, images = load_run(run).model, load("sample")
     x = binarize(images.test, "none")
     assert names[5000] == "test/0"
     assert np.array_equal(tokens[5000:], model.tokenize(x).numpy())

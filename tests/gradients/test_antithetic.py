@@ -8,11 +8,10 @@ import torch
 from cases import Counted, Rows, Toy, gradients
 
 import hardmax as hm
-from hardmax.estimators import arsm, carry, disarm_categorical
-from hardmax.estimators.arm import Arm
-from hardmax.estimators.arsm import Arsm
-from hardmax.estimators.disarm import DisArm
-from hardmax.estimators.disarm_categorical import DisArmCategorical
+from hardmax.estimators import arm as arsm
+from hardmax.estimators import arm as disarm_categorical
+from hardmax.estimators import carry
+from hardmax.estimators.arm import Arm, Arsm, DisArm, DisArmCategorical
 from hardmax.testing import assert_unbiased
 
 BITS = [hm.Binary(1), hm.Binary(3)]

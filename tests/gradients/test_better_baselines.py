@@ -11,12 +11,9 @@ from cases import EDGE_SPACES, SMALL_SPACES, Counted, Rows, Toy, gradients
 
 import hardmax as hm
 from hardmax.estimators import abstract, unordered_set
-from hardmax.estimators.double_control_variates import DoubleControlVariates
-from hardmax.estimators.muprop import MuProp
-from hardmax.estimators.rodeo import Rodeo
-from hardmax.estimators.stochastic_beam import without_replacement
-from hardmax.estimators.unordered import leave_one_out_weights
-from hardmax.estimators.unordered_set import UnorderedSet
+from hardmax.estimators.reinforce import MuProp
+from hardmax.estimators.rodeo import DoubleControlVariates, Rodeo
+from hardmax.estimators.unordered_set import UnorderedSet, leave_one_out_weights, without_replacement
 from hardmax.testing import assert_exact, assert_unbiased
 
 LEAVE_ONE_OUT = hm.Reinforce("leave-one-out")

@@ -5,7 +5,8 @@ import torch
 from cases import SMALL_SPACES
 
 import hardmax as hm
-from hardmax.estimators import conditioning, debiased_direct
+from hardmax.estimators import control_variates as conditioning
+from hardmax.estimators import control_variates as debiased_direct
 from hardmax.testing import assert_unbiased
 
 

@@ -5,6 +5,7 @@ import torch
 from mixed_models import JOINS, Small, largest_z
 
 import hardmax as hm
+from hardmax.applications.mixed_vae import MixedObjective, mixed_elbo
 from hardmax.testing import assert_bias_vanishes, assert_exact, assert_unbiased
 
 DRAWS = 200_000
@@ -56,7 +57,7 @@ class TestScores:
 def score_gradients(model, estimator):
     scores = model.scores.detach().expand(DRAWS, *model.scores.shape).clone().requires_grad_()
     generator = torch.Generator().manual_seed(0)
-    out = hm.mixed_elbo(model.objective(DRAWS), scores, estimator, prior=model.prior, generator=generator)
+    out = mixed_elbo(model.objective(DRAWS), scores, estimator, prior=model.prior, generator=generator)
     return torch.autograd.grad(out.value.sum(), scores)[0]
 
 
@@ -64,7 +65,7 @@ def score_gradients(model, estimator):
 def test_everything_else_is_exact_where_z_is(join):
     """Mean, log-variance, decoder and prior, against autograd of the enumerated bound with the same noise."""
     model = Small(join)
-    out = hm.mixed_elbo(model.objective(), model.scores, hm.Exact(), prior=model.prior)
+    out = mixed_elbo(model.objective(), model.scores, hm.Exact(), prior=model.prior)
     expected = model.bound()
     torch.testing.assert_close(out.value, expected, rtol=1e-10, atol=1e-10)
     found, want = (torch.autograd.grad(value, model.leaves()) for value in (out.value, expected))
@@ -82,10 +83,10 @@ def test_gaussians_are_unbiased_where_z_is_drawn(join):
     )
     likelihood = hm.BernoulliLikelihood(model.decoder, model.x.expand(draws, 5))
     noise = model.noise.expand(draws, *model.noise.shape)
-    f = hm.MixedObjective(likelihood, join, model.mean, model.log_variance, noise=noise)
+    f = MixedObjective(likelihood, join, model.mean, model.log_variance, noise=noise)
     scores = model.scores.detach().expand(draws, *model.scores.shape)
     generator = torch.Generator().manual_seed(0)
-    value = hm.mixed_elbo(f, scores, hm.Direct(0.5), generator=generator).value.sum()
+    value = mixed_elbo(f, scores, hm.Direct(0.5), generator=generator).value.sum()
     for found, exact in zip(torch.autograd.grad(value, [model.mean, model.log_variance]), want, strict=True):
         assert largest_z(found, exact) < 5.5
         assert largest_z(found, 1.2 * exact) > 5.5

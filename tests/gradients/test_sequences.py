@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import hardmax as hm
+from hardmax.applications.sequences import sequence_expectation
 
 K, T = 3, 3
 LIMIT = 5.5  # of the largest z: a false alarm in ten million for each number
@@ -70,7 +71,7 @@ def blocks(writer, judge, estimator, credit, *, samples=1):
     generator, found = torch.Generator().manual_seed(1), []
     for _ in range(BLOCKS):
         noise = hm.Categorical(K).noise((samples, COUNT, T), generator, dtype=torch.float64)
-        out = hm.sequence_expectation(writer, judge, estimator, noise, credit=credit)
+        out = sequence_expectation(writer, judge, estimator, noise, credit=credit)
         found.append(torch.autograd.grad(out.value.mean(), writer.scores)[0])
     return torch.stack(found)
 
@@ -130,7 +131,7 @@ def test_the_best_discriminator_of_prefixes_teaches_the_language(estimator):
             pairs = zip(log_probs(target), log_probs(writer), strict=True)
             judge = Values(tuple(p - q for p, q in pairs))
         noise = hm.Categorical(K).noise((1, 300, T), generator, dtype=torch.float64)
-        out = hm.sequence_expectation(writer, judge, estimator, noise)
+        out = sequence_expectation(writer, judge, estimator, noise)
         optimizer.zero_grad()
         (-out.value.mean()).backward()
         optimizer.step()
@@ -147,7 +148,7 @@ def test_one_token_is_an_expectation(sampler):
     writer, judge = problem()
     generator = torch.Generator().manual_seed(0)
     noise = hm.Categorical(K).noise((sampler.noises, 50), generator, dtype=torch.float64)
-    out = hm.sequence_expectation(writer, judge, sampler, noise[:, :, None])
+    out = sequence_expectation(writer, judge, sampler, noise[:, :, None])
     scores = writer.scores[0, K].expand(50, K)
     alone = hm.expectation(lambda z: z @ judge.numbers[0], scores, hm.Categorical(K), sampler, noise=noise)
     torch.testing.assert_close(out.value, alone.value)
@@ -163,7 +164,7 @@ def test_the_gradient_goes_back_through_the_tokens_that_are_read(sampler):
     zeros = [torch.zeros((K,) * (t + 1), dtype=torch.float64) for t in range(T)]
     judge = Values((zeros[0], second.expand(K, K), zeros[2]))
     noise = hm.Categorical(K).noise((sampler.noises, 100, T), torch.Generator().manual_seed(0), dtype=torch.float64)
-    out = hm.sequence_expectation(writer, judge, sampler, noise)
+    out = sequence_expectation(writer, judge, sampler, noise)
     first, _, third = torch.autograd.grad(out.value.mean(), writer.scores)[0]
     assert first.abs().max() > 1e-3
     assert third.abs().max() == 0

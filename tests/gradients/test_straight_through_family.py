@@ -8,9 +8,8 @@ from cases import Toy, gradients
 
 import hardmax as hm
 from hardmax.estimators import carry
-from hardmax.estimators.gapped_straight_through import GappedStraightThrough
-from hardmax.estimators.gumbel_rao import GumbelRao
-from hardmax.estimators.reinmax import ReinMax
+from hardmax.estimators.gumbel_softmax import GumbelRao
+from hardmax.estimators.straight_through import GappedStraightThrough, ReinMax
 from hardmax.testing import assert_bias_vanishes, assert_unbiased
 
 SPACES = [hm.Binary(1), hm.Binary(3), hm.Categorical(4), hm.Categorical(3, 1), hm.Categorical(3, 2)]

@@ -12,12 +12,9 @@ from cases import SMALL_SPACES, Toy, gradients
 
 import hardmax as hm
 from hardmax.estimators import perturbed_optimizer
-from hardmax.estimators.adaptive_implicit_mle import AdaptiveImplicitMLE
-from hardmax.estimators.adaptive_step import step_that_moves
-from hardmax.estimators.blackbox import Blackbox
-from hardmax.estimators.identity import IdentityBackward
-from hardmax.estimators.implicit_mle import ImplicitMLE
-from hardmax.estimators.linearised import laid_out
+from hardmax.estimators._linearization import laid_out
+from hardmax.estimators.adaptive import AdaptiveImplicitMLE, step_that_moves
+from hardmax.estimators.implicit_mle import Blackbox, IdentityBackward, ImplicitMLE
 from hardmax.estimators.perturbed_optimizer import PerturbedOptimizer
 from hardmax.objectives.fenchel_young import fenchel_young_loss
 from hardmax.testing import assert_bias_vanishes, assert_unbiased

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hardmax.data.catalogue import SETS, DataSet, cache_dir, folders, is_complete, locate, obtain, unknown
+from hardmax.data.datasets import SETS, DataSet, cache_dir, folders, is_complete, locate, obtain, unknown
 from hardmax.data.download import md5
 from hardmax.errors import DataError, HardmaxError
 

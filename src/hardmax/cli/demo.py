@@ -5,7 +5,7 @@ import shutil
 import time
 from pathlib import Path
 
-from hardmax.training.discrete.config import DiscreteConfig
+from hardmax.applications.discrete_vae.config import DiscreteConfig
 
 # name, options: the same pictures, networks, seed and number of epochs for all
 RUNS = {
@@ -36,10 +36,10 @@ def run(arguments: list[str]) -> int:
     from rich.progress import Progress
     from rich.table import Table
 
-    from hardmax.report.page import render, write
-    from hardmax.report.run import read_run
-    from hardmax.training.log import read_rows
-    from hardmax.training.loop import Observer, train
+    from hardmax.applications.runs import read_run, render_report, train
+    from hardmax.report.page import write
+    from hardmax.training.loop import Observer
+    from hardmax.training.run_folder import read_rows
 
     console = Console()
     table = Table(title=f"4,500 pictures, 10 categories, {options.epochs} epochs: -ELBO in nats, lower is better")
@@ -59,6 +59,6 @@ def run(arguments: list[str]) -> int:
             table.add_row(name, *bounds, f"{at[-1]['nll']:.2f}", str(at[-1]["active"]), f"{seconds:.1f}")
     console.print(table)
     page = out / "report.html"
-    write(render([read_run(config.out) for config in configs.values()]), page)
+    write(render_report([read_run(config.out) for config in configs.values()]), page)
     console.print(f"the report is in {page}", highlight=False)
     return 0

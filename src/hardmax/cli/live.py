@@ -12,8 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from hardmax.experiments.progress import Pace
-from hardmax.experiments.watcher import Standing, Watcher
+from hardmax.experiments.runner.progress import Pace, Standing, Watcher
 
 _LINES = 20  # most runs that are shown
 _LOOKS = 20  # runs that are looked at in a second: of a thousand, each comes once in a minute

@@ -20,15 +20,15 @@ def run(arguments: list[str]) -> int:
     folders = list(dict.fromkeys(Path(folder) for folder in options.runs))
     out = Path(options.out or (folders[0] / "report.html" if len(folders) == 1 else "report.html"))
 
-    from hardmax.report.page import render, write
-    from hardmax.report.run import read_run
+    from hardmax.applications.runs import read_run, render_report
+    from hardmax.report.page import write
 
     runs = []
     for folder in folders:
         if len(folders) > 1:
             print(f"reading {folder}")
         runs.append(read_run(folder, data=options.data, data_dir=options.data_dir))
-    write(render(runs), out)
+    write(render_report(runs), out)
     print(f"the report is in {out}")
     return 0
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from hardmax.errors import ArgumentError
-from hardmax.experiments.catalogue import NAMES, choose_cells, choose_parts, choose_seeds, find_experiment
-from hardmax.experiments.crews.choose import choose_crew
-from hardmax.experiments.declaration import AbstractTrainings
-from hardmax.experiments.measurement import Measurement
+from hardmax.experiments.runner.executors import choose_crew
+from hardmax.experiments.tables.declaration import AbstractTrainings
+from hardmax.experiments.tables.measurement import Measurement
+from hardmax.experiments.tables.registry import NAMES, choose_cells, choose_parts, choose_seeds, find_experiment
 
 _EXAMPLES = """examples:
   hardmax reproduce figure3 --quick
@@ -71,9 +71,9 @@ def _reproduce(experiment: AbstractTrainings | Measurement, out: Path, options: 
     from rich.console import Console
 
     from hardmax.cli.live import watch_measurements, watch_runs
-    from hardmax.experiments.measure import measure
-    from hardmax.experiments.runner import End, reproduce
-    from hardmax.experiments.watcher import Watcher
+    from hardmax.experiments.runner.measure import measure
+    from hardmax.experiments.runner.progress import Watcher
+    from hardmax.experiments.runner.reproduce import End, reproduce
 
     console = Console()
     asked_to_stop = False

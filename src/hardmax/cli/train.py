@@ -4,22 +4,22 @@ import signal
 import time
 from typing import TYPE_CHECKING, Any
 
-from hardmax.cli.options import parse
-from hardmax.training.catalogue import config_class
-from hardmax.training.config import TrainConfig, read_config
+from hardmax.applications.command_line import parse
+from hardmax.applications.registry import find_application
+from hardmax.training.config import TrainConfig
 
 if TYPE_CHECKING:
-    from hardmax.training.group import Group
+    from hardmax.training.processes import Group
 
 _TWICE = 1.0  # seconds; within them a second signal is the first one again, passed on by what started the processes
 
 
 def run(arguments: list[str]) -> int:
     """Train, show progress, and say where the result is; with --devices in processes of their own."""
-    config = parse(config_class(_model(arguments)), "train", arguments)
+    config = parse(find_application(_model(arguments)).load_config(), "train", arguments)
     if config.resume and not any(word.split("=")[0] == "--epochs" for word in arguments):
         config = _with_epochs_of_the_run(config)
-    from hardmax.training.launch import in_group, joined, spawn
+    from hardmax.training.processes import in_group, joined, spawn
 
     if config.devices > 1 and not in_group():
         from hardmax.cli.main import main
@@ -33,7 +33,8 @@ def _train(config: TrainConfig, group: "Group") -> int:
     from rich.console import Console
     from rich.progress import Progress, TimeElapsedColumn, TimeRemainingColumn
 
-    from hardmax.training.loop import Observer, train
+    from hardmax.applications.runs import train
+    from hardmax.training.loop import Observer
 
     console = Console(quiet=not group.first)
     asked_to_stop: float | None = None
@@ -82,5 +83,7 @@ def _model(arguments: list[str]) -> str:
 
 def _with_epochs_of_the_run(config: TrainConfig) -> TrainConfig:
     from dataclasses import replace
+
+    from hardmax.applications.runs import read_config
 
     return replace(config, epochs=read_config(config.out)[0].epochs)

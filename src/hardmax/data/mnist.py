@@ -1,11 +1,15 @@
-"""MNIST and Fashion-MNIST: 50,000 images to train, 10,000 to validate, 10,000 to test."""
+"""MNIST and Fashion-MNIST, the sample that ships with hardmax, and the data set "faces"."""
 
+from dataclasses import replace
+from importlib import resources
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
-from hardmax.data.catalogue import SETS, obtain
-from hardmax.data.idx import read_idx
+from hardmax.data.arrays import load_array
+from hardmax.data.datasets import SETS, obtain
+from hardmax.data.idx import parse_idx, read_idx
 from hardmax.data.images import Images
 from hardmax.errors import DataError
 
@@ -50,3 +54,64 @@ def load_mnist(name: str = "mnist", data_dir: str | Path | None = None) -> Image
         labels={"train": labels["train"][:_TRAIN], "validation": labels["train"][_TRAIN:], "test": labels["test"]},
         class_names=CLASS_NAMES.get(name, ()),
     )
+
+
+_SAMPLE_TRAIN = 4_500
+_SHOES, _BRIGHT = (5, 7, 9), 72  # classes; a grey value, about the median
+
+
+def load_sample() -> Images:
+    """Load 4,500 images to train, 500 to validate and 1,000 to test, each with as many of every class.
+
+    Made by `tools/make_sample.py` from Fashion-MNIST (Xiao, Rasul and Vollgraf, 2017; MIT licence, Zalando SE). Image i
+    is of class i mod 10, so that any beginning of a part is balanced too. Its attributes are seen at once: "shoe" is a
+    sandal, sneaker or boot, "bright" a picture whose mean pixel is above 72.
+    """
+    train, test = (_read(f"{prefix}-images-idx3-ubyte.gz", 3).unsqueeze(1) for prefix in ("train", "t10k"))
+    labels, test_labels = (_read(f"{prefix}-labels-idx1-ubyte.gz", 1).long() for prefix in ("train", "t10k"))
+    parts = {
+        "train": (train[:_SAMPLE_TRAIN], labels[:_SAMPLE_TRAIN]),
+        "validation": (train[_SAMPLE_TRAIN:], labels[_SAMPLE_TRAIN:]),
+        "test": (test, test_labels),
+    }
+    return Images(
+        name="sample",
+        source="embedded in hardmax: 5,000 + 1,000 images of Fashion-MNIST, 28x28 grey, balanced; "
+        "validation is the last 500 of the 5,000",
+        **{part: pictures for part, (pictures, _) in parts.items()},
+        labels={part: own for part, (_, own) in parts.items()},
+        attributes={part: _attributes(*own) for part, own in parts.items()},
+        attribute_names=("shoe", "bright"),
+        class_names=CLASS_NAMES["fashion-mnist"],
+    )
+
+
+def _attributes(pictures: Tensor, labels: Tensor) -> Tensor:
+    shoe = torch.isin(labels, torch.tensor(_SHOES))
+    return torch.stack([shoe, pictures.float().mean((1, 2, 3)) > _BRIGHT], 1).long()
+
+
+def _read(name: str, dimensions: int) -> Tensor:
+    data = resources.files("hardmax.data").joinpath("sample", name).read_bytes()
+    return torch.from_numpy(parse_idx(data, f"hardmax/data/sample/{name}", dimensions))
+
+
+def load_faces(data_dir: str | Path | None = None, *, seed: int = 0) -> Images:
+    """Load the set "faces": 80 % to train, 10 % to validate, 10 % to test, alike in their attributes.
+
+    Args:
+        data_dir: where to look first.
+        seed: of the split.
+
+    Raises:
+        DataError: the file is not here, is broken, or has no attributes.
+    """
+    entry = SETS["faces"]
+    files = obtain(entry, data_dir)
+    if len(files) > 1:
+        raise DataError(f"which of these are the faces: {', '.join(map(str, files.values()))}? {entry.bring}")
+    (path,) = files.values()
+    images = load_array(path, seed=seed)
+    if images.attributes is None:
+        raise DataError(f"{images.source}: there are no attributes; {entry.bring}")
+    return replace(images, name=entry.name)

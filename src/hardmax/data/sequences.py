@@ -1,11 +1,17 @@
-"""Sequences of tokens in three parts, as `Images` are of pictures."""
+"""Sequences of tokens in three splits: sentences of a grammar, or pieces of a text by character."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, final
 
 import torch
 from jaxtyping import Float32, Int64
 from torch import Tensor
+
+from hardmax.data.grammar import Grammar
+from hardmax.data.tables import read_text
+from hardmax.errors import DataError
+from hardmax.random import stream
 
 FILL = ""
 """The token that stands after the end of a sentence that is shorter than others."""
@@ -80,3 +86,83 @@ def written(tokens: list[int], symbols: tuple[str, ...], between: str) -> str:
     while words and words[-1] == FILL:
         words.pop()
     return between.join(word or "_" for word in words)
+
+
+LANGUAGES = {"agreement": 5, "brackets": 8}
+"""Grammars that come with hardmax, and the length of their sentences."""
+TEXTS = {"constitution": "the Constitution of the United States, in the public domain"}
+"""Texts that come with hardmax."""
+_TEXT_LENGTH = 16
+_SIZES = {"train": 5_000, "validation": 500, "test": 1_000}
+
+
+def load_sequences(data: str | Path, *, length: int | None = None, seed: int = 0) -> Sequences:
+    """Load sequences: of a language with a known grammar, or of a text.
+
+    Args:
+        data: "agreement" or "brackets", grammars that come with hardmax; "constitution", a text that does; the path of
+            a grammar of your own (`.grammar`, rules such as `sentence -> a | a sentence b`), or of any text.
+        length: T, of the longest sentence, or of the pieces of a text; by default 5 for "agreement", 8 for other
+            grammars, 16 for texts.
+        seed: of the draw of sentences. All of a language are equally likely.
+
+    Returns:
+        Tokens `[N, T]` in three parts. Sentences are drawn; pieces of a text begin everywhere in it, the last tenths
+        of it are kept for validation and test.
+
+    Raises:
+        DataError: there is no such file, or it is no grammar, or no text that is long enough.
+
+    Example:
+        >>> data = load_sequences("agreement")
+        >>> data.text(data.language[-1])
+        'the birds like the birds'
+    """
+    name = str(data)
+    if length is not None and length < 2:
+        raise DataError(f"length must be at least 2 tokens, got {length}")
+    if name in TEXTS:
+        text = read_text(Path(__file__).parent / "texts" / f"{name}.txt")
+        return _pieces(text, name, TEXTS[name], length or _TEXT_LENGTH)
+    if name in LANGUAGES:
+        text = read_text(Path(__file__).parent / "languages" / f"{name}.grammar")
+        return _sentences(text, name, "a grammar that comes with hardmax", length or LANGUAGES[name], seed)
+    path = Path(data).expanduser()
+    if not path.is_file():
+        known = ", ".join([*LANGUAGES, *TEXTS])
+        raise DataError(f"there are no sequences {name!r}: give one of {known}, or the path of a .grammar or text file")
+    if path.suffix == ".grammar":
+        return _sentences(read_text(path), path.stem, str(path), length or LANGUAGES["brackets"], seed)
+    return _pieces(read_text(path), path.stem, str(path), length or _TEXT_LENGTH)
+
+
+def _sentences(text: str, name: str, source: str, length: int, seed: int) -> Sequences:
+    """Draw sentences of a grammar."""
+    grammar = Grammar.parse(text, source)
+    symbols = (FILL, *grammar.tokens)
+    place = {symbol: token for token, symbol in enumerate(symbols)}
+    sentences = grammar.sentences(length)
+    filled = [[place[word] for word in words] + [0] * (length - len(words)) for words in sentences]
+    language = torch.tensor(filled)
+    drawn = {
+        part: language[torch.randint(len(language), (size,), generator=stream(seed, "sentences", part))]
+        for part, size in _SIZES.items()
+    }
+    told = f"{source}: {len(language):,} sentences of at most {length} tokens, all equally likely"
+    return Sequences(name, told, symbols, " ", **drawn, language=language)
+
+
+def _pieces(text: str, name: str, source: str, length: int) -> Sequences:
+    """Cut a text into pieces that begin everywhere; those of different parts share no place of it."""
+    text = " ".join(text.split())
+    symbols = tuple(sorted(set(text)))
+    place = {symbol: token for token, symbol in enumerate(symbols)}
+    tokens = torch.tensor([place[symbol] for symbol in text])
+    tenth = len(text) // 10
+    if tenth < length:
+        raise DataError(
+            f"{source} has {len(text)} characters, too few for pieces of {length}: give {10 * length} or more"
+        )
+    ends = {"train": (0, 8 * tenth), "validation": (8 * tenth, 9 * tenth), "test": (9 * tenth, len(text))}
+    parts: dict[str, Tensor] = {part: tokens[begin:end].unfold(0, length, 1) for part, (begin, end) in ends.items()}
+    return Sequences(name, f"{source}: {len(text):,} characters, {len(symbols)} kinds", symbols, "", **parts)

@@ -4,15 +4,12 @@
 its interface.
 """
 
-from hardmax.diagnosis.advice import Recommendation
-from hardmax.diagnosis.bound import diagnose_elbo
-from hardmax.diagnosis.calls import bounded, expected
+from hardmax.diagnosis.advice import Quality, Recommendation, Refusal
 from hardmax.diagnosis.candidates import candidates
-from hardmax.diagnosis.expectation import diagnose
-from hardmax.diagnosis.measuring import measure
-from hardmax.diagnosis.quality import Quality, Refusal
+from hardmax.diagnosis.estimates import Repeated, bounded, expected
+from hardmax.diagnosis.gradients import diagnose, diagnose_elbo
+from hardmax.diagnosis.measurement import measure
 from hardmax.diagnosis.reference import Reference, enumerated, exactly, monte_carlo
-from hardmax.diagnosis.repeated import Repeated
 from hardmax.diagnosis.result import Diagnosis
 
 __all__ = [

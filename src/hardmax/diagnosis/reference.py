@@ -8,8 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hardmax.diagnosis.blocks import ROWS, Call, copies_at_once, drawn_seed, many_blocks, one_block
-from hardmax.diagnosis.moments import Moments
+from hardmax.diagnosis.estimates import ROWS, Call, Moments, copies_at_once, drawn_seed, many_blocks, one_block
 from hardmax.errors import ArgumentError, NotExactError
 from hardmax.estimators import AbstractEstimator, GibbsCovariance, LocalExpectation
 from hardmax.evaluator import Evaluator

@@ -4,8 +4,7 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hardmax.diagnosis.advice import BATCH, Recommendation, recommend
-from hardmax.diagnosis.quality import Quality, Refusal
+from hardmax.diagnosis.advice import BATCH, Quality, Recommendation, Refusal, recommend
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -99,7 +98,7 @@ class Diagnosis:
 
     def figure(self, batch: int = BATCH) -> "Figure":
         """Return a picture, bias against standard deviation; `figure.savefig("diagnosis.png")` writes it."""
-        from hardmax.diagnosis.picture import draw
+        from hardmax.diagnosis.figure import draw
 
         return draw(self, batch)
 

@@ -10,7 +10,7 @@ from hardmax.errors import NotExactError
 from hardmax.estimators.abstract import AbstractSampler, carry
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractSpace, Binary, Categorical, PairwiseBinary
-from hardmax.spaces.gibbs import AbstractGibbs
+from hardmax.spaces.abstract import AbstractGibbs
 from hardmax.types import Estimate
 from hardmax.validation import check_positive
 

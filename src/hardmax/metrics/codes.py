@@ -1,7 +1,8 @@
-"""How a codebook is used: by how many codes, and how evenly."""
+"""How codes are used, and how well categories agree with classes."""
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Int64, Shaped
+from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 _EVEN = 0.1  # a code is alive that is used a tenth as often as if all were used alike
@@ -27,3 +28,47 @@ def alive(counts: Shaped[Tensor, " K"]) -> float:
         0.5
     """
     return float((counts >= _EVEN * counts.double().mean()).logical_and(counts > 0).double().mean())
+
+
+def contingency(
+    categories: Int64[Tensor, "N"], classes: Int64[Tensor, "N"], k: int, c: int
+) -> Int64[Tensor, "{k} {c}"]:
+    """Count how often each category meets each class.
+
+    Args:
+        categories: `[N]`, in 0..k-1.
+        classes: `[N]`, in 0..c-1; a -1 is not counted.
+        k: number of categories.
+        c: number of classes.
+
+    Example:
+        >>> contingency(torch.tensor([0, 0, 1]), torch.tensor([1, 1, 0]), 2, 2)
+        tensor([[0, 2],
+                [1, 0]])
+    """
+    known = classes >= 0
+    pairs = categories[known] * c + classes[known]
+    return torch.bincount(pairs, minlength=k * c).view(k, c)
+
+
+def best_matching(counts: Int64[Tensor, "K C"]) -> tuple[list[int], float]:
+    """Give each class a category of its own, so that as many pictures as possible are right.
+
+    The share that is right is also called clustering accuracy. By the Hungarian method, which is exact.
+
+    Args:
+        counts: `[K, C]`, from `contingency`.
+
+    Returns:
+        The category of each class, -1 where there are fewer categories than classes; and the share that is right.
+
+    Example:
+        >>> best_matching(torch.tensor([[0, 2], [1, 1]]))
+        ([1, 0], 0.75)
+    """
+    categories, classes = linear_sum_assignment(counts.numpy(), maximize=True)
+    matched = [-1] * counts.shape[1]
+    for category, one in zip(categories.tolist(), classes.tolist(), strict=True):
+        matched[one] = category
+    right = int(counts[categories, classes].sum())
+    return matched, right / max(int(counts.sum()), 1)

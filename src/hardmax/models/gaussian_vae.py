@@ -7,8 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from hardmax.errors import ArgumentError
-from hardmax.models.pixels import AbstractPixels, LikelihoodName, learned_variance
-from hardmax.models.vae import Architecture
+from hardmax.models.image_vae import AbstractPixels, Architecture, LikelihoodName, learned_variance
 from hardmax.nn import conv_pixels, conv_trunk, mlp
 from hardmax.objectives import Bounds, Elbo, gaussian_bounds, gaussian_elbo
 from hardmax.objectives.gaussian import Form

@@ -6,8 +6,7 @@ from typing import final
 
 from torch import Tensor, nn
 
-from hardmax.nn.inputs import decoder_input, decoder_width
-from hardmax.nn.outputs import encoder_output
+from hardmax.nn.mlp import decoder_input, decoder_width, encoder_output
 from hardmax.spaces import AbstractSpace
 
 LONGEST = 8

@@ -8,8 +8,7 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from hardmax.nn.mlp import mlp
-from hardmax.nn.outputs import encoder_output
+from hardmax.nn.mlp import encoder_output, mlp
 from hardmax.spaces import AbstractSpace
 
 # Deviation: the paper has ReLU. With it, a unit that is off for every picture never comes back.

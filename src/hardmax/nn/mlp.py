@@ -1,15 +1,61 @@
-"""The paper's networks: pixels - hidden - scores, and z - hidden - pixels."""
+"""The paper's networks, and the input and output layers of all networks."""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from math import prod
 from typing import final
 
+import torch
 from torch import Tensor, nn
+from torch.nn.functional import softplus
 
-from hardmax.nn.inputs import decoder_input, decoder_width
-from hardmax.nn.outputs import encoder_output
-from hardmax.spaces import AbstractSpace
+from hardmax.spaces import AbstractSpace, PairwiseBinary
+
+
+def decoder_input(z: Tensor, space: AbstractSpace) -> Tensor:
+    """Return z as a vector that sums to the number of variables: `[R, *event] -> [R, D]`.
+
+    One-hot z is only flattened. Bits become `[1 - z, z]` (D = 2n), so that a zero, too, has weights of its own.
+    """
+    return torch.cat([1 - z, z], -1) if _of_bits(space) else z.flatten(1)
+
+
+def decoder_width(space: AbstractSpace) -> int:
+    """Return D of `decoder_input`."""
+    return decoder_input(torch.zeros(1, *space.event_shape), space).shape[-1]
+
+
+def decoder_variables(space: AbstractSpace) -> Tensor:
+    """Return which variable each entry of `decoder_input` belongs to, `[D]`: of each, one entry is 1 at a time."""
+    if _of_bits(space):
+        return torch.arange(space.event_shape[0]).repeat(2)
+    return torch.arange(decoder_width(space)) // space.event_shape[-1]
+
+
+def _of_bits(space: AbstractSpace) -> bool:
+    return space.categories is None and len(space.event_shape) == 1
+
+
+# softplus(-3) = 0.05: at the start all 14 neighbours of one of 15 bits together pull it as much as its own score may.
+# Plain softplus starts at 0.69, a pull of 9.7: every bit is one for every picture, and no single flip ever pays.
+_OFFSET = -3.0
+
+
+def encoder_output(raw: Tensor, space: AbstractSpace) -> Tensor:
+    """Return scores from what a last layer gives: `[B, D] -> [B, *score]`.
+
+    They are the same numbers, but for couplings that must not be negative: those pass through softplus, with an offset
+    that the layer's bias may learn to change.
+
+    Example:
+        >>> import torch, hardmax as hm
+        >>> scores = encoder_output(torch.zeros(8, 120), hm.PairwiseBinary(15, supermodular=True))
+        >>> round(scores[0, 0].item(), 3), round(scores[0, -1].item(), 3)
+        (0.0, 0.049)
+    """
+    if isinstance(space, PairwiseBinary) and space.supermodular:
+        return torch.cat([raw[:, : space.n], softplus(raw[:, space.n :] + _OFFSET)], -1)
+    return raw.view(len(raw), *space.score_shape)
 
 
 def mlp(widths: Sequence[int], activation: Callable[[], nn.Module] = nn.ReLU) -> nn.Sequential:

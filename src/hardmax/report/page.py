@@ -1,5 +1,6 @@
 """The page: what the template needs, and the file."""
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -8,15 +9,13 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from hardmax.errors import ArgumentError
-from hardmax.report import numbers
-from hardmax.report.catalogue import story_of
+from hardmax.files import write_output
+from hardmax.report import tables
 from hardmax.report.curves import legend
-from hardmax.report.describe import progress
-from hardmax.report.options import command, differing, is_default, labels, option, shown
 from hardmax.report.run import SPLITS, Run
-from hardmax.report.tiles import Tiles
-from hardmax.writing import replacing
+from hardmax.report.sections import AbstractReport, Tiles, progress
+from hardmax.report.tables import command, differing, is_default, labels, option, shown
+from hardmax.training.config import Metrics
 
 _HERE = Path(__file__).parent
 
@@ -31,52 +30,56 @@ class _Part:
     command: str
 
 
-def render(runs: Sequence[Run]) -> str:
-    """Return the HTML page about one or several runs of one model; it needs no other file and no network.
+def render(runs: Sequence[Run], report: AbstractReport[Any], metrics: Metrics, comparable: Sequence[str]) -> str:
+    """Return the HTML page about one or several runs of one application; it needs no other file and no network.
 
-    Raises:
-        ArgumentError: there are no runs, or they are of different models.
+    Args:
+        runs: at least one.
+        report: what the page shows of their application.
+        metrics: what was measured of them.
+        comparable: options that must agree for their numbers to compare.
     """
-    if not runs:
-        raise ArgumentError("a report needs at least one run, got none")
-    story = story_of(_model_of(runs))
+    folder = Path(inspect.getfile(type(report))).parent
+    differences = tables.incomparable(runs, comparable)
     one = len(runs) == 1
     names = [runs[0].name] if one else labels([run.config for run in runs], [run.name for run in runs])
-    facts = [story.facts(run) for run in runs]
-    headings, table = numbers.comparison(runs, story.quantities, facts)
+    facts = [report.facts(run) for run in runs]
+    headings, table = tables.comparison(runs, report.quantities, facts, differences)
+    styles = [_HERE / "style.css", *(folder / name for name in report.styles)]
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE),
+        loader=jinja2.FileSystemLoader([folder, _HERE]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(story.template).render(
+    return environment.get_template(report.template).render(
         title=runs[0].name if one else f"{len(runs)} runs",
-        style=Markup("".join((_HERE / name).read_text(encoding="utf-8") for name in ("style.css", *story.styles))),
-        sections={"numbers": "Numbers", "curves": "Curves", **story.sections, "configuration": "Configuration"},
+        style=Markup("".join(path.read_text(encoding="utf-8") for path in styles)),
+        sections={"numbers": "Numbers", "curves": "Curves", **report.sections, "configuration": "Configuration"},
         parts=_said_once(
             [
-                _Part(name, run, story.told(run, i), command(run.config))
+                _Part(name, run, report.told(run, i), command(run.config))
                 for i, (run, name) in enumerate(zip(runs, names, strict=True))
             ]
         ),
         one=one,
         keys=legend([split for split in SPLITS if runs[0].measured[split]] if one else names),
-        curves=story.curves_of_run(runs[0]) if one else story.curves_of_runs(runs, names),
-        key_numbers=numbers.key_numbers(runs[0], story.quantities, facts[0]) if one else None,
+        curves=report.curves_of_run(runs[0]) if one else report.curves_of_runs(runs, names),
+        key_numbers=tables.key_numbers(runs[0], report.quantities, facts[0]) if one else None,
         headings=headings,
         table=table,
-        incomparable=numbers.incomparable(runs),
+        incomparable=differences,
         differing=_rows(runs, differing([run.config for run in runs])),
         options=_rows(runs, [field.name for field in fields(runs[0].config) if field.name != "resume"]),
         provenance=_provenance(runs),
-        subjects=_shared(names, [story.subject(run) for run in runs]),
-        methods=_shared(names, [story.method(run) for run in runs]),
-        measurements=_shared(names, [story.measurement(run) for run in runs]),
-        story=story,
+        subjects=_shared(names, [report.subject(run) for run in runs]),
+        methods=_shared(names, [report.method(run) for run in runs]),
+        measurements=_shared(names, [report.measurement(run) for run in runs]),
+        report=report,
+        examples=metrics.examples,
         progress=progress,
-        number=numbers.number,
+        number=tables.number,
     )
 
 
@@ -86,20 +89,8 @@ def write(page: str, path: Path) -> None:
     Raises:
         DataError: the file cannot be written.
     """
-    with replacing(path) as temporary:
+    with write_output(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
-
-
-def _model_of(runs: Sequence[Run]) -> str:
-    """Return the model that all of the runs are of."""
-    models = [run.config.model for run in runs]
-    for run, model in zip(runs, models, strict=True):
-        if model != models[0]:
-            raise ArgumentError(
-                f"a page is about runs of one model, but {runs[0].folder} is {models[0]} and {run.folder} is {model}; "
-                "write a page for each, with --out"
-            )
-    return models[0]
 
 
 def _said_once(parts: Sequence[_Part]) -> list[_Part]:
@@ -137,11 +128,11 @@ def _provenance(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
     def row(name: str, values: Sequence[Any]) -> tuple[str, list[str]]:
         return name, ["not known" if value is None else str(value) for value in values]
 
-    versions = [run.said.get("versions", {}) for run in runs]
+    versions = [run.facts.get("versions", {}) for run in runs]
     programs = list(dict.fromkeys(name for version in versions for name in version))
     return [
         row("folder", [run.folder for run in runs]),
-        row("data", [run.said.get("data", {}).get("source") for run in runs]),
-        row("commit", [run.said.get("commit") for run in runs]),
+        row("data", [run.facts.get("data", {}).get("source") for run in runs]),
+        row("commit", [run.facts.get("commit") for run in runs]),
         *(row(name, [version.get(name) for version in versions]) for name in programs),
     ]

@@ -21,10 +21,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hardmax.solvers.compiling import compiled
+from hardmax.solvers._compilation import compiled, over_batch
+from hardmax.solvers.local_search import copy, walk, worth_of_code
 from hardmax.solvers.solution import ROUNDING, Solution
-from hardmax.solvers.tabu import copy, walk, worth
-from hardmax.solvers.threads import over_batch
 
 ROOT_SWEEPS = 3  # measured: more, or more than one in a node, costs more than it saves
 
@@ -124,7 +123,7 @@ def solve_batch(unary, couplings, edges, starts, node_limit, give_up, z, value, 
                 weights, count, constant, best, ROUNDING * scale, node_limit,
                 ids, free, field, low, high, share, code, best_code,
             )  # fmt: skip
-            best = worth(weights, scores, best_code)
+            best = worth_of_code(weights, scores, best_code)
         copy(best_code, z[b])
         value[b] = best
         # The search prunes with a little slack: a bound within it is the value.

@@ -1,4 +1,4 @@
-"""Every z of a few bits, halved: the left half against the right half in one batched product."""
+"""Enumeration of pairwise bits: all codes, halved; and of what persistency leaves, for any sign."""
 
 from functools import cache
 
@@ -62,3 +62,73 @@ def enumerate_pairwise(unary: Tensor, weights: Tensor) -> Solution:
 def codes(n: int) -> Tensor:
     """Return all codes of n bits, counting up, the first bit fastest: `[2^n, n]`, float64."""
     return ((torch.arange(2**n)[:, None] >> torch.arange(n)) & 1).double()
+
+
+def persistent(unary: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the least and the greatest each bit can be in some best z; where they agree, the bit is decided.
+
+    The field of a bit, `a_i + sum_j w_ij z_j`, is what it gains by being one. If it is positive whatever the undecided
+    neighbours are, the bit is one; if it is never positive, zero. Each decision narrows the fields of the
+    others, so it is repeated until nothing changes, at most n times. Couplings may have any sign.
+
+    Args:
+        unary: `[B, n]`.
+        weights: `[B, n, n]`, symmetric, zero on the diagonal.
+
+    Returns:
+        `[B, n]` twice, zeros and ones.
+
+    Example:
+        >>> import torch
+        >>> unary, weights = torch.tensor([[1.0, -0.5, -3.0]]), torch.zeros(1, 3, 3)
+        >>> weights[0, 0, 1] = weights[0, 1, 0] = 0.75
+        >>> least, greatest = persistent(unary, weights)
+        >>> least.tolist() == greatest.tolist() == [[1.0, 1.0, 0.0]]
+        True
+
+    References:
+        E. Boros, P. Hammer (2002), Pseudo-Boolean optimization, section 3.
+    """
+    n = unary.shape[1]
+    positive, negative = weights.clamp_min(0), weights.clamp_max(0)
+    # The greatest field has helpful neighbours at their greatest and harmful ones at their least; the least field v. v.
+    to_both = torch.cat([torch.cat([positive, negative], 2), torch.cat([negative, positive], 2)], 1)
+    fields = torch.cat([unary, unary], 1)
+    both = torch.cat([torch.ones_like(unary), torch.zeros_like(unary)], 1)
+    for _ in range(2 * n):
+        narrower = (fields + (to_both @ both[..., None]).squeeze(-1) > 0).to(unary.dtype)
+        if torch.equal(narrower, both):
+            break
+        both = narrower
+    return both[:, n:], both[:, :n]
+
+
+SIZES = (6, 9, 11, 13, 15, 17, 19, 20)  # examples are enumerated together if they have about as many bits left
+
+
+def enumerate_reduced(unary: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the best z `[B, n]`, and in which examples it is proved: those with at most 20 bits left `[B]`.
+
+    Args:
+        unary: `[B, n]`, float64.
+        weights: `[B, n, n]`, float64, symmetric, zero on the diagonal, any sign.
+    """
+    least, greatest = persistent(unary, weights)
+    z, free = least.clone(), least != greatest
+    left = free.sum(1)
+    field = unary + (weights @ least[..., None]).squeeze(-1)
+    free_first = free.to(torch.int8).argsort(dim=1, descending=True, stable=True)
+    fewer = 0
+    for size in SIZES:
+        chosen = ((left > fewer) & (left <= size)).nonzero().squeeze(1)
+        fewer, size = size, min(size, unary.shape[1])
+        if len(chosen) == 0:
+            continue
+        bits = free_first[chosen, :size]
+        real = free[chosen].gather(1, bits)
+        scores = torch.where(real, field[chosen].gather(1, bits), -1.0)  # a bit that only fills up stays zero
+        among = weights[chosen[:, None, None], bits[:, :, None], bits[:, None, :]]
+        among = torch.where(real[:, :, None] & real[:, None, :], among, 0.0)
+        best = enumerate_pairwise(scores, among).z
+        z[chosen[:, None], bits] = torch.where(real, best, z[chosen[:, None], bits])
+    return z, left <= SIZES[-1]

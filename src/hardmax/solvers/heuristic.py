@@ -1,13 +1,73 @@
-"""Good bits fast, of any sign and size, with a bound that says how good: proved best only where the gap is zero."""
+"""Good bits fast, of any sign and size, with the roof dual as a bound: proved best only where the gap is zero."""
 
 from importlib.util import find_spec
 
 import torch
 from torch import Tensor
 
-from hardmax.solvers.dual import solve_dual
 from hardmax.solvers.local_search import climb, worth
-from hardmax.solvers.solution import Solution, certified
+from hardmax.solvers.solution import ROUNDING, Solution, certified
+
+CHECK_EVERY = 25
+
+
+def solve_dual(unary: Tensor, couplings: Tensor, edges: Tensor, *, iterations: int = 3000) -> Solution:
+    """Return bits rounded from the dual, improved by single flips, and the dual bound.
+
+    Each coupling is split between its ends: `w z_i z_j <= p z_i + (w - p) z_j` for w > 0 and
+    `w z_i z_j <= p - p z_i - p z_j` for w < 0, 0 <= p <= |w|. With the splits in the fields c,
+    `h(z) <= K + sum_i max(c_i, 0)`, and up to a constant this is `sum_i |c_i| / 2`. The splits that make
+    `sum_i c_i^2 / 2` least make it least as well, and that is a smooth problem in a box: FISTA. In its solution c_i > 0
+    says z_i = 1, exactly if no coupling is negative (total-variation dual); otherwise the bound is the roof dual and
+    the gap may stay.
+
+    Args:
+        unary: `[B, n]`, float64.
+        couplings: `[B, E]`, float64, any sign.
+        edges: `[E, 2]`.
+        iterations: at most; it ends earlier when every gap is closed.
+
+    Returns:
+        A solution with the bound of the best splits found. The gap falls as 1 / iterations^2, so that large
+        problems with nearly equal alternatives keep a small one.
+
+    References:
+        A. Beck, M. Teboulle (2009), A fast iterative shrinkage-thresholding algorithm; P. Hammer, P. Hansen, B. Simeone
+        (1984), Roof duality; A. Chambolle, J. Darbon (2009), On total variation minimization and parametric maximum
+        flows.
+    """
+    left, right = edges[:, 0], edges[:, 1]
+    size, negative = couplings.abs(), couplings < 0
+    sign = torch.where(negative, -1.0, 1.0).double()
+    # c_left gains sign p, c_right gains (w - p) or -p
+    base = unary.index_add(1, right, couplings.clamp_min(0))
+    degree = torch.bincount(edges.flatten(), minlength=unary.shape[1]).max().clamp_min(1)
+    step = 1 / (2.0 * degree)
+    scale = unary.abs().sum(1) + size.sum(1)
+
+    def fields(split: Tensor) -> Tensor:
+        return base.index_add(1, left, sign * split).index_add(1, right, -split)
+
+    split = size / 2
+    ahead, momentum = split, 1.0
+    best, value, bound = torch.zeros_like(unary), torch.zeros_like(scale), torch.full_like(scale, torch.inf)
+    for turn in range(iterations):
+        c = fields(ahead)
+        moved = (ahead - step * (sign * c[:, left] - c[:, right])).clamp_min(0).minimum(size)
+        after = (1 + (1 + 4 * momentum**2) ** 0.5) / 2
+        ahead, split, momentum = moved + (momentum - 1) / after * (moved - split), moved, after
+        if turn % CHECK_EVERY == CHECK_EVERY - 1 or turn == iterations - 1:
+            c = fields(split)
+            total = c.clamp_min(0).sum(1) + torch.where(negative, split, 0.0).sum(1)
+            bound = torch.minimum(bound, total)
+            z = climb((c > 0).double(), unary, couplings, edges)
+            found = worth(z, unary, couplings, edges)
+            best = torch.where((found > value)[:, None], z, best)
+            value = torch.maximum(found, value)
+            if not (bound > value + ROUNDING * scale).any():
+                break
+    return certified(best, value, bound, scale, "dual")
+
 
 DUAL_ITERATIONS = 100
 MOST_BITS_TO_WALK = 200  # beyond, the dense matrices of the compiled search are too large
@@ -31,7 +91,7 @@ def solve_heuristic(unary: Tensor, couplings: Tensor, edges: Tensor, start: Tens
     """
     if unary.shape[1] <= MOST_BITS_TO_WALK and find_spec("numba") is not None:
         from hardmax.solvers.branch_and_bound import branch_and_bound
-        from hardmax.solvers.tabu import walk_batch
+        from hardmax.solvers.local_search import walk_batch
 
         first = branch_and_bound(unary, couplings, edges, node_limit=1, start=start)
         z = walk_batch(unary, couplings, edges, first.z, STEPS_PER_BIT * unary.shape[1])

@@ -1,7 +1,10 @@
-"""Climb by flipping single bits, all examples at once and many bits at a time."""
+"""Local search for pairwise bits: steepest ascent for a batch, and tabu search."""
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from hardmax.solvers._compilation import compiled, over_batch
 
 ROUNDS = 1000
 
@@ -35,3 +38,85 @@ def climb(z: Tensor, unary: Tensor, couplings: Tensor, edges: Tensor) -> Tensor:
             break
         z = torch.where(chosen, 1 - z, z)
     return z
+
+
+def walk_batch(unary: Tensor, couplings: Tensor, edges: Tensor, z: Tensor, steps: int) -> Tensor:
+    """Return the best z on a walk of so many steps from each z: all `[B, n]`, float64; any sign of couplings."""
+    best = torch.empty_like(z)
+    arrays = [tensor.contiguous().numpy() for tensor in (unary, couplings, z.to(torch.uint8), best)]
+
+    def solve(part: slice) -> None:
+        scores, weights, starts, found = (array[part] for array in arrays)
+        walk_all(scores, weights, edges.numpy(), starts, steps, found)
+
+    over_batch(solve, len(z), 2e-9 * steps * unary.shape[1])
+    return best
+
+
+@compiled
+def walk_all(unary, couplings, edges, starts, steps, found):
+    """Walk from each start; fill `found` with the best bits."""
+    batch, n = unary.shape
+    weights, gain, tabu = np.zeros((n, n)), np.empty(n), np.empty(n, np.int64)
+    code, best_code = np.empty(n, np.uint8), np.empty(n, np.uint8)
+    for b in range(batch):
+        for e in range(len(edges)):
+            weights[edges[e, 0], edges[e, 1]] = couplings[b, e]
+            weights[edges[e, 1], edges[e, 0]] = couplings[b, e]
+        copy(starts[b], code)
+        copy(starts[b], best_code)
+        walk(weights, unary[b], code, steps, -np.inf, best_code, gain, tabu)
+        copy(best_code, found[b])
+
+
+@compiled
+def walk(weights, scores, code, steps, best, best_code, gain, tabu):
+    """Flip the best bit again and again, also downhill, but none twice in a row (tabu); return the best value."""
+    n = len(scores)
+    for i in range(n):
+        gain[i], tabu[i] = scores[i], 0
+    for i in range(n):
+        if code[i]:
+            for j in range(n):
+                gain[j] += weights[i, j]
+    total = worth_of_code(weights, scores, code)
+    if total > best:
+        best = total
+        copy(code, best_code)
+    for step in range(1, steps + 1):
+        flip, most = -1, -np.inf
+        for i in range(n):
+            change = -gain[i] if code[i] else gain[i]
+            if change > most and (tabu[i] < step or total + change > best):
+                flip, most = i, change
+        if flip < 0:
+            continue
+        total += most
+        code[flip] ^= 1
+        sign = 1.0 if code[flip] else -1.0
+        for j in range(n):
+            gain[j] += sign * weights[flip, j]
+        tabu[flip] = step + 3 + (7 * step + flip) % 5 + n // 20
+        if total > best:
+            best = total
+            copy(code, best_code)
+    return best
+
+
+@compiled
+def worth_of_code(weights, scores, code):
+    """Return h(z)."""
+    total = 0.0
+    for i in range(len(code)):
+        if code[i]:
+            total += scores[i]
+            for j in range(i):
+                total += weights[i, j] * code[j]
+    return total
+
+
+@compiled
+def copy(bits, into):
+    """Copy bits into another array (an assignment of slices takes Numba seconds to compile)."""
+    for i in range(len(bits)):
+        into[i] = bits[i]

@@ -12,9 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hardmax.solvers.compiling import compiled, lowest
+from hardmax.solvers._compilation import compiled, lowest, over_batch
 from hardmax.solvers.solution import ROUNDING, Solution
-from hardmax.solvers.threads import over_batch
 
 ONE = np.uint64(1)
 NONE = np.uint64(0)

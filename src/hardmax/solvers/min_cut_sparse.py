@@ -12,9 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hardmax.solvers.compiling import compiled
+from hardmax.solvers._compilation import compiled, over_batch
 from hardmax.solvers.solution import Solution, certified
-from hardmax.solvers.threads import over_batch
 
 NOTHING, TERMINAL, ORPHAN = -1, -2, -3  # what a node's parent may be, other than an arc
 FAR = 1 << 60

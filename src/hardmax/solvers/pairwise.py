@@ -8,13 +8,11 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from hardmax.errors import ArgumentError, NotExactError
-from hardmax.solvers.dual import solve_dual
-from hardmax.solvers.enumeration import enumerate_pairwise
-from hardmax.solvers.heuristic import solve_heuristic
+from hardmax.solvers.enumeration import enumerate_pairwise, enumerate_reduced
+from hardmax.solvers.heuristic import solve_dual, solve_heuristic
 from hardmax.solvers.local_search import worth
 from hardmax.solvers.max_flow import solve_max_flow, solve_pymaxflow
 from hardmax.solvers.push_relabel import push_relabel
-from hardmax.solvers.reduced_enumeration import enumerate_reduced
 from hardmax.solvers.solution import Solution
 
 Solver = Literal[

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from hardmax.solvers.persistency import persistent
+from hardmax.solvers.enumeration import persistent
 from hardmax.solvers.solution import Solution, certified
 
 SEARCH_EVERY = 8  # rounds between exact distances

@@ -1,4 +1,4 @@
-"""What every space offers, and what it may offer."""
+"""Base classes of spaces: what every space offers, independent variables, and structures with a partition function."""
 
 import math
 from abc import ABC, abstractmethod
@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hardmax.errors import NotExactError, ShapeError
+from hardmax.random import gumbel
 
 ENUMERATION_LIMIT = 2**20
 
@@ -245,3 +246,128 @@ class AbstractSpace(ABC):
 
     def _not_exact(self, what: str) -> NotExactError:
         return NotExactError(f"{self} offers no exact {what}")
+
+
+class AbstractFactorised(AbstractSpace):
+    """A space whose variables are independent given the scores, and whose z are their own statistics.
+
+    Here perturb-and-MAP samples q itself, and every variable can be treated on its own. Quantities per
+    variable keep the dimensions of scores, those of the values of one variable being 1, so that they
+    multiply scores.
+    """
+
+    @property
+    @abstractmethod
+    def variables(self) -> int:
+        """N, the number of variables."""
+
+    @abstractmethod
+    def uncertainty(self, scores: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """Return `sum_{c < c'} q_i(c) q_i(c')` per variable; for a bit, its variance q (1 - q)."""
+
+    @abstractmethod
+    def leftover(
+        self, scores: Float[Tensor, "..."], noise: Float[Tensor, "..."], z: Float[Tensor, "..."]
+    ) -> Float[Tensor, "..."]:
+        """Return a uniform number per variable, made from the noise that drew z but independent of z.
+
+        The noise holds more randomness than z uses up. Taking what is left means that one noise tensor
+        determines everything an estimator does.
+        """
+
+    @property
+    def event_shape(self) -> tuple[int, ...]:
+        """Shape of one z: that of its scores."""
+        return self.score_shape
+
+    def statistics(self, z: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """Return z: each value of each variable has its own score."""
+        return z
+
+    def draw(self, scores: Float[Tensor, "..."], noise: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """Turn noise into samples of q, by Gumbel-max: `[*B, *score], [S, *B, *score] -> [S, *B, *event]`."""
+        return self.argmax(self.perturb(scores, noise)).to(scores.dtype)
+
+    def log_prob_bound(self, scores: Float[Tensor, "..."], z: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """Return log q(z): perturb-and-MAP samples q itself."""
+        return self.log_prob(scores, z)
+
+
+NEVER = -1e30
+"""Log-weight of what cannot be: finite, so that no derivative of a sum of such is NaN."""
+
+
+class AbstractGibbs(AbstractSpace):
+    """A space that can sum over its members: `log Z = log sum_z exp <scores, statistics(z)>`.
+
+    Different scores may belong to the same q. Those with `log Z = 0`, the *normalised* scores s~, give
+
+        log q(z) = <s~, statistics(z)>,    H(q) = -<s~, marginals>,    KL(q || p) = <s~ - t~, marginals>
+
+    and let large scores cancel part by part. All is plain torch, so gradients of any order follow; half precision
+    is computed in float32.
+    """
+
+    @abstractmethod
+    def log_partition(self, scores: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """Return log Z: `[*B, *score] -> [*B]`, differentiable; its gradient is `marginals`."""
+
+    @abstractmethod
+    def _normalise(self, scores: Tensor) -> Tensor:
+        """Return the normalised scores of the same q, in the dtype of these: `[*B, *score]`."""
+
+    @abstractmethod
+    def _moments(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the normalised scores and the marginals, in the dtype of scores: `[*B, *score]` each."""
+
+    def noise(
+        self,
+        shape: tuple[int, ...],
+        generator: torch.Generator | None = None,
+        *,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str | None = None,
+    ) -> Float[Tensor, "..."]:
+        """Draw Gumbel noise, independent for every score."""
+        return gumbel((*shape, *self.score_shape), generator=generator, dtype=dtype, device=device)
+
+    def log_prob(self, scores: Float[Tensor, "..."], z: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """Return `<scores, statistics(z)> - log Z`."""
+        self.batch_shape(scores)
+        normalised = self._normalise(widened(scores))
+        return self.dot(normalised, self.statistics(z.to(normalised.dtype))).to(scores.dtype)
+
+    def entropy(self, scores: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """Return `log Z - <scores, marginals>`, in nats."""
+        self.batch_shape(scores)
+        normalised, marginals = self._moments(widened(scores))
+        return -self.dot(normalised, marginals).to(scores.dtype)
+
+    def kl(self, scores: Float[Tensor, "..."], prior: Float[Tensor, "..."] | None = None) -> Float[Tensor, "..."]:
+        """Return `KL(q || p)`; p is given by its scores, or uniform over the members."""
+        self.batch_shape(scores)
+        normalised, marginals = self._moments(widened(scores))
+        if prior is None:
+            return (self.dot(normalised, marginals) + self.log_size).to(scores.dtype)
+        self.batch_shape(prior)
+        return self.dot(normalised - self._normalise(widened(prior)), marginals).to(scores.dtype)
+
+    def marginals(self, scores: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """Return `E_q[statistics(z)]`."""
+        self.batch_shape(scores)
+        return self._moments(widened(scores))[1].to(scores.dtype)
+
+
+def widened(scores: Tensor) -> Tensor:
+    """Return scores in float32 or wider."""
+    return scores.to(torch.promote_types(scores.dtype, torch.float32))
+
+
+def log_add(first: Tensor, second: Tensor) -> Tensor:
+    """Return `log(exp(first) + exp(second))`; unlike `torch.logaddexp`, with second derivatives at any distance."""
+    return torch.stack(torch.broadcast_tensors(first, second)).logsumexp(0)
+
+
+def log_uniform(noise: Tensor) -> Tensor:
+    """Return the logarithm of uniform numbers from Gumbel noise: its CDF is `exp(-exp(-g))`."""
+    return -(-widened(noise)).exp()

@@ -10,7 +10,7 @@ from torch.nn.functional import logsigmoid
 
 from hardmax.errors import ArgumentError
 from hardmax.random import logistic
-from hardmax.spaces.factorised import AbstractFactorised
+from hardmax.spaces.abstract import AbstractFactorised
 
 
 @final

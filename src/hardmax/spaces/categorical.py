@@ -10,7 +10,7 @@ from torch import Tensor
 
 from hardmax.errors import ArgumentError
 from hardmax.random import gumbel
-from hardmax.spaces.factorised import AbstractFactorised
+from hardmax.spaces.abstract import AbstractFactorised
 
 
 @final

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from hardmax.errors import ArgumentError
 from hardmax.solvers.viterbi import viterbi
+from hardmax.spaces.abstract import AbstractGibbs, widened
 from hardmax.spaces.categorical import Categorical
-from hardmax.spaces.gibbs import AbstractGibbs, widened
 
 
 @final

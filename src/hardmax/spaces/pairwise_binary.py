@@ -15,7 +15,7 @@ from hardmax.errors import ArgumentError
 from hardmax.random import logistic
 from hardmax.solvers.pairwise import NODE_LIMIT, Solver, automatic_solver, pairwise_argmax, solve_pairwise
 from hardmax.solvers.solution import Solution
-from hardmax.spaces import pairwise_gibbs as gibbs
+from hardmax.spaces import _pairwise_gibbs as gibbs
 from hardmax.spaces.abstract import AbstractSpace
 from hardmax.spaces.binary import Binary
 

@@ -11,8 +11,8 @@ from torch import Tensor
 from hardmax.errors import ArgumentError, NotExactError
 from hardmax.solvers.assignment import assignment
 from hardmax.solvers.sinkhorn import column_potentials, laplacian
-from hardmax.spaces.gibbs import AbstractGibbs, widened
-from hardmax.spaces.permanent import LARGEST, draw_columns, log_permanent, log_permanent_and_marginals
+from hardmax.spaces._permanent import LARGEST, draw_columns, log_permanent, log_permanent_and_marginals
+from hardmax.spaces.abstract import AbstractGibbs, widened
 
 _SUMS = ("draw", "log_prob", "entropy", "kl", "marginals")
 

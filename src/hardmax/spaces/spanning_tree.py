@@ -10,7 +10,7 @@ from torch import Tensor
 
 from hardmax.errors import ArgumentError
 from hardmax.solvers.spanning_tree import maximum_spanning_tree
-from hardmax.spaces.gibbs import AbstractGibbs, log_add, log_uniform, widened
+from hardmax.spaces.abstract import AbstractGibbs, log_add, log_uniform, widened
 
 
 @final

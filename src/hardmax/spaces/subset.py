@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from hardmax.errors import ArgumentError
-from hardmax.spaces.gibbs import NEVER, AbstractGibbs, log_add, log_uniform, widened
+from hardmax.spaces.abstract import NEVER, AbstractGibbs, log_add, log_uniform, widened
 
 
 @final

@@ -11,8 +11,9 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from hardmax.errors import DataError
-from hardmax.training.progress import Progress
-from hardmax.training.state import State
+from hardmax.files import write_text
+from hardmax.training.run_folder import checkpoint_name
+from hardmax.training.state import Progress, State
 
 
 def save_checkpoint(run: Path, state: State, *, best: bool) -> None:
@@ -33,11 +34,11 @@ def save_checkpoint(run: Path, state: State, *, best: bool) -> None:
         shutil.rmtree(run / name, ignore_errors=True)
         temporary.rename(run / name)
         for pointer in ("latest", "best") if best else ("latest",):
-            write_atomically(run / pointer, name + "\n")
+            write_text(run / pointer, name + "\n")
     except Exception as error:  # safetensors has an error class of its own
         shutil.rmtree(temporary, ignore_errors=True)
         raise DataError(f"cannot write {run / name}: {error}; the checkpoint before it is untouched") from error
-    kept = {pointed(run, "latest"), pointed(run, "best")}
+    kept = {checkpoint_name(run, "latest"), checkpoint_name(run, "best")}
     for old in run.glob("checkpoint-*"):
         if old.name not in kept:
             shutil.rmtree(old, ignore_errors=True)
@@ -45,7 +46,7 @@ def save_checkpoint(run: Path, state: State, *, best: bool) -> None:
 
 def load_checkpoint(run: Path, state: State) -> None:
     """Bring a state back to the latest checkpoint: model, optimizer, generators, an estimator's own parameters."""
-    folder = run / (pointed(run, "latest") or "")
+    folder = run / (checkpoint_name(run, "latest") or "")
     model = state.task.model
     model.from_pretrained(folder, model, device=next(model.parameters()).device)
     try:
@@ -64,23 +65,6 @@ def load_checkpoint(run: Path, state: State) -> None:
         else:
             state.task.generators[name].set_state(tensor)
     state.optimizer.load_state_dict(optimizer)
-
-
-def pointed(run: Path, pointer: str) -> str | None:
-    """Return the checkpoint's name in the file `latest` or `best`, or None where there is none."""
-    try:
-        name = (run / pointer).read_text().strip()
-    except FileNotFoundError:
-        return None
-    return name if (run / name).is_dir() else None
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Replace a file at once: a reader sees the old text or the new one."""
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(text, encoding="utf-8")
-    _sync(temporary)
-    temporary.replace(path)
 
 
 def _sync(path: Path) -> None:

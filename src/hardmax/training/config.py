@@ -1,13 +1,37 @@
-"""What every training run is told. No torch here: the command line shows its help from this file."""
+"""Options of training runs. No torch here: the command line shows its help from this file."""
 
 import dataclasses
-import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
-from hardmax.errors import ArgumentError, DataError
-from hardmax.training.catalogue import config_class
+from hardmax.errors import ArgumentError
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """What is measured of a model after every epoch.
+
+    Attributes:
+        columns: names of all columns of `metrics.jsonl`, in their order.
+        criterion: the one of them by which the best checkpoint is kept.
+        higher_is_better: the direction of the criterion.
+        examples: what the data are, in the plural.
+    """
+
+    columns: tuple[str, ...]
+    criterion: str = "elbo"
+    higher_is_better: bool = True
+    examples: str = "pictures"
+
+    @property
+    def criterion_name(self) -> str:
+        """What a reader is shown of the criterion."""
+        return "bound" if self.criterion == "elbo" else self.criterion
+
+    def score(self, value: float) -> float:
+        """Return a value of the criterion such that higher is better."""
+        return value if self.higher_is_better else -value
+
 
 PLACES = ("out", "resume", "data_dir", "devices")
 """Fields of `TrainConfig` that say where a run is, and nothing about what it is."""
@@ -15,7 +39,7 @@ PLACES = ("out", "resume", "data_dir", "devices")
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """What every run is told; each model adds its own in `training/<model>/config.py`."""
+    """Options of every run; each application adds its own in its `config.py`."""
 
     model: str = ""
     """What is trained; each kind has options of its own."""
@@ -80,20 +104,114 @@ class TrainConfig:
                 raise ArgumentError(f"{name.replace('_', '-')} must be positive, got {getattr(self, name)}")
 
 
-def read_config(folder: str | Path) -> tuple[Any, dict[str, Any]]:
-    """Return the configuration of the run in a folder, of the kind of its model, and all that its `config.json` says.
+@dataclass(frozen=True)
+class PictureConfig(TrainConfig):
+    """What a run is told that trains on pictures."""
 
-    Raises:
-        DataError: no run is there, or its configuration is broken.
-    """
-    path = Path(folder) / "config.json"
-    try:
-        said = json.loads(path.read_text())
-        config = said["config"]
-        return config_class(config.get("model", "discrete"))(**config), said
-    except FileNotFoundError as error:
-        raise DataError(
-            f"{folder} holds no run: {path} is missing; make one with hardmax train --out {folder}"
-        ) from error
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"{path} is not the configuration of a run: {error}") from error
+    data: str = "sample"
+    """A data set by name (hardmax data lists them), a folder of pictures, an .npz, .npy or IDX file."""
+    size: int | None = None
+    """Height and width that the pictures of a folder, or of celeba, are read as; default: that of most of them, 64."""
+    limit: int | None = None
+    """Most pictures of a folder, or of celeba, that are read, evenly spread; default: all."""
+    binarize: Literal["threshold", "stochastic", "none"] = "threshold"
+    """Grey to black and white: rounded at 0.5 (as in the paper's code), drawn anew each time, or left grey."""
+    mixed_precision: bool = False
+    """Compute in bfloat16 where that is safe (GPU only)."""
+    evaluate_images: int = 10_000
+    """Most pictures of a split that are evaluated after each epoch (500 where z has more than 1,024 values)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.need_at_least_one("size", "limit")
+        if self.mixed_precision and self.device == "cpu":
+            raise ArgumentError("mixed-precision needs a GPU: give --device cuda, or leave it out")
+
+
+EstimatorName = Literal[
+    "auto",
+    "direct",
+    "adaptive-direct",
+    "averaged-direct",
+    "debiased-direct",
+    "shortlist-direct",
+    "exact",
+    "local-expectation",
+    "gibbs-covariance",
+    "conditional",
+    "reinforce",
+    "unordered-set",
+    "rebar",
+    "muprop",
+    "double-control-variates",
+    "rodeo",
+    "disarm",
+    "arm",
+    "arsm",
+    "gumbel-softmax",
+    "gumbel-rao",
+    "straight-through",
+    "gapped-straight-through",
+    "reinmax",
+    "implicit-mle",
+    "adaptive-implicit-mle",
+]
+
+
+@dataclass(frozen=True)
+class EstimatorConfig(TrainConfig):
+    """What a run is told that trains through an arg max."""
+
+    estimator: EstimatorName = "auto"
+    """How the encoder's gradient is estimated. auto: for one categorical posterior direct, then the exact gradient;
+    for several variables local expectation with roulette; for structured z the Gibbs covariance with 16 samples, for
+    more than 20 pairwise bits the conditional gradient with roulette."""
+    draws: Literal["perturb-and-map", "gibbs"] = "perturb-and-map"
+    """Where the z of the conditional gradient come from."""
+    epsilon: float = 1.0
+    """Strength of the perturbation of direct; step of implicit-mle."""
+    two_sided: bool = False
+    """Perturb in both directions (direct)."""
+    tau: float = 1.0
+    """Temperature of Gumbel-softmax and the straight-through family; where rebar's starts."""
+    hard: bool = False
+    """Let the decoder see hard z (Gumbel-softmax)."""
+    anneal: float = 0.0
+    """Rate r of exp(-r step), which epsilon and tau are multiplied by; the paper's is 1e-5."""
+    anneal_every: int = 1000
+    """Steps between two updates of epsilon and tau."""
+    epsilon_floor: float = 0.1
+    """Smallest epsilon that annealing goes down to."""
+    tau_floor: float = 0.5
+    """Smallest tau that annealing goes down to."""
+    direct_epochs: int | None = None
+    """Epochs of posterior direct before the exact gradient, with --estimator auto, one categorical; default: half."""
+    shortlist: int = 4
+    """Values of a variable that shortlist-direct evaluates for each picture and step."""
+    shortlist_variables: int | None = None
+    """Variables that shortlist-direct looks at for each picture and step, others every time; default: all."""
+    samples: int | None = None
+    """Samples of z for each picture and step; default: 1, for the Gibbs covariance 16."""
+    baseline: Literal["none", "mean", "leave-one-out"] = "mean"
+    """Baseline of reinforce."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.need_at_least_one("samples", "anneal_every", "shortlist_variables")
+        self.need_positive("epsilon", "tau", "epsilon_floor", "tau_floor")
+        if self.estimator == "reinforce" and self.baseline == "leave-one-out" and (self.samples or 1) < 2:
+            raise ArgumentError(f"baseline leave-one-out needs --samples 2 or more, got {self.samples or 1}")
+
+    @property
+    def epochs_of_direct(self) -> int:
+        """Epochs of posterior direct, chosen where they were left open."""
+        return (self.epochs + 1) // 2 if self.direct_epochs is None else self.direct_epochs
+
+
+@dataclass(frozen=True)
+class VAEConfig(EstimatorConfig, PictureConfig):
+    """What a run is told that trains a variational auto-encoder of pictures through an arg max."""
+
+    kl: Literal["auto", "beside", "none"] = "auto"
+    """How the KL takes part in the encoder's gradient: auto (inside the objective of direct, else beside), beside
+    (the paper's form), none (what the paper's released code trains with direct)."""

@@ -1,29 +1,35 @@
-"""The training loop: from a configuration to a folder."""
+"""The training loop: from a configuration to a run's folder."""
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isnan
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from hardmax.errors import ArgumentError
-from hardmax.training.catalogue import task_class
-from hardmax.training.checkpoint import load_checkpoint, pointed, save_checkpoint, write_atomically
-from hardmax.training.config import TrainConfig, read_config
-from hardmax.training.describe import describe
-from hardmax.training.group import ALONE, Group
-from hardmax.training.log import append_rows, cut_back
-from hardmax.training.starts import choose_start
+from hardmax.training.checkpoint import load_checkpoint, save_checkpoint
+from hardmax.training.config import Metrics, TrainConfig
+from hardmax.training.processes import ALONE, Group
+from hardmax.training.run_folder import (
+    METRICS,
+    STARTS,
+    TIMING,
+    append_rows,
+    checkpoint_name,
+    cut_back,
+    read_rows,
+    write_config,
+)
 from hardmax.training.state import State
-from hardmax.training.task import SPLITS, Row
+from hardmax.training.task import SPLITS, AbstractTask, Data, Row
 from hardmax.validation import check_device
 
 
 @dataclass(frozen=True)
 class Observer:
-    """Whoever wants to see a run go by; every field may be left at doing nothing.
+    """Callbacks that observe a run; by default each does nothing.
 
     Attributes:
         say: gets lines of text.
@@ -38,58 +44,57 @@ class Observer:
     stop: Callable[[], bool] = lambda: False
 
 
-def train(config: TrainConfig, observer: Observer | None = None, group: Group = ALONE) -> bool:
+def train_task(
+    config: TrainConfig,
+    task: type[AbstractTask[Any, Any]],
+    metrics: Metrics,
+    observer: Observer | None = None,
+    group: Group = ALONE,
+) -> bool:
     """Train, writing to `config.out`; return False if an observer stopped it before the end.
 
     Every process of a group calls this, with the same configuration and an observer of its own.
 
+    Args:
+        config: options of the run, resolved.
+        task: what is trained.
+        metrics: what is measured of it, and by which the best checkpoint is kept.
+        observer: sees it go by.
+        group: the processes that train.
+
     Raises:
-        ArgumentError: the folder holds a run already, or there is none to resume; the group cannot train this.
+        ArgumentError: the group cannot train this.
         DataError: data or checkpoints cannot be read or written.
     """
     observer = observer or Observer()
     run = Path(config.out)
-    config = group.from_first(lambda: _resolved(config))
-    task = task_class(config.model)
     group.check(config, couples_examples=task.couples_examples(config))
     check_device(config.device)
     images = task.load(config)
-    group.check_same(task.examples, (tuple(images.train.shape), int(images.train.sum())))
+    group.check_same(metrics.examples, (tuple(images.train.shape), int(images.train.sum())))
     observer.say(f"data: {images.source}")
     state = State(task.start(config, images, 0, group))  # what cannot be made fails before anything is written
     observer.say(state.task.explain())
     if group.size > 1:
-        observer.say(f"{group.size} processes share every batch of {config.batch_size:,} {task.examples}")
+        observer.say(f"{group.size} processes share every batch of {config.batch_size:,} {metrics.examples}")
     if group.first:
-        run.mkdir(parents=True, exist_ok=True)
-        write_atomically(run / "config.json", describe(config, images))
-    start = choose_start(config, images, run, say=observer.say, stop=observer.stop, group=group)
+        write_config(run, config, images)
+    start = choose_start(config, task, metrics, images, run, say=observer.say, stop=observer.stop, group=group)
     if start is None:
         return False
     if start > 0:
         state = State(task.start(config, images, start, group))
-    if config.resume and pointed(run, "latest"):
+    if config.resume and checkpoint_name(run, "latest"):
         load_checkpoint(run, state)
         observer.say(f"resumed after epoch {state.progress.epoch}, step {state.progress.step}")
     group.check_same("steps done", state.progress.step)
     if group.first:
-        for name in ("metrics.jsonl", "timing.jsonl"):
+        for name in (METRICS, TIMING):
             cut_back(run / name, state.progress.epoch)
-    return _epochs(config, state, run, observer)
+    return _epochs(config, state, metrics, run, observer)
 
 
-def _resolved(config: TrainConfig) -> TrainConfig:
-    """Return what the run is told; if it goes on, what it was told when it began."""
-    run = Path(config.out)
-    if config.resume:
-        told = read_config(run)[0]
-        return replace(told, epochs=config.epochs, resume=True, out=config.out, devices=config.devices)
-    if (run / "config.json").exists():
-        raise ArgumentError(f"{run} holds a run already; add --resume to go on with it, or choose another --out")
-    return config
-
-
-def _epochs(config: TrainConfig, state: State, run: Path, observer: Observer) -> bool:
+def _epochs(config: TrainConfig, state: State, metrics: Metrics, run: Path, observer: Observer) -> bool:
     """Train epoch by epoch; rows come before the checkpoint, which a kill between the two would otherwise miss."""
     progress = state.progress
     while progress.epoch < config.epochs:
@@ -98,25 +103,25 @@ def _epochs(config: TrainConfig, state: State, run: Path, observer: Observer) ->
             return False
         trained, worked = time.perf_counter(), state.group.total(time.process_time() - worked)
         progress.epoch, progress.position = progress.epoch + 1, 0
-        rows = _rows(state)
+        rows = _rows(state, metrics)
         evaluated = time.perf_counter()
-        validation = rows["validation"][state.task.criterion]
-        better = validation > progress.best
+        score = metrics.score(rows["validation"][metrics.criterion])
+        better = score > progress.best
         if better:
-            progress.best, progress.best_epoch = validation, progress.epoch
+            progress.best, progress.best_epoch = score, progress.epoch
         if state.group.first:
-            append_rows(run / "metrics.jsonl", rows.values())
+            append_rows(run / METRICS, rows.values())
             seconds = {"train": trained - begin, "evaluate": evaluated - trained, "processor": worked}
-            append_rows(run / "timing.jsonl", [{"epoch": progress.epoch, "step": progress.step, **seconds}])
+            append_rows(run / TIMING, [{"epoch": progress.epoch, "step": progress.step, **seconds}])
         _save(state, run, best=better)
         observer.rows(list(rows.values()))
         observer.say(state.task.tell(rows))
         if progress.epoch < config.epochs and state.group.total(observer.stop()):
             return False
         if config.patience is not None and progress.epoch - progress.best_epoch >= config.patience:
-            what = "bound" if state.task.criterion == "elbo" else state.task.criterion
             observer.say(
-                f"stopped: no better {what} on the validation {state.task.examples} for {config.patience} epochs"
+                f"stopped: no better {metrics.criterion_name} on the validation {metrics.examples} for "
+                f"{config.patience} epochs"
             )
             break
     return True
@@ -155,7 +160,7 @@ def _save(state: State, run: Path, *, best: bool) -> None:
         save_checkpoint(run, state, best=best)
 
 
-def _rows(state: State) -> dict[str, Row]:
+def _rows(state: State, metrics: Metrics) -> dict[str, Row]:
     """Return the row of each split; of the training examples means over the epoch, while the weights changed."""
     *sums, count = state.progress.totals
     # What the steps of an epoch do not measure they give as NaN.
@@ -163,6 +168,64 @@ def _rows(state: State) -> dict[str, Row]:
     found = {"train": means, **{split: state.task.evaluate(split) for split in SPLITS}}
     at = {"epoch": state.progress.epoch, "step": state.progress.step}
     return {
-        split: {**at, "split": split, **{name: row.get(name) for name in state.task.metrics}}
+        split: {**at, "split": split, **{name: row.get(name) for name in metrics.columns}}
         for split, row in found.items()
     }
+
+
+def choose_start(
+    config: TrainConfig,
+    task: type[AbstractTask[Any, Any]],
+    metrics: Metrics,
+    images: Data,
+    run: Path,
+    *,
+    say: Callable[[str], None],
+    stop: Callable[[], bool],
+    group: Group = ALONE,
+) -> int | None:
+    """Train from each of `config.starts` initial weights for a few epochs; return which is the best.
+
+    Judged on the validation examples. All see the same examples and noise, those of the run's first epochs. What a
+    start came to is kept in `starts.jsonl`, so that a run that goes on does not try it again.
+
+    Args:
+        config: of the run.
+        task: what is trained.
+        metrics: what is measured of it.
+        images: its pictures, or other data.
+        run: its folder.
+        say: gets a line for each start.
+        stop: asked at every step whether to stop after it.
+        group: the processes that train.
+
+    Returns:
+        The number of the best start, from 0; None if it was stopped before all were tried.
+    """
+    if config.starts == 1:
+        return 0
+    path = run / STARTS
+    values = group.from_first(lambda: [row[metrics.criterion] for row in read_rows(path)])
+    for start in range(len(values), config.starts):
+        begin, worked = time.perf_counter(), time.process_time()
+        value = _value_after(State(task.start(config, images, start, group)), metrics, stop)
+        if value is None:
+            return None
+        seconds = {"seconds": time.perf_counter() - begin, "processor": group.total(time.process_time() - worked)}
+        if group.first:
+            append_rows(path, [{"start": start, metrics.criterion: value, **seconds}])
+        values.append(value)
+        result = f"-ELBO {-value:.2f}" if metrics.criterion == "elbo" else f"{metrics.criterion} {value:.3f}"
+        say(f"start {start + 1} of {config.starts}: {result} after {config.start_epochs} epochs")
+    return max(range(config.starts), key=lambda start: metrics.score(values[start]))
+
+
+def _value_after(state: State, metrics: Metrics, stop: Callable[[], bool]) -> float | None:
+    """Train for the epochs of a start; return the criterion on the validation examples, None if it was stopped."""
+    while state.progress.epoch < state.config.start_epochs:
+        for index in state.begin_epoch():
+            _, stopped = state.make_step(index, stop=stop())
+            if stopped:
+                return None
+        state.progress.epoch += 1
+    return float(state.task.evaluate("validation")[metrics.criterion])

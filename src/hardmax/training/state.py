@@ -1,19 +1,45 @@
-"""All that changes while a run goes on, and one step of it."""
+"""The state of a run in training, and one optimization step."""
 
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from hardmax.random import stream
-from hardmax.training.group import Message
-from hardmax.training.progress import Progress
-from hardmax.training.schedule import learning_rate_at
-from hardmax.training.task import AbstractTask
-from hardmax.training.turn import Turn
+from hardmax.training.config import TrainConfig
+from hardmax.training.processes import Message
+from hardmax.training.task import AbstractTask, Turn
+
+
+@dataclass
+class Progress:
+    """Where a run stands: what a checkpoint keeps beside weights.
+
+    Attributes:
+        epoch: epochs finished.
+        position: steps done of the epoch after them.
+        step: steps done in all.
+        best: best value of the task's criterion on the validation pictures, and the epoch it was reached after.
+        totals: sums over the unfinished epoch, for its row in `metrics.jsonl`.
+    """
+
+    epoch: int = 0
+    position: int = 0
+    step: int = 0
+    best: float = float("-inf")
+    best_epoch: int = 0
+    totals: list[float] = field(default_factory=list)
+
+
+def learning_rate_at(config: TrainConfig, step: int, steps: int) -> float:
+    """Return the learning rate of a step of so many."""
+    if config.lr_schedule == "constant":
+        return config.learning_rate
+    return config.learning_rate * min(1.0, 2 * (1 - step / steps))
 
 
 class State:

@@ -1,23 +1,46 @@
-"""What is trained: a model with its data, the gradients of one step, and how good it is."""
+"""A task: a model with its data, the gradients of one step, and its evaluation."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar, Generic, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from hardmax.data import Images, Sequences, load
+from hardmax.data import Images, Sequences, binarize, load
 from hardmax.models import AbstractModel
-from hardmax.training.config import TrainConfig
-from hardmax.training.group import Group
-from hardmax.training.turn import Turn
+from hardmax.random import stream
+from hardmax.training.config import PictureConfig, TrainConfig
+from hardmax.training.processes import Group
 
 Row = dict[str, Any]
 C = TypeVar("C", bound=TrainConfig)
 M = TypeVar("M", bound=AbstractModel)
 SPLITS = ("validation", "test")
 Data = Images | Sequences
+
+
+@dataclass(frozen=True, eq=False)
+class Turn:
+    """A part of a step, in which some parameters move and all others stand still.
+
+    Most models have one. Of two that are trained against each other each has its own.
+
+    Attributes:
+        parameters: those that move.
+        add_gradients: as `AbstractTask.add_gradients`; it gives zero for what another turn measures, the count too.
+        rate: their learning rate, in that of the run.
+        betas: of Adam.
+        times: how often it is made in a step.
+    """
+
+    parameters: tuple[nn.Parameter, ...]
+    add_gradients: Callable[[Tensor, int, int], Tensor]
+    rate: float = 1.0
+    betas: tuple[float, float] = (0.9, 0.999)
+    times: int = 1
 
 
 class AbstractTask(ABC, Generic[C, M]):
@@ -28,10 +51,7 @@ class AbstractTask(ABC, Generic[C, M]):
     batch, whatever part of it is this process's: with several processes the result is the same.
 
     Attributes:
-        examples: what the data are, in the plural.
         sums: names of what `add_gradients` adds up over the examples of a step; a row of "train" has their means.
-        metrics: names of all columns of `metrics.jsonl`, in their order.
-        criterion: the one of them by which the best checkpoint is kept, the higher the better.
         config: what the run is told.
         model: what is trained and saved.
         group: the processes that train it.
@@ -39,10 +59,7 @@ class AbstractTask(ABC, Generic[C, M]):
         count: examples in an epoch.
     """
 
-    examples: ClassVar[str] = "pictures"
     sums: ClassVar[tuple[str, ...]]
-    metrics: ClassVar[tuple[str, ...]]
-    criterion: ClassVar[str] = "elbo"
 
     config: C
     model: M
@@ -94,8 +111,43 @@ class AbstractTask(ABC, Generic[C, M]):
 
     @abstractmethod
     def evaluate(self, split: str) -> Row:
-        """Return the means over the validation or test examples, with `criterion` among them."""
+        """Return the means over the validation or test examples, with the criterion among them."""
 
     @abstractmethod
     def tell(self, rows: Mapping[str, Row]) -> str:
         """Return what a reader sees of an epoch, from the row of each split."""
+
+
+_SMALL = 32  # pixels, up to which one hidden layer sees a whole picture
+
+
+def networks_for(asked: Literal["auto", "mlp", "conv"], shape: tuple[int, int, int]) -> Literal["mlp", "conv"]:
+    """Return the networks for pictures of a shape (channels, H, W); "auto" is convolutional for large ones."""
+    if asked != "auto":
+        return asked
+    return "conv" if max(shape[1:]) > _SMALL else "mlp"
+
+
+def likelihood_for(
+    asked: Literal["auto", "bernoulli", "gaussian"], shape: tuple[int, int, int]
+) -> Literal["bernoulli", "gaussian"]:
+    """Return the distribution of the pixels of pictures of a shape (channels, H, W); "auto" is gaussian for colour."""
+    if asked != "auto":
+        return asked
+    return "gaussian" if shape[0] > 1 else "bernoulli"
+
+
+@contextmanager
+def initial_weights(seed: int, start: int) -> Iterator[None]:
+    """Draw the initial weights of this number within; torch's global generator is kept."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(stream(seed, "init", *([start] if start else [])).initial_seed())
+        yield
+
+
+Split = Literal["train", "validation", "test"]
+
+
+def held_out(config: PictureConfig, images: Images, split: Split) -> Tensor:
+    """Return the pictures of a split as the model sees them, `[N, *shape]`; drawn pixels are always the same ones."""
+    return binarize(getattr(images, split), config.binarize, stream(config.seed, "binarize", split))

@@ -1,0 +1,26 @@
+"""Names of a package that are imported when they are first used (PEP 562)."""
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+
+
+def load_lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Return the functions `__getattr__` and `__dir__` of a package.
+
+    Parts of a package that do not need torch never wait for it. No module of the package may have the name of a
+    function here: importing the module would hide the function.
+
+    Args:
+        package: its dotted name.
+        homes: the module within the package that each name is in.
+    """
+
+    def get_attribute(name: str) -> object:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{package}.{homes[name]}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return get_attribute, lambda: sorted(homes)

@@ -1,0 +1,1 @@
+"""The applications: one folder each, with its options, model, objective, task, report and commands."""

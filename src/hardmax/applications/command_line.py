@@ -1,0 +1,194 @@
+"""Options and helpers that the commands of all applications share. No torch here."""
+
+import contextlib
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+
+import tyro
+
+from hardmax.applications.registry import Application, find_application
+from hardmax.errors import ArgumentError, DataError
+from hardmax.training.run_folder import read_facts
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+    from hardmax.models import AbstractModel
+
+
+T = TypeVar("T")
+_FRAME = re.compile(r"[╭╮╰╯│─]+|Parsing error|Value error|Error parsing \w+:")
+
+
+def parse(kind: type[T], command: str, arguments: list[str]) -> T:
+    """Return the dataclass that the arguments describe; `--help` prints and ends the program.
+
+    Raises:
+        ArgumentError: an option that does not exist or does not fit.
+    """
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            return tyro.cli(kind, prog=f"hardmax {command}", args=arguments)
+    except SystemExit as stop:
+        if not stop.code:
+            raise
+        # tyro draws a frame around what it has to say; every other error of ours is one line.
+        raise ArgumentError(" ".join(_FRAME.sub(" ", said.getvalue()).split())) from None
+
+
+def check_model(command: str, run: str, served: Sequence[str]) -> Application:
+    """Return the application of a run that a command is asked to serve.
+
+    Args:
+        command: its name.
+        run: the folder.
+        served: names of the applications that have the command.
+
+    Raises:
+        DataError: no run is there, or the command is not for its model.
+    """
+    model = read_facts(Path(run))["config"].get("model", "discrete")
+    if model not in served:
+        names = " or ".join(served)
+        raise DataError(f"hardmax {command} is for runs of --model {names}, but {run} is one of --model {model}")
+    return find_application(model)
+
+
+def refuse(options: Any, *names: str) -> None:
+    """Complain of options that mean nothing for the model of the run.
+
+    Args:
+        options: with the field `run`.
+        names: of fields that must have their default.
+
+    Raises:
+        ArgumentError: one has another value.
+    """
+    for name in names:
+        if getattr(options, name) != getattr(type(options), name):
+            model = read_facts(Path(options.run))["config"].get("model", "discrete")
+            option = name.replace("_", "-")
+            raise ArgumentError(f"--{option} is not for runs of --model {model}, such as {options.run}; leave it out")
+
+
+@dataclass(frozen=True)
+class EvaluateOptions:
+    """Say how good a trained model is: bound and -log p(x), exact where z can be enumerated; accuracy, completions.
+
+    Of a sequence GAN: -log q, and validity and coverage of a language, exact; what else is told of draws.
+
+    Examples: hardmax evaluate runs/first --split test; hardmax evaluate runs/faces --samples 20 --json
+    """
+
+    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """Folder of the run."""
+    json: bool = False
+    """Print one JSON object instead of a table."""
+    split: Literal["train", "validation", "test"] = "test"
+    """Pictures, or sequences, to evaluate on."""
+    checkpoint: Literal["best", "latest"] = "best"
+    """The best by validation, or the latest."""
+    samples: int | None = None
+    """Samples for each picture, of z where it cannot be enumerated and of Gaussians; default: 1000, of mixed models
+    100, of completion models 10. Sequences that a sequence GAN draws; default: 10,000."""
+    refine: bool = False
+    """Also improve the encoder's best code of each picture by greedy changes: what a search adds to the encoder
+    (discrete models)."""
+    perturb_and_map: bool = False
+    """Also give the bound of the encoder as perturb-and-MAP (discrete models of pairwise bits)."""
+    judge: int | None = None
+    """Also train a small classifier for so many epochs on the run's own pictures, and let it judge completions: their
+    classes and the Frechet distance of its features (completion models)."""
+    images: int | None = None
+    """Most pictures, or sequences, to evaluate; default: all."""
+    data_dir: str | None = None
+    """Folder that holds the named data sets."""
+    device: str = "cpu"
+    """cpu, cuda, ..."""
+
+    def __post_init__(self) -> None:
+        for name in ("samples", "images", "judge"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise ArgumentError(f"{name} must be at least 1, got {getattr(self, name)}")
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What was found.
+
+    Attributes:
+        images: number of pictures, or of other examples.
+        numbers: all numbers, by name.
+        tables: headings, and rows of as many texts.
+    """
+
+    images: int
+    numbers: dict[str, Any]
+    tables: list[tuple[tuple[str, ...], list[tuple[str, ...]]]]
+
+
+_PICTURES = 64
+
+
+@dataclass(frozen=True)
+class SampleOptions:
+    """Draw latents from the prior of a trained model and write their pictures as one grid.
+
+    Of a mixed model, each row has one continuous latent, and each column is a class or a setting of the attributes. Of
+    a completion model, each row is a test picture with its hole, itself, and completions of it. Of a sequence GAN,
+    sequences are printed, one in a line.
+
+    Examples: hardmax sample runs/first --count 64; hardmax sample runs/faces --attributes male=0 --vary smiling
+    """
+
+    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """Folder of the run."""
+    count: int | None = None
+    """Number of pictures, of a mixed or completion model number of rows, of a sequence GAN number of sequences;
+    default: 64 pictures, 8 rows, 20 sequences."""
+    attributes: str | None = None
+    """Attributes that are the same in all columns, such as smiling=1,male=0."""
+    vary: str | None = None
+    """Attributes that change from column to column, such as smiling, at most three; default: all that are not set."""
+    out: str | None = None
+    """PNG file to write; default: figures/samples.png in the run's folder. Of a sequence GAN a text file, instead of
+    printing."""
+    seed: int = 0
+    """Seed of the samples."""
+    checkpoint: Literal["best", "latest"] = "best"
+    """The best by validation, or the latest."""
+
+    def __post_init__(self) -> None:
+        if self.count is not None and self.count < 1:
+            raise ArgumentError(f"count must be at least 1, got {self.count}")
+
+
+def write_picture(options: SampleOptions, picture: "Image.Image", said: str) -> None:
+    """Write what a model has drawn, and say what it is and where."""
+    from hardmax.drawing.images import save
+
+    path = Path(options.out or Path(options.run) / "figures" / "samples.png")
+    save(picture, path)
+    print(f"{said} in {path}")
+
+
+def write_grid(options: SampleOptions, kind: "type[AbstractModel]") -> None:
+    """Write a grid of pictures that a model draws, one that takes nothing but their number.
+
+    Raises:
+        ArgumentError: attributes are asked for.
+    """
+    from hardmax.applications.runs import load_run
+    from hardmax.drawing.images import grid
+    from hardmax.random import stream
+
+    refuse(options, "attributes", "vary")
+    count = options.count or _PICTURES
+    model: Any = load_run(options.run, options.checkpoint, kind=kind).model
+    pictures, _ = model.sample(count, generator=stream(options.seed, "sample"))
+    write_picture(options, grid(pictures), f"{count} pictures")

@@ -1,0 +1,138 @@
+"""`hardmax evaluate`, `sample` and `complete` for a completion model."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from PIL import Image
+from rich.progress import Progress
+
+from hardmax.applications.command_line import EvaluateOptions, Evaluation, SampleOptions, refuse, write_picture
+from hardmax.applications.completion.evaluation import evaluate as measure
+from hardmax.applications.completion.evaluation import measure_completions, train_judge_of
+from hardmax.applications.completion.masks import holed
+from hardmax.applications.completion.model import Completed, CompletionModel
+from hardmax.applications.completion.photo import HoledPhoto, read_holed
+from hardmax.applications.runs import load_run
+from hardmax.drawing.images import save, sheet
+from hardmax.random import stream
+from hardmax.report.sections import spread
+from hardmax.report.tables import percent
+
+if TYPE_CHECKING:
+    from hardmax.applications.completion.config import CompleteOptions
+    from hardmax.applications.runs import LoadedRun
+
+
+_SAMPLES, _COMPLETIONS = 10, 10
+
+# key: what stands before it, and how it is written
+_ROWS = {
+    "psnr": ("PSNR, mean", "{:.2f} dB"),
+    "psnr_best": (f"PSNR, best of {_COMPLETIONS}", "{:.2f} dB"),
+    "psnr_best_half": (f"PSNR, best of {_COMPLETIONS} with temperature 0.5", "{:.2f} dB"),
+    "ssim": ("SSIM, mean", "{:.3f}"),
+    "ssim_best": (f"SSIM, best of {_COMPLETIONS}", "{:.3f}"),
+    "ssim_best_half": (f"SSIM, best of {_COMPLETIONS} with temperature 0.5", "{:.3f}"),
+    "diversity": ("difference of two completions", "{:.3f}"),
+    "distinct": (f"classes among {_COMPLETIONS}", "{:.2f}"),
+    "entropy": ("entropy of the classes", "{:.3f} nats"),
+    "sure": ("completions the classifier is sure of", "{:.1%}"),
+    "right": ("taken for the picture's class", "{:.1%}"),
+    "frechet": ("Frechet distance, features of our classifier", "{:.2f}"),
+}
+
+
+def evaluate(options: EvaluateOptions, restored: "LoadedRun[CompletionModel]", bar: Progress) -> Evaluation:
+    """Return the bound and what it is made of, and what ten completions of each picture are worth.
+
+    Raises:
+        ArgumentError: something is asked for that only other models have.
+    """
+    refuse(options, "refine", "perturb_and_map")
+    config, model, samples = restored.config, restored.model, options.samples or _SAMPLES
+    images = restored.load_data(options.data_dir)
+    pictures = holed(config, images, options.split)[: options.images].to(options.device)
+    judge = None if options.judge is None else train_judge_of(config, images, epochs=options.judge)
+    with bar:
+        task = bar.add_task(f"{len(pictures):,} pictures", total=len(pictures))
+        found: dict[str, Any] = measure(
+            model, pictures, samples=samples, seed=config.seed, on_batch=lambda count: bar.advance(task, count)
+        )
+    found |= {"samples": samples, "completions": _COMPLETIONS}
+    found |= measure_completions(model, pictures, count=_COMPLETIONS, seed=config.seed, judge=judge)
+    nats = [
+        (f"-ELBO ({samples} samples)", f"{-found['elbo']:.3f}"),
+        (f"-log p(hidden | visible), at most ({samples} samples)", f"{found['nll']:.3f}"),
+        ("KL(q || mixture)", f"{found['kl']:.3f}"),
+        ("-E log p(hidden | z, visible)", f"{-found['reconstruction']:.3f}"),
+    ]
+    worth = [(name, text.format(found[key])) for key, (name, text) in _ROWS.items() if found.get(key) is not None]
+    worth.append(("components in use", f"{found['components']:.2f} of {max(config.components, 1)}"))
+    return Evaluation(len(pictures), found, [(("", "nats per picture"), nats), (("completions", ""), worth)])
+
+
+_SHEET_ROWS, _SHEET_COMPLETIONS = 8, 8
+
+
+def sample(options: SampleOptions) -> None:
+    """Write a sheet of completed test pictures.
+
+    Raises:
+        ArgumentError: something is asked for that only other models have.
+    """
+    refuse(options, "attributes", "vary")
+    restored = load_run(options.run, options.checkpoint, kind=CompletionModel)
+    pictures = holed(restored.config, restored.load_data(), "test")
+    some = pictures[torch.tensor(spread(len(pictures), options.count or _SHEET_ROWS))]
+    generator = stream(options.seed, "sample")
+    found = restored.model.complete(some.x, some.hidden, count=_SHEET_COMPLETIONS, generator=generator).pictures
+    rows = torch.cat([torch.stack([some.x.where(~some.hidden, 0.5), some.x], 1), found.transpose(0, 1)], 1)
+    heads = [["hole"], ["true"], *([str(i + 1)] for i in range(_SHEET_COMPLETIONS))]
+    drawn = sheet(rows, names=["completion"], heads=heads)
+    write_picture(options, drawn, f"{len(some)} test pictures with {_SHEET_COMPLETIONS} completions of each")
+
+
+_COLUMNS = 8  # completions in a row of the sheet
+
+
+def complete(options: "CompleteOptions") -> None:
+    """Complete the photo, write each completion and a sheet of all, and say what was done.
+
+    Raises:
+        ArgumentError: there is no such mask, or none is given and the photo is opaque.
+        DataError: a photo or mask is no picture, they do not fit, or a file cannot be written.
+    """
+    restored = load_run(options.model, options.checkpoint, kind=CompletionModel)
+    path = Path(options.photo).expanduser()
+    channels, height, width = restored.facts["data"]["shape"]
+    photo = read_holed(path, options.mask, (channels, height, width), restored.config, options.seed)
+    generator = stream(options.seed, "complete")
+    found = restored.model.complete(
+        photo.x, photo.mask, count=options.count, temperature=options.temperature, generator=generator
+    )
+    out = Path(options.out or Path(options.model) / "figures" / "completed").expanduser()
+    for number, picture in enumerate(found.pictures[:, 0], 1):
+        save(photo.completed(picture).image(), out / f"{path.stem}-{number}.png")
+    save(contact_sheet(photo, found), out / f"{path.stem}-sheet.png")
+    files = f"{path.stem}-1.png to {path.stem}-{options.count}.png" if options.count > 1 else f"{path.stem}-1.png"
+    print(f"{path} ({photo.told}): {options.count} completions in {out}: {files}")
+    print(f"all beside each other, with component and weight: {out / f'{path.stem}-sheet.png'}")
+
+
+def contact_sheet(photo: HoledPhoto, found: Completed) -> Image.Image:
+    """Lay out the photo with its hole, and its completions as the model draws them."""
+    holed = photo.x.where(~photo.mask, 0.5)
+    rows = []
+    for begin in range(0, len(found.pictures), _COLUMNS):
+        part = slice(begin, begin + _COLUMNS)
+        pictures = torch.cat([holed, found.pictures[part, 0]])[None]
+        numbers, weights = found.component[part, 0].tolist(), found.weight[part, 0].tolist()
+        told = [[str(number), percent(weight)] for number, weight in zip(numbers, weights, strict=True)]
+        rows.append(sheet(pictures, names=["component", "weight"], heads=[["hole", ""], *told]))
+    whole = Image.new("RGB", (max(row.width for row in rows), sum(row.height for row in rows)), (255, 255, 255))
+    top = 0
+    for row in rows:
+        whole.paste(row, (0, top))
+        top += row.height
+    return whole

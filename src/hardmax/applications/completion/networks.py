@@ -1,0 +1,156 @@
+"""The networks of a completion model: two trunks, heads on them, and decoders that see the visible pixels."""
+
+from dataclasses import dataclass
+from math import prod
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from hardmax.errors import ArgumentError
+from hardmax.models.image_vae import Architecture
+from hardmax.nn import ComponentHead, ScoreHead, conv_trunk, mlp
+from hardmax.nn.convolutional import deepest_channels, doublings, halved_sizes, halvings, spread_out
+from hardmax.spaces import Categorical
+
+
+@final
+class MLPBeside(nn.Module):
+    """`[features, z] -> FC(hidden) -> ReLU -> FC(hidden) -> ReLU -> FC(pixels)`.
+
+    Args:
+        features: of the visible part.
+        latent: dimensions of z.
+        shape: of one picture, (channels, H, W).
+        hidden: width of the hidden layers.
+
+    Example:
+        >>> import torch
+        >>> decoder = MLPBeside(40, 8, (1, 28, 28))
+        >>> decoder(torch.zeros(2, 40), torch.zeros(2, 8), torch.zeros(2, 1, 28, 28)).shape
+        torch.Size([2, 1, 28, 28])
+    """
+
+    def __init__(self, features: int, latent: int, shape: tuple[int, ...], hidden: int = 500) -> None:
+        super().__init__()
+        self.shape = shape
+        self.layers = mlp([features + latent, hidden, hidden, prod(shape)])
+
+    def forward(self, features: Tensor, z: Tensor, seen: Tensor) -> Tensor:
+        """Return the parameters of the pixels: `[R, features]`, `[R, latent]`, `[R, *shape] -> [R, *shape]`."""
+        return self.layers(torch.cat([features, z], -1)).view(len(z), *self.shape)
+
+
+@final
+class ConvBeside(nn.Module):
+    """A U-Net of the visible part, at whose bottom features and z are spread out; what is drawn meets what is there.
+
+    At every size the visible part is looked at again, so that lines go on and colours fit at the edges of the hole,
+    which features of the whole picture do not keep.
+
+    Args:
+        features: of the visible part.
+        latent: dimensions of z.
+        shape: of one picture, (channels, H, W).
+        hidden: width of the first layer.
+        width: channels after the first convolution, and of the canvas before the last two.
+
+    Example:
+        >>> import torch
+        >>> decoder = ConvBeside(40, 8, (3, 50, 64))
+        >>> decoder(torch.zeros(2, 40), torch.zeros(2, 8), torch.zeros(2, 3, 50, 64)).shape
+        torch.Size([2, 3, 50, 64])
+
+    References:
+        Ronneberger, Fischer & Brox, "U-Net: convolutional networks for biomedical image segmentation", 2015.
+    """
+
+    def __init__(self, features: int, latent: int, shape: tuple[int, ...], hidden: int = 500, width: int = 32) -> None:
+        super().__init__()
+        canvas, sizes = width // 2, halved_sizes(shape)
+        drawn = (canvas, *shape[1:])
+        self.first = spread_out(features + latent, hidden, deepest_channels(drawn, sizes, width), sizes[-1])
+        self.glances = nn.ModuleList(conv for conv in halvings(shape, sizes, width) if isinstance(conv, nn.Conv2d))
+        self.steps = doublings(drawn, sizes, width, beside=2)
+        self.meet = nn.Sequential(
+            nn.Conv2d(canvas + shape[0], canvas, 3, padding=1), nn.ReLU(), nn.Conv2d(canvas, shape[0], 3, padding=1)
+        )
+
+    def forward(self, features: Tensor, z: Tensor, seen: Tensor) -> Tensor:
+        """Return the parameters of the pixels: `[R, features]`, `[R, latent]`, `[R, *shape] -> [R, *shape]`."""
+        looks = [seen]
+        for glance in self.glances:
+            looks.append(glance(looks[-1]).relu())
+        drawn = self.first(torch.cat([features, z], -1))
+        for step, look in zip(self.steps, reversed(looks[1:]), strict=True):
+            drawn = step(torch.cat([drawn, look], 1))
+        return self.meet(torch.cat([drawn.relu(), seen], 1))
+
+
+@dataclass(frozen=True)
+class CompletionNetworks:
+    """What a `CompletionModel` is made of.
+
+    Attributes:
+        visible: maps pictures `[B, *shape]`, without their hidden part, to features `[B, H]`, z_m of the document.
+        decoder: maps features `[R, H]`, z `[R, c]` and the visible part `[R, *shape]` to pixels `[R, *shape]`.
+        whole: maps whole pictures `[B, *shape]` to features `[B, H]`; None where there is no latent.
+        posterior: maps both features `[B, 2 H]` to mean and log-variance of z, `[B, 2 c]`; None where there is none.
+        weights: maps features `[B, H]` to scores of components `[B, k]`; None where the prior is a standard normal.
+        components: maps features `[B, H]` to their means and log-variances `[B, k, c]`; None as `weights`.
+        chooser: maps both features `[B, 2 H]` to the encoder's own scores of components `[B, k]`; None as `weights`.
+    """
+
+    visible: nn.Module
+    decoder: nn.Module
+    whole: nn.Module | None = None
+    posterior: nn.Module | None = None
+    weights: nn.Module | None = None
+    components: nn.Module | None = None
+    chooser: nn.Module | None = None
+
+
+def completion_networks(
+    architecture: Architecture, shape: tuple[int, ...], components: int, latent: int, hidden: int
+) -> CompletionNetworks:
+    """Return networks of our own for pictures of this shape (channels, H, W).
+
+    "mlp" has two hidden layers in each trunk and in the decoder; "conv" has convolutions there.
+
+    Raises:
+        ArgumentError: an unknown architecture, or a mixture over no latent.
+    """
+    if components < 0 or latent < 0 or (components and not latent):
+        raise ArgumentError(
+            f"components and latent must not be negative, and components need a latent to be of, got {components} and "
+            f"{latent}; for a network without a latent set both to 0"
+        )
+    if architecture == "mlp":
+        decoder = MLPBeside(hidden, latent, shape, hidden)
+    elif architecture == "conv":
+        decoder = ConvBeside(hidden, latent, shape, hidden)
+    else:
+        raise ArgumentError(f"architecture must be 'mlp' or 'conv', got {architecture!r}")
+    visible = _trunk(architecture, shape, hidden)
+    if not latent:
+        return CompletionNetworks(visible, decoder)
+    width = max(100, 2 * latent)
+    whole, posterior = _trunk(architecture, shape, hidden), nn.Linear(2 * hidden, 2 * latent)
+    if not components:
+        return CompletionNetworks(visible, decoder, whole, posterior)
+    space = Categorical(components)
+    return CompletionNetworks(
+        visible,
+        decoder,
+        whole,
+        posterior,
+        weights=ScoreHead(hidden, space),
+        components=ComponentHead(hidden, components, latent, width),
+        chooser=ScoreHead(2 * hidden, space),
+    )
+
+
+def _trunk(architecture: Architecture, shape: tuple[int, ...], hidden: int) -> nn.Module:
+    if architecture == "conv":
+        return conv_trunk(shape, hidden)
+    return nn.Sequential(nn.Flatten(), *mlp([prod(shape), hidden, hidden]), nn.ReLU())

@@ -1,0 +1,217 @@
+"""Train a completion model: images, masks, an optional discriminator, and the gradients of one step."""
+
+from collections.abc import Mapping
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from hardmax.applications.completion.config import DRAWN, CompletionConfig
+from hardmax.applications.completion.evaluation import evaluate
+from hardmax.applications.completion.masks import draw_masks, holed
+from hardmax.applications.completion.model import CompletionModel
+from hardmax.data import Images, binarize
+from hardmax.data.augmentation import augmented
+from hardmax.nn import conv_trunk
+from hardmax.objectives import discriminator_loss
+from hardmax.spaces import Categorical
+from hardmax.training.estimators import estimator_at
+from hardmax.training.processes import ALONE, Group
+from hardmax.training.task import SPLITS, AbstractTask, Row, initial_weights, likelihood_for, networks_for
+
+_HIDDEN, _WIDTH = 64, 16
+
+
+def make_critic(shape: tuple[int, ...]) -> nn.Module:
+    """Return a small convolutional network from pictures `[B, *shape]` to logits of being real, `[B, 1]`."""
+    return nn.Sequential(conv_trunk(shape, _HIDDEN, _WIDTH), nn.Linear(_HIDDEN, 1))
+
+
+def adversarial_loss(critic: nn.Module, real: Tensor, completed: Tensor, weight: float) -> Tensor:
+    """Return `-log D(real) - log(1 - D(completed))`, `[B]`, whose gradient is turned round for what drew the pictures.
+
+    One backward pass trains both sides: the critic descends the loss, the completions climb it, times a weight.
+
+    Args:
+        critic: D, as logits.
+        real: `[B, *shape]`.
+        completed: `[B, *shape]`, with their gradient.
+        weight: of the completions' side.
+
+    References:
+        Goodfellow et al., "Generative adversarial nets", 2014; Ganin & Lempitsky, "Unsupervised domain adaptation by
+        backpropagation", 2015 (the turned gradient).
+    """
+    turned = _Turned.apply(completed, weight)
+    of_real, of_completed = discriminator_loss(critic(real).squeeze(-1), critic(turned).squeeze(-1))
+    return of_real + of_completed
+
+
+class _Turned(torch.autograd.Function):
+    """The identity, with minus the gradient times a weight."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, weight: float) -> Tensor:
+        ctx.weight = weight
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return -ctx.weight * gradient, None
+
+
+@final
+class CompletionTask(AbstractTask[CompletionConfig, CompletionModel]):
+    """Maximise the bound of the hidden pixels, or minimise the loss of the document, corrected or as published."""
+
+    sums = ("elbo", "reconstruction", "kl", "loss", "critic_loss")
+
+    def __init__(
+        self, config: CompletionConfig, images: Images, model: CompletionModel, critic: nn.Module | None, group: Group
+    ) -> None:
+        self.config, self.group = config, group
+        self.model = model.to(config.device)
+        self.critic = None if critic is None else critic.to(config.device)
+        self.pictures = images.train
+        if config.binarize != "stochastic":  # once for all epochs
+            self.pictures = binarize(images.train, config.binarize).to(config.device)
+        self.count, self._size = len(images.train), images.shape[1:]
+        self._mask = None if config.mask in DRAWN else draw_masks(config.mask, 1, self._size).to(config.device)
+        self.held_out = {s: holed(config, images, s)[: config.evaluate_images].to(config.device) for s in SPLITS}
+        device = config.device
+        drawn = ("gaussian", "component", "mask", "complete", "distort")
+        self.generators = {name: torch.Generator(device) for name in drawn}
+        self.generators["binarize"] = torch.Generator()
+
+    @classmethod
+    def start(cls, config: CompletionConfig, images: Images, start: int = 0, group: Group = ALONE) -> "CompletionTask":
+        """Return the task with the initial weights of this number; torch's global generator is kept."""
+        with initial_weights(config.seed, start):
+            model = CompletionModel.build(
+                images.shape,
+                components=config.components,
+                latent=config.latent,
+                hidden=config.hidden,
+                architecture=networks_for(config.architecture, images.shape),
+                likelihood=likelihood_for(config.likelihood, images.shape),
+                fill=-1.0 if config.mask in DRAWN else 0.0,
+            )
+            critic = make_critic(images.shape) if config.adversarial else None
+        return cls(config, images, model, critic, group)
+
+    @classmethod
+    def couples_examples(cls, config: CompletionConfig) -> bool:
+        """Whether the estimator looks at the whole batch."""
+        return config.choice == "encoder" and estimator_at(config, Categorical(2), 0, 0).couples_examples
+
+    def explain(self) -> str:
+        """Say what is minimised, and how the component is chosen."""
+        config = self.config
+        if not config.latent:
+            return "a deterministic network: there is no latent"
+        if not config.components:
+            return f"a conditional VAE: {config.latent} dimensions with a standard normal prior"
+        how = f"{config.components} components of {config.latent} dimensions, choice {config.choice}"
+        if config.choice == "encoder":
+            how += f" by {estimator_at(config, self._space, 0, 0)}"
+        if config.loss == "published":
+            return f"{how}; the published formula has no minimum: expect this to diverge"
+        return f"{how}, loss {config.loss}"
+
+    @property
+    def learned(self) -> list[nn.Parameter]:
+        """The critic's parameters, which are no part of the model."""
+        return [] if self.critic is None else list(self.critic.parameters())
+
+    @property
+    def _space(self) -> Categorical:
+        return Categorical(max(self.config.components, 1))
+
+    def add_gradients(self, index: Tensor, epoch: int, step: int) -> Tensor:
+        """Add this process's part to the gradients of the mean loss over the batch."""
+        config, count, part = self.config, len(index), self.group.part(len(index))
+        x, hidden = self._batch(index, part), self._masks(count)[part]
+        noise = self._gaussian("gaussian", count)[:, part]
+        told = {"count": torch.full((), float(len(x)), device=config.device)}
+        if not len(x):  # the last batch of an epoch may have fewer pictures than there are processes
+            return self._told(told)
+        if config.loss == "bound":
+            estimator = estimator_at(config, self._space, epoch, step) if config.choice == "encoder" else None
+            component_noise = None
+            if estimator is not None:
+                samples = (config.samples or estimator.default_samples) * estimator.noises
+                shape = (samples, count)
+                component_noise = self._space.noise(shape, self.generators["component"], device=config.device)[:, part]
+            out = self.model(
+                x,
+                hidden,
+                choice="fair" if epoch < config.warm_up_epochs else config.choice,
+                estimator=estimator,
+                beta=min(1.0, (epoch + 1) / (config.warm_up_epochs + 1)),
+                noise=noise,
+                component_noise=component_noise,
+            )
+            losses = -out.value
+            told |= {"elbo": (out.reconstruction - out.kl).sum()}
+            told |= {"reconstruction": out.reconstruction.sum(), "kl": out.kl.sum()}
+        else:
+            losses = self.model.max_operation(x, hidden, form=config.loss, rule=config.choice, noise=noise)  # pyright: ignore[reportArgumentType]
+        loss = losses.sum() / count
+        told["loss"] = losses.detach().sum()
+        if self.critic is not None:
+            told["critic_loss"] = self._deceive(x, hidden, count, part, loss)
+        else:
+            loss.backward()
+        return self._told(told)
+
+    def _deceive(self, x: Tensor, hidden: Tensor, count: int, part: slice, loss: Tensor) -> Tensor:
+        """Add the gradients of the loss and of a critic that looks at completions; return the sum of its losses."""
+        assert self.critic is not None
+        visible = self.model.look(x, hidden)
+        noise = self._space.noise((1, count), self.generators["complete"], device=self.config.device)[:, part]
+        component = self._space.draw(visible.mixture.scores.detach(), noise)
+        mean, log_variance = visible.mixture.pick(component)
+        z = mean + self._gaussian("complete", count)[:, part] * (log_variance / 2).exp()
+        drawn = self.model.decode(x, hidden, visible, z)[0]
+        losses = adversarial_loss(self.critic, x, drawn, self.config.adversarial)
+        (loss + losses.sum() / count).backward()
+        return losses.detach().sum()
+
+    def _told(self, told: Mapping[str, Tensor]) -> Tensor:
+        nothing = torch.full((), torch.nan, device=told["count"].device)
+        return torch.stack([told.get(name, nothing) for name in (*self.sums, "count")])
+
+    def _batch(self, index: Tensor, part: slice) -> Tensor:
+        """Return a part of the pictures of one step; what is drawn is drawn for all of them, whatever the part."""
+        if self.config.binarize == "stochastic":
+            drawn = binarize(self.pictures[index], "stochastic", self.generators["binarize"])
+            pictures = drawn[part].to(self.config.device)
+        else:
+            pictures = self.pictures[index[part].to(self.pictures.device)]
+        return augmented(pictures, self.config.augment, self.generators["distort"], len(index), part)
+
+    def _masks(self, count: int) -> Tensor:
+        """Return the masks of one step, those of all processes."""
+        if self._mask is not None:
+            return self._mask.expand(count, 1, *self._size)
+        return draw_masks(self.config.mask, count, self._size, self.generators["mask"])
+
+    def _gaussian(self, name: str, count: int) -> Tensor:
+        """Return the noise of the latents of one step, those of all processes, `[1, count, c]`."""
+        shape = (1, count, self.config.latent)
+        return torch.randn(shape, generator=self.generators[name], device=self.config.device)
+
+    def evaluate(self, split: str) -> Row:
+        """Return the bound of the hidden pixels and what it is made of, and how near a completion is to them."""
+        return evaluate(self.model, self.held_out[split], seed=self.config.seed, group=self.group)
+
+    def tell(self, rows: Mapping[str, Row]) -> str:
+        """Return bounds of an epoch, and how near completions are."""
+        train, test = rows["train"], rows["test"]
+        trained = "-ELBO "
+        if train["elbo"] is not None:
+            trained += f"train {-train['elbo']:.2f}  "
+        return (
+            f"epoch {test['epoch']:>3}  {trained}validation {-rows['validation']['elbo']:.2f}  "
+            f"test {-test['elbo']:.2f}  PSNR {test['psnr']:.2f} dB  components in use {test['components']:.1f}"
+        )

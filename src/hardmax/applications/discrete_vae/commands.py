@@ -1,0 +1,55 @@
+"""`hardmax evaluate` and `hardmax sample` for a discrete VAE."""
+
+from typing import TYPE_CHECKING
+
+from rich.progress import Progress
+
+from hardmax.applications.command_line import EvaluateOptions, Evaluation, SampleOptions, refuse, write_grid
+from hardmax.applications.discrete_vae.model import DiscreteVAE
+from hardmax.applications.discrete_vae.task import evaluate as measure
+from hardmax.applications.discrete_vae.task import perturbed, refined
+from hardmax.training.task import held_out
+
+if TYPE_CHECKING:
+    from hardmax.applications.runs import LoadedRun
+
+
+_SAMPLES = 1000
+
+
+def evaluate(options: EvaluateOptions, restored: "LoadedRun[DiscreteVAE]", bar: Progress) -> Evaluation:
+    """Return the bound and what it is made of.
+
+    Raises:
+        ArgumentError: something is asked for that only other models have.
+    """
+    refuse(options, "judge")
+    model, samples, seed = restored.model, options.samples or _SAMPLES, restored.config.seed
+    pictures = held_out(restored.config, restored.load_data(options.data_dir), options.split)[: options.images]
+    pictures = pictures.to(options.device)
+    with bar:
+        task = bar.add_task(f"{len(pictures):,} pictures", total=len(pictures))
+        found = measure(model, pictures, samples=samples, seed=seed, on_batch=lambda count: bar.advance(task, count))
+    if options.refine:
+        found["refined"] = refined(model, pictures)
+    if options.perturb_and_map:
+        found["perturb_and_map"] = perturbed(model, pictures, samples=samples, seed=seed)
+    exact = model.enumerable
+    name = "-ELBO" if model.space.offers("draw") else "-ELBO of perturb-and-MAP"
+    rows = [
+        (name if exact else f"{name} ({samples} samples)", f"{-found['elbo']:.3f}"),
+        ("-log p(x)" if exact else f"-log p(x), at most ({samples} samples)", f"{found['nll']:.3f}"),
+        ("KL(q || prior)", f"{found['kl']:.3f}"),
+        ("-E log p(x | z)", f"{-found['reconstruction']:.3f}"),
+    ]
+    if options.perturb_and_map:
+        rows.append((f"-ELBO of perturb-and-MAP ({samples} samples)", f"{found['perturb_and_map']:.3f}"))
+    if options.refine:
+        rows.append(("-log p(x, z), z refined by greedy changes", f"{found['refined']:.3f}"))
+    rows.append(("active", str(found["active"])))
+    return Evaluation(len(pictures), {"exact": exact, **found}, [(("", "nats per picture"), rows)])
+
+
+def sample(options: SampleOptions) -> None:
+    """Write a grid of pictures."""
+    write_grid(options, DiscreteVAE)

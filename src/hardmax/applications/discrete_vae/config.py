@@ -1,0 +1,64 @@
+"""Options of a discrete VAE's training. No torch here."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from hardmax.errors import ArgumentError
+from hardmax.training.config import VAEConfig
+
+SpaceName = Literal["categorical", "binary", "pairwise", "subset", "chain", "permutation", "spanning-tree"]
+
+
+@dataclass(frozen=True)
+class DiscreteConfig(VAEConfig):
+    """Train a variational auto-encoder with discrete latents.
+
+    Example: hardmax train --data fashion-mnist --categories 10 --epochs 20 --out runs/fashion
+    """
+
+    model: Literal["discrete"] = "discrete"
+    """What is trained: discrete, or another model with options of its own: mixed, sequence-gan (hardmax train --model
+    mixed --help)."""
+    space: SpaceName = "categorical"
+    """What z may be: categorical variables; bits, independent or interacting in pairs; a subset, a chain of states, a
+    permutation, a spanning tree."""
+    categories: int = 10
+    """Values of each categorical variable, or states of a chain."""
+    variables: int = 1
+    """Number of categorical variables, of bits, of items to choose from or to order, of states or of nodes."""
+    chosen: int = 1
+    """Items in a subset."""
+    supermodular: bool = False
+    """Keep the couplings of pairwise bits at zero or above, so that the arg max is a min-cut."""
+    graph: Literal["complete", "chain"] = "complete"
+    """Which pairs of bits interact: all, or each with the next."""
+    solver: str = "auto"
+    """What solves the arg max of pairwise bits: auto, enumeration, min-cut, branch-and-bound, max-flow, heuristic."""
+    architecture: Literal["auto", "mlp", "conv"] = "auto"
+    """Networks: the paper's with one hidden layer, or convolutional; auto: convolutional for pictures over 32 x 32."""
+    hidden: int = 300
+    """Width of the hidden layer."""
+    encoder_layers: int = 1
+    """Hidden layers of the encoder (mlp)."""
+    decoder_layers: int = 1
+    """Hidden layers of the decoder (mlp)."""
+    likelihood: Literal["bernoulli", "gaussian"] = "bernoulli"
+    """Distribution of the pixels given z."""
+    prior: Literal["uniform", "learned"] = "uniform"
+    """Distribution of z."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.need_at_least_one("categories", "variables", "hidden", "encoder_layers", "decoder_layers")
+        for name in ("supermodular", "graph", "solver"):
+            if self.space != "pairwise" and getattr(self, name) != getattr(type(self), name):
+                raise ArgumentError(f"{name} is for --space pairwise, not for --space {self.space}; leave it out")
+
+    @property
+    def learning_rate(self) -> float:
+        """The learning rate, chosen where it was left open."""
+        if self.lr is not None:
+            return self.lr
+        if self.space in ("categorical", "binary"):
+            return 1e-3 if self.space == "categorical" and self.variables == 1 else 3e-3
+        return 2e-3

@@ -1,0 +1,204 @@
+"""The discrete variational auto-encoder."""
+
+from typing import Any, Literal, final
+
+import torch
+from torch import Tensor, nn
+
+from hardmax.errors import ArgumentError
+from hardmax.estimators import AbstractEstimator
+from hardmax.models.image_vae import (
+    AbstractVAE,
+    Architecture,
+    LikelihoodName,
+    PriorName,
+    space_from_config,
+    space_to_config,
+)
+from hardmax.nn import ConvDecoder, ConvEncoder, MLPDecoder, MLPEncoder
+from hardmax.objectives import (
+    Bounds,
+    Elbo,
+    elbo,
+    exact_bounds,
+    greedy_bound,
+    importance_weighted_bound,
+    perturb_and_map_bound,
+)
+from hardmax.objectives.elbo import Kl
+from hardmax.spaces import AbstractSpace
+
+_NETWORKS = {"mlp": (MLPEncoder, MLPDecoder), "conv": (ConvEncoder, ConvDecoder)}
+
+
+@final
+class DiscreteVAE(AbstractVAE):
+    """`p(x) = sum_z p(z) p(x | z)` with an encoder `q(z | x)`, z in any space.
+
+    Args:
+        encoder: maps x `[B, *shape]` to scores `[B, *score]`.
+        decoder: maps z `[R, *event]` to the parameters of the pixels, `[R, *shape]`.
+        space: what z may be.
+        estimator: how the encoder's gradient is estimated; "auto" as for `hardmax.elbo`.
+        prior: "uniform", or "learned" scores of p(z).
+        likelihood: "bernoulli" (x in [0, 1]; the decoder gives logits) or "gaussian" (means; one learned variance).
+
+    Example:
+        >>> import torch, hardmax as hm
+        >>> model = hm.DiscreteVAE.build(hm.Categorical(10), (1, 28, 28))
+        >>> out = model(torch.rand(8, 1, 28, 28).round())
+        >>> (-out.value.mean()).backward()
+        >>> model.sample(4)[0].shape
+        torch.Size([4, 1, 28, 28])
+
+    References:
+        Lorberbom et al., 2019, section 3 and 5.1.
+    """
+
+    kind = "discrete-vae"
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        decoder: nn.Module,
+        space: AbstractSpace,
+        estimator: AbstractEstimator | Literal["auto"] = "auto",
+        prior: PriorName = "uniform",
+        likelihood: LikelihoodName = "bernoulli",
+    ) -> None:
+        super().__init__(space, prior, likelihood)
+        self.encoder, self.decoder = encoder, decoder
+        self.estimator: AbstractEstimator | Literal["auto"] = estimator
+
+    @classmethod
+    def build(
+        cls,
+        space: AbstractSpace,
+        shape: tuple[int, ...],
+        *,
+        architecture: Architecture = "mlp",
+        hidden: int = 300,
+        encoder_layers: int = 1,
+        decoder_layers: int = 1,
+        estimator: AbstractEstimator | Literal["auto"] = "auto",
+        prior: PriorName = "uniform",
+        likelihood: LikelihoodName = "bernoulli",
+    ) -> "DiscreteVAE":
+        """Return a model with networks of our own, for pictures of this shape (channels, H, W).
+
+        Raises:
+            ArgumentError: an unknown architecture, or a space that these networks do not serve; more hidden layers
+                than one for convolutional networks.
+        """
+        if architecture not in _NETWORKS:
+            raise ArgumentError(f"architecture must be one of {list(_NETWORKS)}, got {architecture!r}")
+        told = space_to_config(space)
+        if (encoder_layers, decoder_layers) != (1, 1) and architecture != "mlp":
+            raise ArgumentError(
+                f"encoder_layers and decoder_layers are for the architecture 'mlp', not for {architecture!r}"
+            )
+        encoder, decoder = (
+            network(shape, space, hidden, **({} if layers == 1 else {"layers": layers}))
+            for network, layers in zip(_NETWORKS[architecture], (encoder_layers, decoder_layers), strict=True)
+        )
+        model = cls(encoder, decoder, space, estimator, prior, likelihood)
+        model._config = {
+            "space": told,
+            "shape": list(shape),
+            "architecture": architecture,
+            "hidden": hidden,
+            "encoder_layers": encoder_layers,
+            "decoder_layers": decoder_layers,
+            "prior": prior,
+            "likelihood": likelihood,
+        }
+        return model
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        estimator: AbstractEstimator | Literal["auto"] | None = None,
+        kl: Kl = "auto",
+        samples: int | None = None,
+        generator: torch.Generator | None = None,
+        noise: Tensor | None = None,
+        chunk_size: int | None = None,
+        validate: bool = True,
+    ) -> Elbo:
+        """Estimate the bound of x `[B, *shape]`; minimise `-value.mean()`. An estimator given here is for this call."""
+        return elbo(
+            self.likelihood(x),
+            self.encoder(x),
+            self.space,
+            self.estimator if estimator is None else estimator,
+            prior=self.prior,
+            kl=kl,
+            samples=samples,
+            generator=generator,
+            noise=noise,
+            chunk_size=chunk_size,
+            validate=validate,
+        )
+
+    def scores(self, x: Tensor) -> Tensor:
+        """Return the encoder's scores: `[B, *shape] -> [B, *score]`."""
+        return self.encoder(x)
+
+    @torch.no_grad()
+    def bounds(self, x: Tensor, *, samples: int = 100, generator: torch.Generator | None = None) -> Bounds:
+        """Return the bound and log p(x) of x `[B, *shape]`: exact where z can be enumerated, else from samples.
+
+        They are those of the Gibbs distribution of the scores where it can be sampled; for more interacting bits those
+        of perturb-and-MAP.
+        """
+        likelihood, scores = self.likelihood(x), self.encoder(x)
+        if self.enumerable:
+            return exact_bounds(likelihood, scores, self.space, prior=self.prior)
+        if not self.space.offers("draw"):
+            return self.perturb_and_map_bounds(x, samples=samples, generator=generator)
+        return importance_weighted_bound(
+            likelihood, scores, self.space, samples=samples, prior=self.prior, generator=generator, chunk_size=10
+        )
+
+    @torch.no_grad()
+    def perturb_and_map_bounds(
+        self, x: Tensor, *, samples: int = 100, generator: torch.Generator | None = None
+    ) -> Bounds:
+        """Return the bounds of x with the encoder as perturb-and-MAP, at any size; from samples."""
+        return perturb_and_map_bound(
+            self.likelihood(x),
+            self.encoder(x),
+            self.space,
+            samples=samples,
+            prior=self.prior,
+            generator=generator,
+            chunk_size=10,
+        )
+
+    @torch.no_grad()
+    def refined(self, x: Tensor) -> Tensor:
+        """Return the bound `[B]` of the encoder's best z after greedy changes: beside `bounds`, never instead."""
+        return greedy_bound(self.likelihood(x), self.encoder(x), self.space, prior=self.prior, chunk_size=64)[0]
+
+    def decode(self, z: Tensor) -> Tensor:
+        """Return the mean picture of each z: `[R, *event] -> [R, *shape]`."""
+        return self._pictures(z)
+
+    def sample(self, count: int, *, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """Draw z from the prior; return their mean pictures `[count, *shape]` and z `[count, *event]`."""
+        z = self.draw_prior(count, generator)
+        return self.decode(z), z
+
+    @classmethod
+    def _from_config(cls, config: dict[str, Any]) -> "DiscreteVAE":
+        return cls.build(
+            space_from_config(config["space"]),
+            tuple(config["shape"]),
+            architecture=config["architecture"],
+            hidden=config["hidden"],
+            encoder_layers=config.get("encoder_layers", 1),
+            decoder_layers=config.get("decoder_layers", 1),
+            prior=config["prior"],
+            likelihood=config["likelihood"],
+        )

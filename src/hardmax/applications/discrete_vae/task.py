@@ -1,0 +1,214 @@
+"""Train a discrete VAE: its space, its images, the gradients of one step, and its evaluation."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+
+from hardmax.applications.discrete_vae.config import DiscreteConfig
+from hardmax.applications.discrete_vae.model import DiscreteVAE
+from hardmax.data import Images, binarize
+from hardmax.estimators import AbstractControlled, AbstractEstimator
+from hardmax.random import stream
+from hardmax.spaces import AbstractSpace, Binary, Categorical, Chain, PairwiseBinary, Permutation, SpanningTree, Subset
+from hardmax.training.estimators import estimator_at, explain
+from hardmax.training.processes import ALONE, Group
+from hardmax.training.task import SPLITS, AbstractTask, Row, Split, held_out, initial_weights, networks_for
+
+
+def make_space(config: DiscreteConfig) -> AbstractSpace:
+    """Return the space that a configuration asks for."""
+    n = config.variables
+    match config.space:
+        case "categorical":
+            return Categorical(config.categories, None if n == 1 else n)
+        case "binary":
+            return Binary(n)
+        case "pairwise":
+            edges = [(i, i + 1) for i in range(n - 1)] if config.graph == "chain" else None
+            return PairwiseBinary(n, edges, config.supermodular, config.solver)  # pyright: ignore[reportArgumentType]
+        case "subset":
+            return Subset(n, config.chosen)
+        case "chain":
+            return Chain(n, config.categories)
+        case "permutation":
+            return Permutation(n)
+        case "spanning-tree":
+            return SpanningTree(n)
+
+
+_MANY, _FEW = 1024, 500  # values of z; pictures
+
+
+def evaluated(config: DiscreteConfig, images: Images, split: Split) -> Tensor:
+    """Return the pictures of a split that are evaluated after each epoch."""
+    most = config.evaluate_images
+    if make_space(config).size > _MANY:  # every z is gone through for every picture
+        most = min(most, _FEW)
+    return held_out(config, images, split)[:most]
+
+
+RARE = 1e-3  # what is the best of fewer pictures than this share is not in use
+_COLUMNS = ("elbo", "log_likelihood", "reconstruction", "kl")
+
+
+@torch.no_grad()
+def evaluate(
+    model: DiscreteVAE,
+    pictures: Tensor,
+    *,
+    samples: int = 100,
+    seed: int = 0,
+    batch_size: int = 500,
+    on_batch: Callable[[int], None] | None = None,
+    group: Group = ALONE,
+) -> dict[str, float | int]:
+    """Return the means over pictures `[N, *shape]`: elbo, nll, kl, reconstruction in nats, and active.
+
+    `nll` is -log p(x), exact where z can be enumerated and an upper bound from `samples` importance weights where not.
+    `active`, for one categorical: categories that are the best of at least one picture in a thousand; for several
+    variables: variables whose best value is not the same in all but one picture in a thousand.
+
+    Each process of a group takes its part of the pictures; where bounds come from samples the first one takes all,
+    since the samples of a picture depend on the pictures before it.
+    """
+    generator = stream(seed, "evaluate", device=pictures.device)
+    totals = torch.zeros(len(_COLUMNS), dtype=torch.float64)
+    usage = torch.zeros(model.space.event_shape, dtype=torch.float64)
+    part = group.part(len(pictures)) if model.enumerable else slice(None if group.first else 0)
+    for batch in pictures[part].split(batch_size):
+        bounds = model.bounds(batch, samples=samples, generator=generator)
+        totals += torch.stack([getattr(bounds, name).double().sum().cpu() for name in _COLUMNS])
+        usage += model.space.argmax(model.encoder(batch)).double().sum(0).cpu()
+        if on_batch is not None:
+            on_batch(len(batch))
+    group.add_up(totals)
+    group.add_up(usage)
+    count = max(len(pictures), 1)
+    elbo, log_likelihood, reconstruction, kl = (totals / count).tolist()
+    return {
+        "elbo": elbo,
+        "nll": -log_likelihood,
+        "kl": kl,
+        "reconstruction": reconstruction,
+        "active": _active(model, usage / count),
+    }
+
+
+@torch.no_grad()
+def refined(model: DiscreteVAE, pictures: Tensor, *, batch_size: int = 500) -> float:
+    """Return the mean of `-log p(x, z)`, z the encoder's best code after greedy changes."""
+    return -float(torch.cat([model.refined(batch) for batch in pictures.split(batch_size)]).double().mean())
+
+
+@torch.no_grad()
+def perturbed(model: DiscreteVAE, pictures: Tensor, *, samples: int, seed: int = 0, batch_size: int = 500) -> float:
+    """Return the mean -bound of the encoder as perturb-and-MAP, from the pseudo-likelihood."""
+    generator = stream(seed, "perturbed", device=pictures.device)
+    found = [
+        model.perturb_and_map_bounds(batch, samples=samples, generator=generator).elbo
+        for batch in pictures.split(batch_size)
+    ]
+    return -float(torch.cat(found).double().mean())
+
+
+def _active(model: DiscreteVAE, usage: Tensor) -> int:
+    used = usage >= RARE
+    if model.space.categories is not None:
+        return int(used.sum())
+    if usage.dim() == 2:  # a row for each variable, item or place
+        return int((used.sum(-1) > 1).sum())
+    return int((used & (usage <= 1 - RARE)).sum())
+
+
+@final
+class DiscreteTask(AbstractTask[DiscreteConfig, DiscreteVAE]):
+    """Maximise the evidence lower bound of a `DiscreteVAE`."""
+
+    sums = ("elbo", "reconstruction", "kl", "evaluations")
+
+    def __init__(self, config: DiscreteConfig, images: Images, model: DiscreteVAE, group: Group) -> None:
+        self.config, self.group = config, group
+        self.model = model.to(config.device)
+        estimator = estimator_at(config, model.space, 0, 0)
+        # An estimator with parameters of its own is one object for the whole run; others are made for every step.
+        self._kept = estimator if isinstance(estimator, AbstractControlled) and estimator.parameters() else None
+        self.generators = {"noise": torch.Generator(config.device), "binarize": torch.Generator()}
+        self.pictures = images.train
+        if config.binarize != "stochastic":  # once for all epochs
+            self.pictures = binarize(images.train, config.binarize).to(config.device)
+        self.count = len(self.pictures)
+        self.held_out = {split: evaluated(config, images, split).to(config.device) for split in SPLITS}
+        # Solvers are compiled when first used: not within the seconds of the first epoch.
+        model.space.argmax(torch.zeros(model.space.score_shape))
+
+    @classmethod
+    def start(cls, config: DiscreteConfig, images: Images, start: int = 0, group: Group = ALONE) -> "DiscreteTask":
+        """Return the task with the initial weights of this number; torch's global generator is kept."""
+        with initial_weights(config.seed, start):
+            model = DiscreteVAE.build(
+                make_space(config),
+                images.shape,
+                architecture=networks_for(config.architecture, images.shape),
+                hidden=config.hidden,
+                encoder_layers=config.encoder_layers,
+                decoder_layers=config.decoder_layers,
+                prior=config.prior,
+                likelihood=config.likelihood,
+            )
+        return cls(config, images, model, group)
+
+    @classmethod
+    def couples_examples(cls, config: DiscreteConfig) -> bool:
+        """Whether the estimator looks at the whole batch."""
+        return estimator_at(config, make_space(config), 0, 0).couples_examples
+
+    def explain(self) -> str:
+        """Say which estimator is used."""
+        return f"estimator: {explain(self.config, self.model.space)}"
+
+    @property
+    def learned(self) -> list[nn.Parameter]:
+        """The estimator's own parameters, which `Estimate.auxiliary` trains."""
+        return [] if self._kept is None else self._kept.parameters()
+
+    def add_gradients(self, index: Tensor, epoch: int, step: int) -> Tensor:
+        """Add this process's part to the gradients of the mean of the bound over the batch."""
+        estimator = self._kept or estimator_at(self.config, self.model.space, epoch, step)
+        part = self.group.part(len(index))
+        x, noise = self.batch(index, part), self.noise(estimator, len(index), part)
+        if not len(x):  # the last batch of an epoch may have fewer pictures than there are processes
+            return torch.zeros(len(self.sums) + 1, device=x.device)
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=self.config.mixed_precision):
+            out = self.model(x, estimator=estimator, kl=self.config.kl, noise=noise)
+        loss = -out.value.sum() / len(index)
+        (loss if out.auxiliary is None else loss + out.auxiliary * (len(x) / len(index))).backward()
+        counts = torch.tensor([out.evaluations * len(x), len(x)], device=x.device)
+        return torch.cat([torch.stack([out.value.detach().sum(), out.reconstruction.sum(), out.kl.sum()]), counts])
+
+    def batch(self, index: Tensor, part: slice) -> Tensor:
+        """Return a part of the pictures of one step; pixels are drawn for all of them, whatever the part."""
+        if self.config.binarize == "stochastic":
+            drawn = binarize(self.pictures[index], "stochastic", self.generators["binarize"])
+            return drawn[part].to(self.config.device)
+        return self.pictures[index[part].to(self.pictures.device)]
+
+    def noise(self, estimator: AbstractEstimator, count: int, part: slice) -> Tensor:
+        """Return a part of the noise of one step of so many pictures; it is drawn for all of them, too."""
+        samples = self.config.samples or estimator.default_samples
+        shape = (samples * estimator.noises, count)
+        return self.model.space.noise(shape, self.generators["noise"], device=self.config.device)[:, part]
+
+    def evaluate(self, split: str) -> dict[str, Any]:
+        """Return the bound and what it is made of, exact where z can be enumerated."""
+        return evaluate(self.model, self.held_out[split], seed=self.config.seed, group=self.group)
+
+    def tell(self, rows: Mapping[str, Row]) -> str:
+        """Return the bounds of an epoch."""
+        test = rows["test"]
+        return (
+            f"epoch {test['epoch']:>3}  -ELBO train {-rows['train']['elbo']:.2f}  "
+            f"validation {-rows['validation']['elbo']:.2f}  test {-test['elbo']:.2f}  "
+            f"-log p {test['nll']:.2f}  active {test['active']}"
+        )

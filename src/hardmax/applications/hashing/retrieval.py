@@ -1,0 +1,108 @@
+"""Precision of retrieval: how many of the nearest images are of the query's class."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64, UInt64
+from torch import Tensor
+
+from hardmax.applications.hashing.search import hamming
+from hardmax.errors import ArgumentError
+
+_AT_ONCE = 200  # queries
+
+
+def precision_of_codes(
+    queries: UInt64[np.ndarray, "Q words"],
+    wanted: Int64[np.ndarray, "Q"],
+    codes: UInt64[np.ndarray, "N words"],
+    labels: Int64[np.ndarray, "N"],
+    ks: Sequence[int] = (100,),
+) -> list[float]:
+    """Return the precision at each k: the share of the k nearest codes that have the query's label, in the mean.
+
+    Many codes are equally far. The precision is the mean over all orders of those, exactly: of the codes at the
+    distance where the k-th falls, each counts as much as the others.
+
+    Args:
+        queries: packed codes.
+        wanted: their labels; queries whose label is -1 are not counted.
+        codes: packed codes that are searched.
+        labels: theirs; -1 is nobody's.
+        ks: each at most as many as there are codes.
+
+    Raises:
+        ArgumentError: a k that is too large, or no query with a label.
+
+    Example:
+        >>> codes = np.array([[0], [1], [2], [7]], dtype=np.uint64)
+        >>> labels = np.array([0, 0, 1, 1])
+        >>> precision_of_codes(codes[:1], labels[:1], codes, labels, (1, 2, 3))  # the second nearest: either of two
+        [1.0, 0.75, 0.6666666666666666]
+
+    References:
+        McSherry & Najork, "Computing information retrieval performance measures efficiently in the presence of tied
+        scores", 2008.
+    """
+    queries, wanted = queries[wanted >= 0], wanted[wanted >= 0]
+    _check(len(queries), len(codes), ks)
+    levels = 64 * codes.shape[1] + 1
+    # Searched class by class, so that distances need no label beside them.
+    groups = {label: codes[labels == label] for label in np.unique(labels).tolist()}
+    totals = np.zeros(len(ks))
+    for begin in range(0, len(queries), _AT_ONCE):
+        some, told = queries[begin : begin + _AT_ONCE], wanted[begin : begin + _AT_ONCE]
+        counts = {label: _counts(hamming(some, group), levels) for label, group in groups.items()}
+        right = np.stack([counts[label][i] if label in counts else np.zeros(levels) for i, label in enumerate(told)])
+        within, hits = np.cumsum(sum(counts.values()), 1), np.cumsum(right, 1)
+        for place, k in enumerate(ks):
+            level = (within < k).sum(1)[:, None]  # where the k-th falls
+            before = [np.take_along_axis(np.pad(sums, ((0, 0), (1, 0))), level, 1) for sums in (within, hits)]
+            there = [
+                np.take_along_axis(sums, level, 1) - less for sums, less in zip((within, hits), before, strict=True)
+            ]
+            totals[place] += ((before[1] + (k - before[0]) * there[1] / there[0]) / k).sum()
+    return (totals / len(queries)).tolist()
+
+
+def precision_of_vectors(
+    queries: Float[Tensor, "Q D"],
+    wanted: Int64[Tensor, "Q"],
+    vectors: Float[Tensor, "N D"],
+    labels: Int64[Tensor, "N"],
+    ks: Sequence[int] = (100,),
+) -> list[float]:
+    """Return the precision at each k of vectors, by Euclidean distance; as for codes.
+
+    Raises:
+        ArgumentError: a k that is too large, or no query with a label.
+
+    Example:
+        >>> vectors = torch.tensor([[0.0], [0.1], [1.0], [2.0]])
+        >>> labels = torch.tensor([0, 0, 1, 1])
+        >>> precision_of_vectors(vectors[:1], labels[:1], vectors, labels, (1, 2, 4))
+        [1.0, 1.0, 0.5]
+    """
+    queries, wanted = queries[wanted >= 0], wanted[wanted >= 0]
+    _check(len(queries), len(vectors), ks)
+    squares, totals = vectors.square().sum(1), torch.zeros(len(ks), dtype=torch.float64)
+    for some, told in zip(queries.split(_AT_ONCE), wanted.split(_AT_ONCE), strict=True):
+        index = torch.addmm(squares, some, vectors.T, alpha=-2).topk(max(ks), largest=False).indices
+        right = (labels[index] == told[:, None]).double()
+        totals += torch.stack([right[:, :k].mean(1).sum() for k in ks])
+    return (totals / len(queries)).tolist()
+
+
+def _counts(distances: np.ndarray, levels: int) -> np.ndarray:
+    """Return how many codes are at each distance from each query, `[Q, levels]`."""
+    count = len(distances)
+    places = distances + levels * np.arange(count)[:, None]
+    return np.bincount(places.ravel(), minlength=count * levels).reshape(count, levels)
+
+
+def _check(queries: int, found: int, ks: Sequence[int]) -> None:
+    if not queries:
+        raise ArgumentError("precision needs queries with labels, got none")
+    if min(ks) < 1 or max(ks) > found:
+        raise ArgumentError(f"k must be from 1 to {found}, the number of codes that are searched, got {list(ks)}")

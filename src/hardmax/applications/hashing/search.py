@@ -1,0 +1,174 @@
+"""Codes of bits as packed words, the nearest of many codes, and the index file. No torch here."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Int64, UInt8, UInt16, UInt64
+
+from hardmax.errors import DataError, ShapeError
+from hardmax.files import write_output
+
+_WORD = 64
+_AT_ONCE = 1 << 22  # words that are compared before they are counted: what fits into a cache goes faster
+
+
+def pack(bits: Bool[np.ndarray, "N n"]) -> UInt64[np.ndarray, "N words"]:
+    """Return bits as words of 64, the first bit the lowest of the first word; what is left of the last word is zero.
+
+    Example:
+        >>> pack(np.array([[True, False, True], [False, True, True]]))
+        array([[5],
+               [6]], dtype=uint64)
+    """
+    count, n = bits.shape
+    padded = np.zeros((count, -(-n // _WORD) * _WORD), dtype=bool)
+    padded[:, :n] = bits
+    # Little-endian on every machine: the file of an index is the same everywhere.
+    return np.packbits(padded, axis=1, bitorder="little").view("<u8").astype(np.uint64)
+
+
+def unpack(codes: UInt64[np.ndarray, "N words"], n: int) -> Bool[np.ndarray, "N n"]:
+    """Return the bits of packed codes."""
+    octets = np.ascontiguousarray(codes.astype("<u8")).view(np.uint8)
+    return np.unpackbits(octets, axis=1, bitorder="little")[:, :n].astype(bool)
+
+
+def hamming(queries: UInt64[np.ndarray, "Q words"], codes: UInt64[np.ndarray, "N words"]) -> UInt16[np.ndarray, "Q N"]:
+    """Return how many bits differ, for every query and every code.
+
+    Raises:
+        ShapeError: codes of another length.
+
+    Example:
+        >>> hamming(np.array([[5]], dtype=np.uint64), np.array([[5], [6], [0]], dtype=np.uint64))
+        array([[0, 2, 2]], dtype=uint16)
+    """
+    if queries.shape[1] != codes.shape[1]:
+        raise ShapeError(f"codes of {codes.shape[1]} words cannot be compared with queries of {queries.shape[1]}")
+    found = np.zeros((len(queries), len(codes)), dtype=np.uint16)
+    step = max(_AT_ONCE // max(len(codes), 1), 1)
+    for begin in range(0, len(queries), step):
+        part = slice(begin, begin + step)
+        for word in range(codes.shape[1]):
+            found[part] += _ones(queries[part, word, None] ^ codes[None, :, word])
+    return found
+
+
+def _ones(words: UInt64[np.ndarray, "Q N"]) -> UInt8[np.ndarray, "Q N"]:
+    """Return how many bits of each word are one."""
+    if hasattr(np, "bitwise_count"):  # numpy 2
+        return np.bitwise_count(words)
+    # Ones of every two bits side by side, of every four, of every eight; the product adds those up in its top byte.
+    words = words - ((words >> _1) & _TWOS)
+    words = (words & _FOURS) + ((words >> _2) & _FOURS)
+    return ((((words + (words >> _4)) & _EIGHTS) * _SUM) >> _56).astype(np.uint8)
+
+
+_1, _2, _4, _56 = (np.uint64(places) for places in (1, 2, 4, 56))
+_TWOS, _FOURS, _EIGHTS, _SUM = (np.uint64(int(digits * 8, 16)) for digits in ("55", "33", "0f", "01"))
+
+
+def nearest(
+    query: UInt64[np.ndarray, "words"], codes: UInt64[np.ndarray, "N words"], count: int
+) -> tuple[Int64[np.ndarray, "K"], UInt16[np.ndarray, "K"]]:
+    """Return which codes are nearest to a query, and how many of their bits differ; of equals the first ones.
+
+    Every code is compared: exact, and for some millions of codes as fast as any index would be.
+
+    Args:
+        query: one packed code.
+        codes: packed codes.
+        count: how many are wanted; fewer are returned where there are fewer.
+
+    Example:
+        >>> nearest(np.array([5], dtype=np.uint64), np.array([[6], [4], [5]], dtype=np.uint64), 2)
+        (array([2, 1]), array([0, 1], dtype=uint16))
+    """
+    distances = hamming(query[None], codes)[0]
+    count = min(count, len(codes))
+    if count == 0:
+        return np.zeros(0, dtype=np.int64), distances[:0]
+    # All that are as near as the last one that is wanted; these few are sorted.
+    furthest = np.partition(distances, count - 1)[count - 1]
+    candidates = np.flatnonzero(distances <= furthest)
+    order = candidates[np.argsort(distances[candidates], kind="stable")[:count]]
+    return order, distances[order]
+
+
+_VERSION = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Index:
+    """Codes of N pictures.
+
+    Attributes:
+        codes: packed, `bits` bits each.
+        bits: of a code.
+        names: what each picture is called: its file, or its place in a data set.
+        pictures: as the encoder saw them, to be shown.
+        run: folder of the run that made the codes.
+        checkpoint: which of its checkpoints.
+        weights: SHA-256 of that model's weights: codes of other weights mean nothing here.
+    """
+
+    codes: UInt64[np.ndarray, "N words"]
+    bits: int
+    names: tuple[str, ...]
+    pictures: UInt8[np.ndarray, "N channels H W"]
+    run: str
+    checkpoint: str
+    weights: str
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def save(self, path: Path) -> None:
+        """Write an .npz file of plain arrays, under a temporary name first.
+
+        Raises:
+            DataError: it cannot be written.
+        """
+        with write_output(path) as temporary, temporary.open("wb") as file:
+            np.savez_compressed(
+                file,
+                version=np.array(_VERSION),
+                codes=self.codes,
+                bits=np.array(self.bits),
+                names=np.array(self.names, dtype=np.str_),
+                pictures=self.pictures,
+                made_by=np.array([self.run, self.checkpoint, self.weights]),
+            )
+
+    @classmethod
+    def of_arrays(cls, arrays: dict[str, np.ndarray], path: Path) -> "Index":
+        """Return the index that the arrays of a file make; they come from elsewhere, so all of them are looked at.
+
+        Raises:
+            DataError: they are not those of an index.
+        """
+        missing = [name for name in ("version", "codes", "bits", "names", "pictures", "made_by") if name not in arrays]
+        if missing:
+            raise _wrong(path, f"{', '.join(missing)} is missing")
+        if arrays["version"].shape != () or arrays["version"] != _VERSION:
+            raise _wrong(path, f"it is of version {arrays['version']}, and this hardmax reads {_VERSION}")
+        codes, names, pictures, made_by = (arrays[name] for name in ("codes", "names", "pictures", "made_by"))
+        count = len(codes) if codes.ndim else 0
+        bits = int(arrays["bits"]) if arrays["bits"].shape == () and arrays["bits"].dtype.kind in "iu" else 0
+        fits = (
+            (codes.dtype == np.uint64 and codes.ndim == 2 and bits > 0 and codes.shape[1] == -(-bits // 64), "codes"),
+            (names.dtype.kind == "U" and names.shape == (count,), "names"),
+            (pictures.dtype == np.uint8 and pictures.ndim == 4 and len(pictures) == count, "pictures"),
+            (made_by.dtype.kind == "U" and made_by.shape == (3,), "made_by"),
+        )
+        for fit, name in fits:
+            if not fit:
+                raise _wrong(path, f"{name} has shape {arrays[name].shape} and dtype {arrays[name].dtype}")
+        made: Any = made_by.tolist()
+        return cls(codes, bits, tuple(names.tolist()), pictures, *made)
+
+
+def _wrong(path: Path, reason: str) -> DataError:
+    return DataError(f"{path} is no index of pictures: {reason}; make one with hardmax index RUN IMAGES --out {path}")

@@ -1,0 +1,201 @@
+"""Train a hash encoder on pairs of images, and evaluate its codes."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, final
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64, UInt64
+from torch import Tensor
+
+from hardmax.applications.hashing.config import HashingConfig
+from hardmax.applications.hashing.model import Contrast, HashEncoder
+from hardmax.applications.hashing.objective import InfoNCECodes, TripletCodes
+from hardmax.applications.hashing.pairs import make_pairs
+from hardmax.applications.hashing.retrieval import precision_of_codes
+from hardmax.applications.hashing.search import pack
+from hardmax.data import Images
+from hardmax.data.augmentation import augmented
+from hardmax.estimators import AbstractEstimator
+from hardmax.random import stream
+from hardmax.spaces import Binary
+from hardmax.training.estimators import estimator_at
+from hardmax.training.processes import ALONE, Group
+from hardmax.training.task import SPLITS, AbstractTask, Row, held_out, initial_weights, networks_for
+
+NEAREST = 100  # of which precision is the share that is right
+_AT_ONCE = 1000
+
+
+@torch.no_grad()
+def codes_of(model: HashEncoder, pictures: Float[Tensor, "N ..."]) -> Float[Tensor, "N n"]:
+    """Return the bits of pictures, of a model in use, whatever mode it is in."""
+    training = model.training
+    model.eval()
+    try:
+        return torch.cat([model.codes(some) for some in pictures.split(_AT_ONCE)])
+    finally:
+        model.train(training)
+
+
+def packed(codes: Float[Tensor, "N n"]) -> UInt64[np.ndarray, "N words"]:
+    """Return codes as words."""
+    return pack(codes.bool().cpu().numpy())
+
+
+def use_of_bits(codes: Float[Tensor, "N n"]) -> dict[str, float]:
+    """Return how well codes use their bits.
+
+    `balance` is the mean variance of a bit, 1 where every bit is one for half of the pictures; `correlation` the mean
+    absolute correlation of two bits, 0 where each says something else. A bit that is always the same has none.
+    """
+    signs = 2 * codes.double() - 1
+    variances = 1 - signs.mean(0).square()
+    if codes.shape[1] < 2 or len(codes) < 2:
+        return {"balance": float(variances.mean()), "correlation": 0.0}
+    centred = (signs - signs.mean(0)) / variances.clamp_min(1e-12).sqrt()
+    between = (centred.T @ centred / len(codes)).abs()
+    n = codes.shape[1]
+    return {"balance": float(variances.mean()), "correlation": float((between.sum() - between.trace()) / (n * n - n))}
+
+
+def precision_of(
+    queries: Float[Tensor, "Q n"], wanted: Int64[Tensor, "Q"] | None, base: Float[Tensor, "N n"], labels: Tensor | None
+) -> float | None:
+    """Return the share of the 100 nearest codes that have the query's label; None without labels."""
+    if wanted is None or labels is None or not (wanted >= 0).any():
+        return None
+    found = packed(queries), wanted.cpu().numpy(), packed(base), labels.cpu().numpy()
+    return precision_of_codes(*found, (min(NEAREST, len(base)),))[0]
+
+
+@final
+class HashingTask(AbstractTask[HashingConfig, HashEncoder]):
+    """Minimise a contrastive loss of the codes of pairs, `E[L(z)]`, through the arg max.
+
+    `objective` is -L: in training of codes that are drawn, in evaluation of the best ones.
+    """
+
+    sums = ("objective", "evaluations")
+
+    def __init__(self, config: HashingConfig, images: Images, model: HashEncoder, group: Group) -> None:
+        self.config, self.group = config, group
+        self.model = model.to(config.device)
+        self.pictures = {"train": held_out(config, images, "train").to(config.device)}
+        for split in SPLITS:
+            self.pictures[split] = held_out(config, images, split)[: config.evaluate_images].to(config.device)
+        self.labels = images.labels
+        self.count = len(self.pictures["train"])
+        self.pairs = make_pairs(config, images, self.pictures)
+        self.generators = {name: torch.Generator(config.device) for name in ("pairs", "distort", "noise")}
+        self._steps = 0
+        self._coded: tuple[int, Tensor] | None = None
+
+    @classmethod
+    def start(cls, config: HashingConfig, images: Images, start: int = 0, group: Group = ALONE) -> "HashingTask":
+        """Return the task with the initial weights of this number; torch's global generator is kept."""
+        with initial_weights(config.seed, start):
+            model = HashEncoder.build(
+                config.bits,
+                images.shape,
+                architecture=networks_for(config.architecture, images.shape),
+                hidden=config.hidden,
+                gain=config.gain,
+            )
+        return cls(config, images, model, group)
+
+    @classmethod
+    def couples_examples(cls, config: HashingConfig) -> bool:
+        """Every pair is told from all others of its batch."""
+        return True
+
+    def explain(self) -> str:
+        """Say what teaches."""
+        config = self.config
+        pairs = {
+            "neighbours": f"{config.neighbours} nearest neighbours by pixels",
+            "distorted": f"distorted copies ({config.augment})",
+            "labels": "pictures of one class",
+        }
+        estimator = self._estimator(0, 0)
+        return f"{config.bits} bits from pairs with {pairs[config.pairs]}, {config.contrast}, by {estimator}"
+
+    def add_gradients(self, index: Tensor, epoch: int, step: int) -> Tensor:
+        """Add the gradients of the loss of a step."""
+        self._steps += 1
+        index = index.to(self.config.device)
+        train = self.pictures["train"]
+        other = self.pairs.draw(index, self.generators["pairs"])
+        both = self._distorted(torch.cat([train[index], train[other]]), self.generators["distort"])
+        estimator = self._estimator(epoch, step)
+        samples = (self.config.samples or estimator.default_samples) * estimator.noises
+        shape = (samples, len(both))
+        out = self.model(
+            *both.chunk(2),
+            negative=self.pairs.negative("train", index),
+            contrast=self._contrast,
+            estimator=estimator,
+            noise=self.model.space.noise(shape, self.generators["noise"], device=self.config.device),
+        )
+        (-out.value.sum()).backward()
+        count = len(index)
+        told = [out.value.detach().mean() * count, out.value.new_tensor(out.evaluations * count)]
+        return torch.stack([*told, out.value.new_tensor(count)])
+
+    def evaluate(self, split: str) -> dict[str, Any]:
+        """Return what pairs are worth, how bits are used, and how many of the nearest are of the same class."""
+        base, queries = self._base(), codes_of(self.model, self.pictures[split])
+        labels = self.labels or {}
+        known = labels.get(split)
+        precision = precision_of(queries, None if known is None else known[: len(queries)], base, labels.get("train"))
+        return {"objective": self._held_out(split), "precision": precision, **use_of_bits(base)}
+
+    def tell(self, rows: Mapping[str, Row]) -> str:
+        """Return what an epoch came to."""
+        test = rows["test"]
+        known = "" if test["precision"] is None else f"  test precision@100 {test['precision']:.1%}"
+        return (
+            f"epoch {test['epoch']:>3}  loss train {-rows['train']['objective']:.3f}  "
+            f"validation {-rows['validation']['objective']:.3f}{known}  correlation {test['correlation']:.3f}"
+        )
+
+    def _estimator(self, epoch: int, step: int) -> AbstractEstimator:
+        config = self.config
+        if config.estimator == "auto":
+            config = replace(config, estimator="straight-through")
+        return estimator_at(config, Binary(config.bits), epoch, step)
+
+    @property
+    def _contrast(self) -> Contrast:
+        if self.config.contrast == "triplet":
+            return partial(TripletCodes, margin=self.config.margin)
+        return partial(InfoNCECodes, temperature=self.config.temperature)
+
+    def _distorted(self, pictures: Tensor, generator: torch.Generator) -> Tensor:
+        return augmented(pictures, self.config.augment, generator, len(pictures), slice(None))
+
+    def _base(self) -> Tensor:
+        """Return the codes of all training pictures, once after each step."""
+        if self._coded is None or self._coded[0] != self._steps:
+            self._coded = self._steps, codes_of(self.model, self.pictures["train"])
+        return self._coded[1]
+
+    def _held_out(self, split: str) -> float | None:
+        """Return -L of the best codes of pairs that are always the same, in batches as large as those of training."""
+        pictures = self.pictures[split]
+        if not len(pictures):
+            return None
+        generator = stream(self.config.seed, "pairs", split, device=pictures.device)
+        other = self.pairs.draw_for(split, generator)
+        partners = pictures if other is None else self.pictures["train"][other]
+        both = self._distorted(torch.cat([pictures, partners]), generator)
+        first, second = codes_of(self.model, both).chunk(2)
+        total = 0.0
+        for some in torch.arange(len(pictures), device=pictures.device).split(self.config.batch_size):
+            partner = torch.arange(2 * len(some), device=some.device).roll(len(some))
+            negative = self.pairs.negative(split, some).repeat(2, 2)
+            f = self._contrast(torch.cat([first[some], second[some]]), partner, negative)
+            total -= float(f.losses().sum()) / 2
+        return total / len(pictures)

@@ -1,0 +1,33 @@
+"""The variational auto-encoder with a discrete and a continuous latent, trained with few labels."""
+
+from typing import TYPE_CHECKING
+
+from hardmax._lazy import load_lazily
+
+if TYPE_CHECKING:
+    from hardmax.applications.mixed_vae.joins import AbstractJoin as AbstractJoin
+    from hardmax.applications.mixed_vae.joins import GaussianBeside as GaussianBeside
+    from hardmax.applications.mixed_vae.joins import GaussianRows as GaussianRows
+    from hardmax.applications.mixed_vae.model import Encoded as Encoded
+    from hardmax.applications.mixed_vae.model import MixedVAE as MixedVAE
+    from hardmax.applications.mixed_vae.objective import MixedObjective as MixedObjective
+    from hardmax.applications.mixed_vae.objective import exact_mixed_bounds as exact_mixed_bounds
+    from hardmax.applications.mixed_vae.objective import mixed_elbo as mixed_elbo
+    from hardmax.applications.mixed_vae.objective import sampled_mixed_bounds as sampled_mixed_bounds
+    from hardmax.applications.mixed_vae.supervision import draw_labelled as draw_labelled
+
+# Loaded when first used, so that the options of this application are read without waiting for torch.
+_HOMES = {
+    "AbstractJoin": "joins",
+    "Encoded": "model",
+    "GaussianBeside": "joins",
+    "GaussianRows": "joins",
+    "MixedObjective": "objective",
+    "MixedVAE": "model",
+    "draw_labelled": "supervision",
+    "exact_mixed_bounds": "objective",
+    "mixed_elbo": "objective",
+    "sampled_mixed_bounds": "objective",
+}
+__all__ = sorted(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
+__getattr__, __dir__ = load_lazily(__name__, _HOMES)

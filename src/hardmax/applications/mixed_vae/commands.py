@@ -1,0 +1,175 @@
+"""`hardmax evaluate`, `sample` and `edit` for a mixed VAE."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from rich.progress import Progress
+
+from hardmax.applications.command_line import EvaluateOptions, Evaluation, SampleOptions, refuse, write_picture
+from hardmax.applications.mixed_vae.config import MixedConfig
+from hardmax.applications.mixed_vae.model import MixedVAE
+from hardmax.applications.mixed_vae.report import draw_samples
+from hardmax.applications.mixed_vae.report_labels import columns_of, meaning_of, predict, split_words
+from hardmax.applications.mixed_vae.supervision import Seen, seen
+from hardmax.applications.mixed_vae.task import evaluate as measure
+from hardmax.applications.runs import load_run
+from hardmax.data import binarize
+from hardmax.data.image_files import fit_photo
+from hardmax.data.image_reading import SUFFIXES
+from hardmax.drawing.images import grid, save, sheet
+from hardmax.errors import ArgumentError
+from hardmax.random import stream
+
+if TYPE_CHECKING:
+    from hardmax.applications.mixed_vae.config import EditOptions
+    from hardmax.applications.runs import LoadedRun
+
+
+@dataclass(frozen=True, eq=False)
+class Photo:
+    """A picture file that was read.
+
+    Attributes:
+        path: the file.
+        seen: as the model sees it, a batch of one.
+        done: what was done to it.
+    """
+
+    path: Path
+    seen: Seen
+    done: str
+
+
+def read_photo(path: Path, shape: tuple[int, int, int], config: MixedConfig) -> Photo:
+    """Read a photo as a run's pictures are: of this shape (channels, H, W), and with their pixels.
+
+    Raises:
+        DataError: the file is no picture.
+    """
+    fitted = fit_photo(path, shape)
+    done = list(fitted.done)
+    if config.binarize != "none":
+        how = "rounded to zeros and ones" if config.binarize == "threshold" else "drawn as zeros and ones"
+        done.append(f"pixels {how}")
+    x = binarize(fitted.pixels, config.binarize, stream(config.seed, "binarize", "photo"))
+    shown = binarize(fitted.pixels, "none") if config.encoder_input == "grey" else x
+    return Photo(path, Seen(x, shown, None), ", ".join(done))
+
+
+_SAMPLES = 100
+
+
+def evaluate(options: EvaluateOptions, restored: "LoadedRun[MixedVAE]", bar: Progress) -> Evaluation:
+    """Return the bound and what it is made of, and accuracies of the arg max and of samples.
+
+    Raises:
+        ArgumentError: something is asked for that only other models have.
+    """
+    refuse(options, "refine", "perturb_and_map", "judge")
+    config, model, samples = restored.config, restored.model, options.samples or _SAMPLES
+    pictures = seen(config, restored.load_data(options.data_dir), options.split)[: options.images].to(options.device)
+    with bar:
+        task = bar.add_task(f"{len(pictures):,} pictures", total=len(pictures))
+        bounds = measure(
+            model, pictures, samples=samples, seed=config.seed, on_batch=lambda count: bar.advance(task, count)
+        )
+    found: dict[str, Any] = {"samples": samples, **bounds}
+    nats = [
+        (f"-ELBO ({samples} samples)", f"{-found['elbo']:.3f}"),
+        (f"-log p(x), at most ({samples} samples)", f"{found['nll']:.3f}"),
+        ("KL(q || prior)", f"{found['kl']:.3f}"),
+        ("-E log p(x | z)", f"{-found['reconstruction']:.3f}"),
+    ]
+    tables: list[Any] = [(("", "nats per picture"), nats)]
+    meaning = meaning_of(config, model.space, restored.facts)
+    told = predict(model, meaning, pictures)
+    found |= {"accuracy": told.accuracy(), "accuracy_sampled": told.accuracy_sampled()}
+    if found["accuracy"] is None:
+        return Evaluation(len(pictures), found, tables)
+    rows = [(name, told.accuracy(i), told.accuracy_sampled(i)) for i, name in enumerate(meaning.names)]
+    if len(rows) > 1:
+        found["attributes"] = {name: {"accuracy": best, "accuracy_sampled": drawn} for name, best, drawn in rows}
+        rows.append(("all", found["accuracy"], found["accuracy_sampled"]))
+    of = "accuracy of" if config.labels else "accuracy, by chance: no labels used"
+    texts = [(name, *("-" if value is None else f"{value:.2%}" for value in values)) for name, *values in rows]
+    return Evaluation(len(pictures), found, [*tables, ((of, "the arg max", "a sample"), texts)])
+
+
+_ROWS = 8
+
+
+def sample(options: SampleOptions) -> None:
+    """Write a sheet of pictures.
+
+    Raises:
+        ArgumentError: the run has no attributes, or not those that are named, or a value is no bit.
+    """
+    restored = load_run(options.run, options.checkpoint, kind=MixedVAE)
+    meaning = meaning_of(restored.config, restored.model.space, restored.facts)
+    if not meaning.attributes and (options.attributes or options.vary):
+        raise ArgumentError(
+            f"--attributes and --vary are for runs with attributes, and {options.run} has none: its columns are the "
+            f"{meaning.values} values of {meaning.names[0]!r}; leave them out, or train with --attributes"
+        )
+    fixed = meaning.read(options.attributes) if options.attributes is not None else None
+    vary = None if options.vary is None else [meaning.find(name) for name in split_words(options.vary)]
+    columns = columns_of(meaning, fixed, vary)
+    count = options.count or _ROWS
+    found = draw_samples(restored.model, meaning, columns, count, stream(options.seed, "sample"))
+    names = [meaning.names[variable] for variable in columns.variables]
+    drawn = sheet(found.pictures, names=names, heads=columns.heads, rows=found.rows)
+    if columns.note:
+        print(columns.note)
+    said = f"{count} rows of {len(columns.settings)} pictures, each row with one continuous latent,"
+    write_picture(options, drawn, said)
+
+
+def edit(options: "EditOptions") -> None:
+    """Edit the photos, write each and a sheet of all, and say what was done.
+
+    Raises:
+        ArgumentError: what is set does not exist, no photos are named, or several are to go into one file.
+        DataError: a photo is no picture, or a file cannot be written.
+    """
+    restored = load_run(options.run, options.checkpoint, kind=MixedVAE)
+    config, model = restored.config, restored.model
+    meaning = meaning_of(config, model.space, restored.facts)
+    setting = meaning.read(options.set)
+    paths = [Path(name).expanduser() for name in options.photos]
+    files, sheet_file = _files(paths, options)
+    channels, height, width = model.sample(1)[0].shape[1:]
+    photos = [read_photo(path, (channels, height, width), config) for path in paths]
+    shown = torch.cat([photo.seen.shown for photo in photos])
+    found = model.predict(shown)
+    edited = model.edit(shown, meaning.put(found, setting))
+    seen_as = [meaning.tell(dict(enumerate(values))) for values in meaning.values_of(found).tolist()]
+    for photo, picture, said, file in zip(photos, edited, seen_as, files, strict=True):
+        save(grid(picture[None], padding=0), file)
+        print(f"{photo.path} ({photo.done}): seen as {said}, drawn with {meaning.tell(setting)} in {file}")
+    columns = torch.stack([torch.cat([photo.seen.x for photo in photos]), model.edit(shown, found), edited], 1)
+    rows = [f"{photo.path.name}\n{said.replace(' ', chr(10))}" for photo, said in zip(photos, seen_as, strict=True)]
+    heads = [["photo"], ["drawn again"], [meaning.tell(setting)]]
+    save(sheet(columns, names=["seen as"], heads=heads, rows=rows), sheet_file)
+    print(f"photo, drawn again and edited beside each other: {sheet_file}")
+
+
+def _files(photos: list[Path], options: "EditOptions") -> tuple[list[Path], Path]:
+    """Return where each edited photo goes, and the sheet of all."""
+    out = Path(options.out or Path(options.run) / "figures" / "edited").expanduser()
+    if not photos:
+        raise ArgumentError("name at least one photo to edit: hardmax edit RUN PHOTO --set NAME=VALUE")
+    if out.suffix.lower() not in SUFFIXES or out.is_dir():
+        names = [f"{photo.stem}-edited" for photo in photos]
+        # Photos of one name from different folders are told apart by a number.
+        files = [
+            out / f"{name}{f'-{names[:i].count(name) + 1}' if name in names[:i] else ''}.png"
+            for i, name in enumerate(names)
+        ]
+        return files, out / "sheet.png"
+    if len(photos) > 1:
+        raise ArgumentError(f"--out {out} is one file, but there are {len(photos)} photos; give a folder")
+    if out.exists() and photos[0].exists() and out.samefile(photos[0]):
+        raise ArgumentError(f"--out {out} is the photo itself; choose another file")
+    return [out], out.with_name(f"{out.stem}-sheet.png")

@@ -1,0 +1,376 @@
+"""The variational auto-encoder with a discrete and a continuous latent."""
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Literal, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from hardmax.applications.mixed_vae.joins import AbstractJoin, GaussianBeside, GaussianRows
+from hardmax.applications.mixed_vae.objective import (
+    MixedObjective,
+    exact_mixed_bounds,
+    mixed_elbo,
+    sampled_mixed_bounds,
+)
+from hardmax.errors import ArgumentError, ShapeError
+from hardmax.estimators import AbstractEstimator
+from hardmax.models.image_vae import (
+    AbstractVAE,
+    Architecture,
+    LikelihoodName,
+    PriorName,
+    space_from_config,
+    space_to_config,
+)
+from hardmax.nn import GaussianHead, ScoreHead, conv_pixels, conv_trunk, leaky, mlp
+from hardmax.objectives import Bounds, Elbo
+from hardmax.objectives.elbo import Kl, log_prior
+from hardmax.spaces import AbstractSpace
+
+
+@final
+@dataclass(frozen=True)
+class Encoded:
+    """Scores of the discrete latent and the Gaussians of the continuous one, for the pictures of a batch.
+
+    Computed once, it serves several terms of a loss; a slice of it is that of some of the pictures.
+
+    Attributes:
+        scores: `[B, *score]`.
+        mean: `[B, rows, c]`.
+        log_variance: `[B, rows, c]`.
+
+    Example:
+        >>> import torch, hardmax as hm
+        >>> from hardmax.applications.mixed_vae import MixedVAE
+        >>> model = MixedVAE.build(hm.Categorical(10), (1, 28, 28))
+        >>> encoded = model.encode(torch.zeros(8, 1, 28, 28))
+        >>> encoded.scores.shape, encoded[:5].mean.shape
+        (torch.Size([8, 10]), torch.Size([5, 10, 20]))
+    """
+
+    scores: Float[Tensor, "B ..."]
+    mean: Float[Tensor, "B N c"]
+    log_variance: Float[Tensor, "B N c"]
+
+    def __getitem__(self, part: slice) -> "Encoded":
+        return Encoded(self.scores[part], self.mean[part], self.log_variance[part])
+
+
+def mixed_networks(
+    architecture: Architecture, join: AbstractJoin, shape: tuple[int, ...], hidden: int
+) -> tuple[nn.Module, nn.Module, nn.Module, nn.Module]:
+    """Return a trunk, a head of scores, one of Gaussians and a decoder, for pictures of this shape (channels, H, W).
+
+    "mlp" is the paper's, with hidden = 400: the trunk is X - 400 - 200, the head of scores 200 - 100 - scores, that of
+    the Gaussians 200 - 100 (for each) - 66 - 2 c, the decoder 400 - X. "conv" has convolutions in trunk and decoder.
+
+    Raises:
+        ArgumentError: an unknown architecture.
+    """
+    if architecture == "mlp":
+        features = max(hidden // 2, 1)
+        trunk = nn.Sequential(nn.Flatten(), *mlp([prod(shape), hidden, features], leaky))
+        decoder = nn.Sequential(*mlp([join.width, hidden, prod(shape)]), nn.Unflatten(-1, shape))
+    elif architecture == "conv":
+        features = hidden
+        trunk, decoder = conv_trunk(shape, hidden), conv_pixels(join.width, shape, hidden)
+    else:
+        raise ArgumentError(f"architecture must be 'mlp' or 'conv', got {architecture!r}")
+    # The paper's widths, but no layer narrower than what comes out of it.
+    out = 2 * join.c
+    gaussians = GaussianHead(features, join.rows, join.c, hidden=max(100, out), shared=max(66, out))
+    return trunk, ScoreHead(features, join.space), gaussians, decoder
+
+
+JoinName = Literal["rows", "beside"]
+
+_JOINS: dict[str, type[AbstractJoin]] = {"rows": GaussianRows, "beside": GaussianBeside}
+_AT_ONCE = 4  # z_d that bounds decode for all pictures of a batch at once
+
+
+@final
+class MixedVAE(AbstractVAE):
+    """A discrete and a continuous latent, `q = q(z_d | x) q(z_c | x, z_d)`: z_d in any space, z_c Gaussian.
+
+    `p(x) = sum_(z_d) p(z_d) int p(z_c) p(x | z_d, z_c) dz_c`, `p(z_c) = N(0, I)`. A trunk looks at the picture, one
+    head scores z_d, another gives the Gaussians; a decoder draws the picture from both latents, which a join puts
+    together: `GaussianRows` (the paper's: a Gaussian for each category, only the chosen one is seen) or
+    `GaussianBeside` (one Gaussian, for attributes that are turned on and off).
+
+    A label is a z_d that somebody has given. `labelled` is the bound with it, and a loss of the scores teaches it:
+
+    - `hardmax.fenchel_young_loss(scores, label, space) / epsilon`: through the arg max, z(epsilon) is the label;
+    - `-space.log_prob(scores, label)`: cross-entropy, which that is in the mean at epsilon = 1;
+    - `-hardmax.expectation(lambda z: -loss(z, label), scores, space, hardmax.Direct(epsilon)).value`: any loss.
+
+    Args:
+        trunk: maps x `[B, *shape]` to features `[B, H]`.
+        discrete: maps features to scores of z_d, `[B, *score]`.
+        continuous: maps features to mean and log-variance of z_c, each `[B, rows, c]`.
+        decoder: maps `[R, join.width]` to the parameters of the pixels, `[R, *shape]`.
+        join: what z_d may be, and how the latents go together.
+        estimator: how the gradient for scores is estimated; "auto" as for `hardmax.mixed_elbo`.
+        prior: "uniform", or "learned" scores of p(z_d).
+        likelihood: "bernoulli" (x in [0, 1]; the decoder gives logits) or "gaussian" (means; one learned variance).
+
+    Example:
+        >>> import torch, hardmax as hm
+        >>> from hardmax.applications.mixed_vae import MixedVAE
+        >>> model = MixedVAE.build(hm.Categorical(10), (1, 28, 28))
+        >>> x, label = torch.rand(8, 1, 28, 28).round(), torch.eye(10)[:3]  # the first three are labelled
+        >>> encoded = model.encode(x)
+        >>> bound = model(x[3:], encoded=encoded[3:]).value.mean()
+        >>> labelled = model.labelled(x[:3], label, encoded=encoded[:3]).mean()
+        >>> taught = hm.fenchel_young_loss(encoded[:3].scores, label, model.space).mean()
+        >>> (taught - bound - labelled).backward()
+        >>> pictures, z_d, z_c = model.sample(4)
+        >>> pictures.shape, z_d.shape, z_c.shape
+        (torch.Size([4, 1, 28, 28]), torch.Size([4, 10]), torch.Size([4, 10, 20]))
+
+    References:
+        Lorberbom et al., 2019, sections 4.2 and 5.3; Kingma, Mohamed, Rezende & Welling, "Semi-supervised learning with
+        deep generative models", 2014.
+    """
+
+    kind = "mixed-vae"
+
+    def __init__(
+        self,
+        trunk: nn.Module,
+        discrete: nn.Module,
+        continuous: nn.Module,
+        decoder: nn.Module,
+        join: AbstractJoin,
+        estimator: AbstractEstimator | Literal["auto"] = "auto",
+        prior: PriorName = "uniform",
+        likelihood: LikelihoodName = "bernoulli",
+    ) -> None:
+        super().__init__(join.space, prior, likelihood)
+        self.trunk, self.discrete, self.continuous, self.decoder = trunk, discrete, continuous, decoder
+        self.join = join
+        self.estimator: AbstractEstimator | Literal["auto"] = estimator
+
+    @classmethod
+    def build(
+        cls,
+        space: AbstractSpace,
+        shape: tuple[int, ...],
+        *,
+        architecture: Architecture = "mlp",
+        join: JoinName = "rows",
+        continuous: int = 20,
+        hidden: int = 400,
+        estimator: AbstractEstimator | Literal["auto"] = "auto",
+        prior: PriorName = "uniform",
+        likelihood: LikelihoodName = "bernoulli",
+    ) -> "MixedVAE":
+        """Return a model with networks of our own, for pictures of this shape (channels, H, W).
+
+        Args:
+            space: what z_d may be.
+            shape: of one picture.
+            architecture: "mlp", the paper's networks, or "conv".
+            join: "rows" or "beside", see above.
+            continuous: c, dimensions of each Gaussian.
+            hidden: width of the first layers.
+            estimator: as above.
+            prior: as above.
+            likelihood: as above.
+
+        Raises:
+            ArgumentError: an unknown architecture or join, or a space that these networks do not serve.
+        """
+        if join not in _JOINS:
+            raise ArgumentError(f"join must be one of {list(_JOINS)}, got {join!r}")
+        told, joined = space_to_config(space), _JOINS[join](space, continuous)
+        networks = mixed_networks(architecture, joined, shape, hidden)
+        model = cls(*networks, joined, estimator, prior, likelihood)
+        model._config = {
+            "space": told,
+            "shape": list(shape),
+            "architecture": architecture,
+            "join": join,
+            "continuous": continuous,
+            "hidden": hidden,
+            "prior": prior,
+            "likelihood": likelihood,
+        }
+        return model
+
+    def scores(self, x: Tensor) -> Tensor:
+        """Return the scores of z_d alone: `[B, *shape] -> [B, *score]`."""
+        return self.discrete(self.trunk(x))
+
+    def encode(self, x: Tensor) -> Encoded:
+        """Return what the encoder says about pictures `[B, *shape]`."""
+        h = self.trunk(x)
+        return Encoded(self.discrete(h), *self.continuous(h))
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        encoded: Encoded | None = None,
+        estimator: AbstractEstimator | Literal["auto"] | None = None,
+        kl: Kl = "auto",
+        samples: int | None = None,
+        generator: torch.Generator | None = None,
+        noise: Tensor | None = None,
+        continuous_noise: Tensor | None = None,
+        chunk_size: int | None = None,
+        validate: bool = True,
+    ) -> Elbo:
+        """Estimate the bound of x `[B, *shape]`; minimise `-value.mean()`.
+
+        Args:
+            x: the pictures that the decoder is to draw.
+            encoded: what the encoder says about them, or about another form of them (grey ones); None encodes x.
+            estimator: for this call.
+            kl: as for `hardmax.mixed_elbo`.
+            samples: S, how many z_d are drawn; z_c is drawn once.
+            generator: where all noise comes from, that of z_c first.
+            noise: `[S, B, *score]`, of z_d, instead of drawing it.
+            continuous_noise: `[B, rows, c]`, of z_c, instead of drawing it.
+            chunk_size: the most z_d that are decoded for each picture in one call.
+            validate: look at values for NaN and inf.
+        """
+        encoded = self.encode(x) if encoded is None else encoded
+        return mixed_elbo(
+            self._objective(x, encoded, continuous_noise, generator),
+            encoded.scores,
+            self.estimator if estimator is None else estimator,
+            prior=self.prior,
+            kl=kl,
+            samples=samples,
+            generator=generator,
+            noise=noise,
+            chunk_size=chunk_size,
+            validate=validate,
+        )
+
+    def labelled(
+        self,
+        x: Tensor,
+        z_d: Tensor,
+        *,
+        encoded: Encoded | None = None,
+        generator: torch.Generator | None = None,
+        continuous_noise: Tensor | None = None,
+    ) -> Tensor:
+        """Return the bound `[B]` of log p(x, z_d), z_d known: `f(z_d) + log p(z_d)`, f as in `hardmax.MixedObjective`.
+
+        The scores take no part in it.
+
+        Args:
+            x: `[B, *shape]`.
+            z_d: `[B, *event]`, the label of each picture.
+            encoded: as for `forward`.
+            generator: where the noise of z_c comes from.
+            continuous_noise: `[B, rows, c]`, instead of drawing it.
+
+        Raises:
+            ShapeError: not one z_d for each picture.
+        """
+        shape = (len(x), *self.space.event_shape)
+        if tuple(z_d.shape) != shape:
+            raise ShapeError(
+                f"z_d has shape {list(z_d.shape)}, but {len(x)} pictures and {self.space} need {list(shape)}; pass a z "
+                f"for each picture, such as space.enumerate()[category], not its number"
+            )
+        encoded = self.encode(x) if encoded is None else encoded
+        z_d = z_d.to(encoded.mean.dtype)
+        values = self._objective(x, encoded, continuous_noise, generator)(z_d[None])
+        return values[0] + log_prior(self.prior, self.space, z_d)
+
+    def _objective(
+        self, x: Tensor, encoded: Encoded, noise: Tensor | None, generator: torch.Generator | None
+    ) -> MixedObjective:
+        return MixedObjective(
+            self.likelihood(x), self.join, encoded.mean, encoded.log_variance, noise=noise, generator=generator
+        )
+
+    @torch.no_grad()
+    def bounds(
+        self,
+        x: Tensor,
+        *,
+        encoded: Encoded | None = None,
+        samples: int = 100,
+        generator: torch.Generator | None = None,
+    ) -> Bounds:
+        """Return the bound and log p(x) of x `[B, *shape]`: exact in z_d where it can be enumerated, z_c sampled."""
+        encoded = self.encode(x) if encoded is None else encoded
+        told = (self.likelihood(x), self.join, encoded.scores, encoded.mean, encoded.log_variance)
+        if self.enumerable:
+            return exact_mixed_bounds(
+                *told, samples=samples, prior=self.prior, generator=generator, chunk_size=_AT_ONCE
+            )
+        return sampled_mixed_bounds(*told, samples=samples, prior=self.prior, generator=generator)
+
+    def decode(self, z_d: Tensor, z_c: Tensor) -> Tensor:
+        """Return the mean picture of latents: `[R, *event]` and `[R, rows, c] -> [R, *shape]`.
+
+        Raises:
+            ShapeError: latents of other shapes, or not as many of one as of the other.
+        """
+        shapes = (len(z_d), *self.space.event_shape), (len(z_d), self.join.rows, self.join.c)
+        if (tuple(z_d.shape), tuple(z_c.shape)) != shapes:
+            raise ShapeError(
+                f"z_d and z_c have shapes {list(z_d.shape)} and {list(z_c.shape)}, but {self.join} needs "
+                f"[R, {', '.join(map(str, shapes[0][1:]))}] and [R, {self.join.rows}, {self.join.c}]"
+            )
+        return self._pictures(self.join.join(z_d.to(z_c.dtype), z_c))
+
+    def sample(
+        self,
+        count: int,
+        *,
+        z_d: Tensor | None = None,
+        z_c: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Draw latents from the prior, those that are not given.
+
+        The same z_c with another z_d shows what z_d means: a category in the same style, an attribute turned on. Rows
+        that are never seen together are drawn as one for that (`AbstractJoin.sample_prior`).
+
+        Args:
+            count: how many.
+            z_d: `[count, *event]`, instead of drawing them.
+            z_c: `[count, rows, c]`, instead of drawing them.
+            generator: where the draws come from, z_d first; None is torch's global generator.
+
+        Returns:
+            Mean pictures `[count, *shape]`, z_d `[count, *event]` and z_c `[count, rows, c]`.
+        """
+        z_d = self.draw_prior(count, generator) if z_d is None else z_d
+        if z_c is None:
+            like = next(self.parameters())
+            z_c = self.join.sample_prior(count, generator=generator, dtype=like.dtype, device=like.device)
+        return self.decode(z_d, z_c), z_d, z_c
+
+    @torch.no_grad()
+    def edit(self, x: Tensor, z_d: Tensor) -> Tensor:
+        """Return pictures x `[B, *shape]` as they are with another z_d `[B, *event]`, `[B, *shape]`.
+
+        The Gaussians are at their means given x and that z_d; with `GaussianBeside` they do not depend on it. What the
+        encoder itself takes z_d for is `predict(x)`: change that in part to change a part of the picture.
+        """
+        return self.decode(z_d, self.encode(x).mean)
+
+    @classmethod
+    def _from_config(cls, config: dict[str, Any]) -> "MixedVAE":
+        return cls.build(
+            space_from_config(config["space"]),
+            tuple(config["shape"]),
+            architecture=config["architecture"],
+            join=config["join"],
+            continuous=config["continuous"],
+            hidden=config["hidden"],
+            prior=config["prior"],
+            likelihood=config["likelihood"],
+        )

@@ -1,0 +1,325 @@
+"""The bound of a model with a discrete and a Gaussian latent, to train and to evaluate."""
+
+import math
+from dataclasses import replace
+from math import prod
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from hardmax.applications.mixed_vae.joins import AbstractJoin
+from hardmax.errors import ShapeError
+from hardmax.estimators import AbstractEstimator, Direct
+from hardmax.evaluator import Evaluator
+from hardmax.objectives.bounds import Bounds
+from hardmax.objectives.elbo import Elbo, Kl, check_prior, elbo, log_prior
+from hardmax.objectives.gaussian import gaussian_kl
+from hardmax.objectives.likelihoods import AbstractLikelihood
+from hardmax.random import noise_dtype
+from hardmax.spaces import AbstractFactorised
+from hardmax.validation import check_samples, check_scores, values_readable
+
+
+class MixedObjective:
+    """What a discrete z is worth where a Gaussian latent goes with it, an objective for any estimator.
+
+        f(z) = log p(x | join(z, z_c)) - KL(q(z_c | x, z) || N(0, I)),    z_c = mean + noise * e^(log_variance / 2)
+
+    The noise is drawn once, so that f is the same function in all of a call. `E_q[f] - KL(q(z) || p(z))` is then an
+    unbiased estimate, over the noise, of the evidence lower bound of both latents. Which Gaussians the KL counts
+    depends on z: left out of f, categories that need more of their Gaussian look better than they are.
+
+    Gradients for mean, log_variance and the decoder flow through f (reparameterization); those for scores are the
+    estimator's. There is no `table`: every category is a row of the decoder for each example, so nothing is saved by
+    asking for all of them at once.
+
+    Args:
+        likelihood: `log p(x | .)`; its decoder maps `[R, join.width]` to pixels.
+        join: how z and the Gaussians go together.
+        mean: `[*B, rows, c]`, the encoder's output.
+        log_variance: `[*B, rows, c]`, the same.
+        noise: `[*B, rows, c]`, standard normal, instead of drawing it.
+        generator: where the noise comes from; None is torch's global generator.
+
+    Attributes:
+        join: as given.
+        noise: `[*B, rows, c]`. What was drawn.
+        z_c: `[*B, rows, c]`. The Gaussians' values.
+        divergence: `[*B, rows]`. KL of each Gaussian, in closed form.
+
+    Raises:
+        ShapeError: the Gaussians do not fit the join and x; `DtypeError`: integers.
+
+    Example:
+        >>> import torch, hardmax as hm
+        >>> from hardmax.applications.mixed_vae import GaussianRows, MixedObjective
+        >>> join, x = GaussianRows(hm.Categorical(10), 20), torch.rand(8, 784).round()
+        >>> likelihood = hm.BernoulliLikelihood(torch.nn.Linear(join.width, 784), x)
+        >>> f = MixedObjective(likelihood, join, torch.zeros(8, 10, 20), torch.zeros(8, 10, 20))
+        >>> hm.expectation(f, torch.zeros(8, 10), join.space, hm.Reinforce()).value.shape
+        torch.Size([8])
+
+    References:
+        Lorberbom et al., 2019, section 5.3.
+    """
+
+    def __init__(
+        self,
+        likelihood: AbstractLikelihood,
+        join: AbstractJoin,
+        mean: Tensor,
+        log_variance: Tensor,
+        *,
+        noise: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        shape = (*likelihood.batch_shape, join.rows, join.c)
+        given = {"mean": mean, "log_variance": log_variance} | ({} if noise is None else {"noise": noise})
+        for name, tensor in given.items():
+            if tuple(tensor.shape) != shape:
+                raise ShapeError(
+                    f"{name} has shape {list(tensor.shape)}, but {join} and x of batch shape "
+                    f"{list(likelihood.batch_shape)} need {list(shape)}: one Gaussian of c dimensions for each row"
+                )
+        if noise is None:
+            dtype = noise_dtype(mean.dtype)
+            noise = torch.randn(shape, generator=generator, dtype=dtype, device=mean.device).to(mean.dtype)
+        self.divergence = gaussian_kl(mean, log_variance)
+        self.join, self.noise = join, noise
+        self.z_c = mean + noise * (log_variance / 2).exp()
+        self._likelihood = likelihood
+
+    def __call__(self, z: Float[Tensor, "C ..."]) -> Float[Tensor, "C *B"]:
+        """Return f of every candidate and example: `[C, *B, *event] -> [C, *B]`."""
+        return self.reconstruction(z) - self.join.used(z, self.divergence)
+
+    def reconstruction(self, z: Float[Tensor, "C ..."]) -> Float[Tensor, "C *B"]:
+        """Return the first term of f alone, `log p(x | z, z_c)`."""
+        return self._likelihood(self.join.join(z, self.z_c))
+
+    def rows(self, z: Float[Tensor, "R ..."], index: Int[Tensor, " R"]) -> Float[Tensor, " R"]:
+        """Return f for chosen examples."""
+        count = prod(self._likelihood.batch_shape)
+        z_c = self.z_c.reshape(count, *self.z_c.shape[-2:]).index_select(0, index)
+        divergence = self.divergence.reshape(count, self.join.rows).index_select(0, index)
+        return self._likelihood.rows(self.join.join(z, z_c), index) - self.join.used(z, divergence)
+
+
+def mixed_elbo(
+    objective: MixedObjective,
+    scores: Tensor,
+    estimator: AbstractEstimator | Literal["auto"] = "auto",
+    *,
+    prior: Tensor | None = None,
+    kl: Kl = "auto",
+    samples: int | None = None,
+    generator: torch.Generator | None = None,
+    noise: Tensor | None = None,
+    chunk_size: int | None = None,
+    validate: bool = True,
+) -> Elbo:
+    """Estimate the evidence lower bound of a discrete and a Gaussian latent, to maximise it.
+
+        E_q(z)[log p(x | z, z_c) - KL(q(z_c | x, z) || N(0, I))] - KL(q(z | scores) || p(z))
+
+    It is `hardmax.elbo` of a `MixedObjective`, with the terms told apart: `kl` is that of both latents, and
+    `reconstruction` that of the pixels. For independent variables the KL is exact, whatever was drawn; for others the
+    Gaussians' part of it is taken at the draws. `value` is `reconstruction - kl` always.
+
+    Bias and variance: those of the estimator for scores; for the Gaussians none, and that of one draw of the noise.
+
+    Args:
+        objective: f, with one draw of the Gaussians, which all samples of z share.
+        scores: `[*B, *score]`.
+        estimator: "auto" as for `elbo`; for one categorical `Direct(full=True)`, posterior direct, whose backward
+            pass goes through the drawn category alone.
+        prior: scores of p(z) `[*score]`, possibly learned; None is uniform.
+        kl: how the KL of z takes part in the gradient for scores, as for `elbo`; the Gaussians' is always in f.
+        samples: S, how many z are drawn for each example.
+        generator: where the noise of z comes from; None is torch's global generator.
+        noise: `[S, *B, *score]`, instead of drawing it.
+        chunk_size: the most candidates that the objective gets in one call.
+        validate: look at values for NaN and inf.
+
+    Returns:
+        The bound, and its terms beside it.
+
+    Raises:
+        ArgumentError: an argument that cannot be used.
+        NotExactError: a space without KL, or one that the estimator cannot serve.
+
+    Example:
+        >>> import torch, hardmax as hm
+        >>> from hardmax.applications.mixed_vae import GaussianBeside, MixedObjective, mixed_elbo
+        >>> join, x = GaussianBeside(hm.Binary(2), 3), torch.rand(8, 784).round()
+        >>> likelihood = hm.BernoulliLikelihood(torch.nn.Linear(join.width, 784), x)
+        >>> mean = torch.zeros(8, 1, 3, requires_grad=True)
+        >>> f = MixedObjective(likelihood, join, mean, torch.zeros(8, 1, 3))
+        >>> out = mixed_elbo(f, torch.zeros(8, 2))
+        >>> (-out.value.mean()).backward()
+        >>> out.value.shape, mean.grad.shape
+        (torch.Size([8]), torch.Size([8, 1, 3]))
+    """
+    space = objective.join.space
+    if estimator == "auto" and space.categories is not None:
+        estimator = Direct(full=True)
+    out = elbo(
+        objective,
+        scores,
+        space,
+        estimator,
+        prior=prior,
+        kl=kl,
+        samples=samples,
+        generator=generator,
+        noise=noise,
+        chunk_size=chunk_size,
+        validate=validate,
+    )
+    divergence = objective.divergence.detach()
+    if isinstance(space, AbstractFactorised):
+        gaussians = objective.join.used(space.marginals(scores.detach()), divergence)
+    else:
+        gaussians = objective.join.used(out.z, divergence).mean(0)
+    return replace(out, reconstruction=out.reconstruction + gaussians, kl=out.kl + gaussians)
+
+
+def exact_mixed_bounds(
+    likelihood: AbstractLikelihood,
+    join: AbstractJoin,
+    scores: Tensor,
+    mean: Tensor,
+    log_variance: Tensor,
+    *,
+    samples: int,
+    prior: Tensor | None = None,
+    generator: torch.Generator | None = None,
+    chunk_size: int | None = None,
+) -> Bounds:
+    """Return the bound and log p(x), going through every z; the Gaussians are sampled.
+
+    With S draws `z_c` of the Gaussians, log p(x) is taken as
+
+        log sum_z p(z) 1/S sum_(z_c) p(x | z, z_c) p(z_c) / q(z_c | x, z)
+
+    in the mean a lower bound of it that rises to it with S. The KL divergences are exact.
+
+    Args:
+        likelihood: `log p(x | .)`; its decoder maps `[R, join.width]` to pixels.
+        join: how z and the Gaussians go together; its space is small enough to enumerate.
+        scores: `[*B, *score]`.
+        mean: `[*B, rows, c]`.
+        log_variance: `[*B, rows, c]`.
+        samples: S.
+        prior: scores of p(z) `[*score]`; None is uniform.
+        generator: where the samples come from; None is torch's global generator.
+        chunk_size: the most z at a time.
+
+    Returns:
+        All of it `[*B]`.
+
+    Raises:
+        NotExactError: too many z.
+
+    Example:
+        >>> import torch, hardmax as hm
+        >>> from hardmax.applications.mixed_vae import GaussianRows, exact_mixed_bounds
+        >>> join, x = GaussianRows(hm.Categorical(4), 2), torch.rand(8, 784).round()
+        >>> likelihood = hm.BernoulliLikelihood(torch.nn.Linear(join.width, 784), x)
+        >>> zeros = torch.zeros(8, join.rows, 2)
+        >>> exact_mixed_bounds(likelihood, join, torch.zeros(8, 4), zeros, zeros, samples=16).elbo.shape
+        torch.Size([8])
+
+    References:
+        Burda, Grosse & Salakhutdinov, "Importance weighted autoencoders", 2016.
+    """
+    space = join.space
+    batch = _checked(scores, join, prior, samples)
+    space.check_enumerable()
+    log_q = space.log_probs(scores)
+    log_p = space.log_probs(scores.new_zeros(space.score_shape) if prior is None else prior)
+    q, event = log_q.exp(), space.event_shape
+    members = space.enumerate(dtype=scores.dtype, device=scores.device)
+    members = members.view(-1, *(1 for _ in batch), *event).expand(-1, *batch, *event)
+    reconstruction, weights = torch.zeros_like(q), []
+    for _ in range(samples):
+        f = MixedObjective(likelihood, join, mean, log_variance, generator=generator)
+        values = Evaluator(f.reconstruction, scores, space, chunk_size=chunk_size).table()
+        reconstruction = reconstruction + values / samples
+        ratio = join.used(members, _log_ratio(f, log_variance)).movedim(0, -1)
+        weights.append((values - ratio + log_p).logsumexp(-1))
+    divergence = join.used(members, gaussian_kl(mean, log_variance)).movedim(0, -1)
+    reconstruction, kl = (q * reconstruction).sum(-1), (q * (divergence + log_q - log_p)).sum(-1)
+    return Bounds(reconstruction - kl, _log_mean(weights), reconstruction, kl)
+
+
+def sampled_mixed_bounds(
+    likelihood: AbstractLikelihood,
+    join: AbstractJoin,
+    scores: Tensor,
+    mean: Tensor,
+    log_variance: Tensor,
+    *,
+    samples: int,
+    prior: Tensor | None = None,
+    generator: torch.Generator | None = None,
+) -> Bounds:
+    """Return the bound and log p(x) from S samples of both latents, for spaces of any size.
+
+    log p(x) is taken as `log 1/S sum p(x, z, z_c) / q(z, z_c | x)`, in the mean a lower bound of it.
+
+    Args:
+        likelihood: `log p(x | .)`; its decoder maps `[R, join.width]` to pixels.
+        join: how z and the Gaussians go together; its space offers `draw`, `log_prob` and `kl`.
+        scores: `[*B, *score]`.
+        mean: `[*B, rows, c]`.
+        log_variance: `[*B, rows, c]`.
+        samples: S.
+        prior: scores of p(z) `[*score]`; None is uniform.
+        generator: where the samples come from; None is torch's global generator.
+
+    Returns:
+        All of it `[*B]`; the KL of z is exact, that of the Gaussians is at the samples.
+
+    Raises:
+        NotExactError: a space without exact samples and probabilities.
+
+    Example:
+        >>> import torch, hardmax as hm
+        >>> from hardmax.applications.mixed_vae import GaussianBeside, sampled_mixed_bounds
+        >>> join, x = GaussianBeside(hm.Binary(40), 2), torch.rand(8, 784).round()
+        >>> likelihood = hm.BernoulliLikelihood(torch.nn.Linear(join.width, 784), x)
+        >>> zeros = torch.zeros(8, join.rows, 2)
+        >>> sampled_mixed_bounds(likelihood, join, torch.zeros(8, 40), zeros, zeros, samples=16).elbo.shape
+        torch.Size([8])
+
+    References:
+        Burda, Grosse & Salakhutdinov, "Importance weighted autoencoders", 2016.
+    """
+    space = join.space
+    _checked(scores, join, prior, samples)
+    reconstruction, kl, weights = scores.new_zeros(()), space.kl(scores, prior), []
+    for z in space.sample(scores, samples, generator=generator):
+        f = MixedObjective(likelihood, join, mean, log_variance, generator=generator)
+        values = Evaluator(f.reconstruction, scores, space)(z[None])[0]
+        reconstruction, kl = reconstruction + values / samples, kl + join.used(z, f.divergence) / samples
+        ratio = join.used(z, _log_ratio(f, log_variance)) + space.log_prob(scores, z) - log_prior(prior, space, z)
+        weights.append(values - ratio)
+    return Bounds(reconstruction - kl, _log_mean(weights), reconstruction, kl)
+
+
+def _checked(scores: Tensor, join: AbstractJoin, prior: Tensor | None, samples: int) -> tuple[int, ...]:
+    check_prior(prior, join.space)
+    check_samples(samples)
+    return check_scores(scores, join.space, values=values_readable())
+
+
+def _log_ratio(f: MixedObjective, log_variance: Tensor) -> Tensor:
+    """Return log q - log p of each Gaussian's value, `[*B, rows]`: (value - mean)^2 / variance is noise^2."""
+    return (f.z_c.square() - f.noise.square() - log_variance).sum(-1) / 2
+
+
+def _log_mean(weights: list[Tensor]) -> Tensor:
+    return torch.stack(weights).logsumexp(0) - math.log(len(weights))

@@ -1,0 +1,371 @@
+"""The applications: one record for each, strings only, no torch.
+
+A record says all that the rest of the program needs to know of an application: its names, where its configuration,
+task, model, report and commands are, what is measured of it, and how a finished run is summarised. A new application is
+one folder and one record here; nothing else lists applications.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from hardmax.errors import ArgumentError
+from hardmax.training.config import Metrics
+
+if TYPE_CHECKING:
+    from hardmax.models import AbstractModel
+    from hardmax.report.sections import AbstractReport
+    from hardmax.training.config import TrainConfig
+    from hardmax.training.task import AbstractTask
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that a single application has.
+
+    Attributes:
+        name: as typed, such as "edit" or "segment run".
+        help: one line.
+        options: the dataclass of its options, as "module:name" within the application's package.
+        function: what is called with them; it returns the exit code, or None for 0.
+        run: the option that names a run of this application; empty where there is none.
+    """
+
+    name: str
+    help: str
+    options: str
+    function: str
+    run: str = ""
+
+
+@dataclass(frozen=True)
+class CommandGroup:
+    """What is said of commands that share their first word: in one line, at length, and examples."""
+
+    help: str
+    about: str
+    examples: str
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A number in the one-line summary of a finished run: its label, its key in a result row, and its format."""
+
+    label: str
+    key: str
+    format: str = ".2f"
+
+
+_NOTHING = Metrics(())
+BOUND, NLL = Shown("-ELBO", "negative_elbo"), Shown("-log p", "nll")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Application:
+    """What the program knows of an application; places are given as "module:name" within its package.
+
+    Attributes:
+        name: what `--model` and the configuration of a run call it.
+        help: what it is, in one line.
+        package: its folder, as a dotted name.
+        config: class of its options, a `TrainConfig`; empty where `hardmax train` does not train it.
+        task: class that trains it, an `AbstractTask`.
+        model: class of its model, an `AbstractModel`.
+        kind: what saved files call that model.
+        report: class of its report, an `AbstractReport`.
+        evaluate: function of `hardmax evaluate`.
+        sample: function of `hardmax sample`.
+        commands: commands that it alone has.
+        metrics: what is measured of it after every epoch, and which of that is the criterion.
+        row_metrics: columns of `metrics.jsonl` that a result row keeps, beside the bound.
+        summary: what the summary of a finished run shows.
+        comparable: options that must agree for the numbers of two runs to compare.
+    """
+
+    name: str
+    help: str
+    package: str
+    config: str = ""
+    task: str = ""
+    model: str = ""
+    kind: str = ""
+    report: str = ""
+    evaluate: str = ""
+    sample: str = ""
+    commands: tuple[Command, ...] = ()
+    metrics: Metrics = _NOTHING
+    row_metrics: tuple[str, ...] = ()
+    summary: tuple[Shown, ...] = ()
+    comparable: tuple[str, ...] = ()
+
+    def load(self, place: str) -> Any:
+        """Import what stands at a place "module:name" of this application."""
+        module, name = place.split(":")
+        return getattr(import_module(f"{self.package}.{module}"), name)
+
+    def load_config(self) -> "type[TrainConfig]":
+        """Import the class of its options."""
+        return self.load(self.config)
+
+    def load_task(self) -> "type[AbstractTask[Any, Any]]":
+        """Import the class that trains it."""
+        return self.load(self.task)
+
+    def load_model(self) -> "type[AbstractModel]":
+        """Import the class of its model."""
+        return self.load(self.model)
+
+    def load_report(self) -> "AbstractReport[Any]":
+        """Import the class of its report, and return an instance."""
+        return self.load(self.report)()
+
+
+APPLICATIONS = (
+    Application(
+        name="discrete",
+        help="a variational auto-encoder with discrete latents",
+        package="hardmax.applications.discrete_vae",
+        config="config:DiscreteConfig",
+        task="task:DiscreteTask",
+        model="model:DiscreteVAE",
+        kind="discrete-vae",
+        report="report:DiscreteReport",
+        evaluate="commands:evaluate",
+        sample="commands:sample",
+        commands=(
+            Command(
+                "diagnose",
+                "say which gradient estimator suits a trained model, and with which epsilon or tau",
+                "diagnose:DiagnoseOptions",
+                "diagnose:diagnose",
+                run="run",
+            ),
+        ),
+        metrics=Metrics(("elbo", "nll", "kl", "reconstruction", "active", "evaluations")),
+        row_metrics=("nll", "kl", "active"),
+        summary=(BOUND, NLL),
+        comparable=("binarize", "likelihood"),
+    ),
+    Application(
+        name="mixed",
+        help="one with a discrete and a continuous latent, of few labels",
+        package="hardmax.applications.mixed_vae",
+        config="config:MixedConfig",
+        task="task:MixedTask",
+        model="model:MixedVAE",
+        kind="mixed-vae",
+        report="report:MixedReport",
+        evaluate="commands:evaluate",
+        sample="commands:sample",
+        commands=(
+            Command(
+                "edit",
+                "draw photos again with attributes turned on and off",
+                "config:EditOptions",
+                "commands:edit",
+                run="run",
+            ),
+        ),
+        metrics=Metrics(
+            (
+                *("elbo", "nll", "kl", "reconstruction", "accuracy", "accuracy_sampled"),
+                *("evaluations", "label_loss", "consistency_loss", "sure", "recognition_loss"),
+            )
+        ),
+        row_metrics=("nll", "kl", "accuracy", "accuracy_sampled"),
+        summary=(BOUND, NLL, Shown("accuracy", "accuracy", ".1%")),
+        comparable=("binarize", "likelihood", "attributes"),
+    ),
+    Application(
+        name="dvae",
+        help="one that turns pictures into grids of tokens, and back",
+        package="hardmax.applications.tokens",
+        config="config:DvaeConfig",
+        task="task:DvaeTask",
+        model="model:TokenVAE",
+        kind="token-vae",
+        report="report:DvaeReport",
+        evaluate="commands:evaluate_dvae",
+        sample="commands:sample_dvae",
+        commands=(
+            Command(
+                "tokenize",
+                "turn pictures into tokens of a trained dVAE",
+                "config:TokenizeOptions",
+                "commands:tokenize",
+                run="run",
+            ),
+            Command(
+                "detokenize",
+                "draw pictures from such tokens",
+                "config:DetokenizeOptions",
+                "commands:detokenize",
+                run="run",
+            ),
+        ),
+        metrics=Metrics(("elbo", "nll", "kl", "reconstruction", "mse", "perplexity", "alive", "evaluations")),
+        row_metrics=("nll", "kl", "mse", "perplexity", "alive"),
+        summary=(BOUND, NLL),
+        comparable=("binarize", "likelihood"),
+    ),
+    Application(
+        name="token-prior",
+        help="a prior over such tokens, which generates pictures",
+        package="hardmax.applications.tokens",
+        config="config:TokenPriorConfig",
+        task="prior_task:TokenPriorTask",
+        model="prior_model:TokenPrior",
+        kind="token-prior",
+        report="prior_report:TokenPriorReport",
+        evaluate="commands:evaluate_prior",
+        sample="commands:sample_prior",
+        metrics=Metrics(("elbo", "nll", "kl", "reconstruction", "bits")),
+        row_metrics=("nll", "kl"),
+        summary=(BOUND, NLL),
+        comparable=("binarize",),
+    ),
+    Application(
+        name="sequence-gan",
+        help="a generator of sequences and its discriminator",
+        package="hardmax.applications.sequences",
+        config="config:SequenceGANConfig",
+        task="task:SequenceGANTask",
+        model="model:SequenceGAN",
+        kind="sequence-gan",
+        report="report:SequenceGANReport",
+        evaluate="commands:evaluate",
+        sample="commands:sample",
+        metrics=Metrics(
+            (
+                *("elbo", "nll", "validity", "coverage", "entropy", "divergence", "distinct"),
+                *("reward", "discriminator_loss", "evaluations"),
+            ),
+            examples="sequences",
+        ),
+        row_metrics=("nll", "validity", "coverage", "entropy", "divergence", "distinct"),
+        summary=(BOUND, NLL, Shown("validity", "validity", ".1%"), Shown("coverage", "coverage", ".1%")),
+    ),
+    Application(
+        name="hashing",
+        help="an encoder of pictures to codes of bits, to find alike ones",
+        package="hardmax.applications.hashing",
+        config="config:HashingConfig",
+        task="task:HashingTask",
+        model="model:HashEncoder",
+        kind="hash-encoder",
+        report="report:HashingReport",
+        evaluate="commands:evaluate",
+        commands=(
+            Command(
+                "index",
+                "give every picture of a collection its code, to search among them",
+                "config:IndexOptions",
+                "commands:index",
+                run="run",
+            ),
+            Command(
+                "search",
+                "find the pictures of an index that are most like a picture",
+                "config:SearchOptions",
+                "commands:search",
+            ),
+        ),
+        metrics=Metrics(("objective", "precision", "balance", "correlation", "evaluations"), criterion="objective"),
+        row_metrics=("objective", "precision"),
+        summary=(Shown("precision@100", "precision", ".1%"),),
+        comparable=("binarize",),
+    ),
+    Application(
+        name="completion",
+        help="a model that completes pictures in many ways",
+        package="hardmax.applications.completion",
+        config="config:CompletionConfig",
+        task="task:CompletionTask",
+        model="model:CompletionModel",
+        kind="completion",
+        report="report:CompletionReport",
+        evaluate="commands:evaluate",
+        sample="commands:sample",
+        commands=(
+            Command(
+                "complete",
+                "complete photos with holes in several ways",
+                "config:CompleteOptions",
+                "commands:complete",
+                run="model",
+            ),
+        ),
+        metrics=Metrics(("elbo", "nll", "kl", "reconstruction", "psnr", "components", "loss", "critic_loss")),
+        row_metrics=("nll", "kl"),
+        summary=(BOUND, NLL),
+        comparable=("binarize", "likelihood", "mask"),
+    ),
+    Application(
+        name="segmentation",
+        help="brain scans segmented by an anatomical prior that is learned from label maps alone",
+        package="hardmax.applications.segmentation",
+        commands=(
+            Command("segment run", "segment scans", "config:SegmentOptions", "commands:segment_scans"),
+            Command(
+                "segment prior",
+                "learn from label maps what anatomy looks like",
+                "config:PriorOptions",
+                "commands:make_prior",
+            ),
+            Command(
+                "segment train",
+                "learn from unlabelled scans to find the anatomy in them quickly",
+                "config:EncoderOptions",
+                "commands:make_encoder",
+            ),
+        ),
+    ),
+)
+
+# Saved models that are no application's, by what their files call them.
+OTHER_MODELS = {"gaussian-vae": "hardmax.models.gaussian_vae:GaussianVAE"}
+
+# The first words of commands of several words, and what is said of each.
+GROUPS = {
+    "segment": CommandGroup(
+        "segment brain scans by an anatomical prior learned from label maps alone",
+        "Segment scans of brains of any contrast, with no labels for them: the anatomy is learned from label maps "
+        "alone.\nFor research; not for clinical use.",
+        """examples:
+  hardmax segment run scan.nii.gz --out result
+  hardmax segment run scans/ --out result --compare manual/
+  hardmax segment prior maps/ --out prior""",
+    )
+}
+
+
+def find_application(model: str) -> Application:
+    """Return the application that `hardmax train --model` calls by a name.
+
+    Raises:
+        ArgumentError: there is none of that name.
+    """
+    trained = {application.name: application for application in trained_applications()}
+    if model not in trained:
+        near = get_close_matches(model, trained, cutoff=0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(trained)}"
+        raise ArgumentError(f"there is no model {model!r}; {hint}")
+    return trained[model]
+
+
+def trained_applications() -> list[Application]:
+    """Return the applications that `hardmax train` trains."""
+    return [application for application in APPLICATIONS if application.config]
+
+
+def application_commands() -> dict[str, tuple[Application, Command]]:
+    """Return the commands that single applications have, by name, with whose they are."""
+    return {command.name: (application, command) for application in APPLICATIONS for command in application.commands}
+
+
+def describe_names(names: Iterable[str]) -> str:
+    """Return names in a sentence: "a, b or c"."""
+    *head, last = names
+    return f"{', '.join(head)} or {last}" if head else last

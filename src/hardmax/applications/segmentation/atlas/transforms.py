@@ -1,0 +1,195 @@
+"""Maps of space onto space, in torch: affine ones, and smooth ones that are the flow of a velocity field.
+
+All points are in mm, `[N, 3]`. A velocity field v that does not change with time, on a coarse grid, gives the
+deformation `phi = exp(v)`: where a point is carried in one unit of time. It is smooth and has a smooth inverse,
+`exp(-v)`; scaling and squaring computes it: `exp(v) = exp(v / 2^n)` composed with itself, 2^n times.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+from torch.nn import functional
+
+from hardmax.applications.segmentation.volumes.geometry import Grid
+from hardmax.errors import ArgumentError, ShapeError
+
+_STRETCH = 0.1  # weight of the first differences of a velocity field beside the second ones
+
+
+@dataclass(frozen=True, eq=False)
+class Affine:
+    """`y = A x + t`.
+
+    Args:
+        matrix: `[3, 3]`, A.
+        shift: `[3]`, t, in mm.
+
+    Example:
+        >>> import torch
+        >>> turn = Affine(torch.tensor([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]), torch.ones(3))
+        >>> turn(torch.tensor([[2.0, 0.0, 0.0]]))
+        tensor([[1., 3., 1.]])
+    """
+
+    matrix: Float[Tensor, "3 3"]
+    shift: Float[Tensor, " 3"]
+
+    def __call__(self, points: Float[Tensor, "N 3"]) -> Float[Tensor, "N 3"]:
+        """Return where points go."""
+        return points @ self.matrix.T + self.shift
+
+    def after(self, first: "Affine") -> "Affine":
+        """Return the map that is `first`, then this one."""
+        return Affine(self.matrix @ first.matrix, self.matrix @ first.shift + self.shift)
+
+    def inverse(self) -> "Affine":
+        """Return the map that undoes this one."""
+        matrix = torch.linalg.inv(self.matrix)
+        return Affine(matrix, -matrix @ self.shift)
+
+    def moved(self, change: Float[Tensor, "3 3"], shift: Float[Tensor, " 3"]) -> "Affine":
+        """Return `y = A (I + change) x + t + shift`: what an optimizer steps along."""
+        return Affine(self.matrix + self.matrix @ change, self.shift + shift)
+
+    def detach(self) -> "Affine":
+        """Return the same map without its gradient."""
+        return Affine(self.matrix.detach(), self.shift.detach())
+
+
+def rotation(degrees: Sequence[float]) -> Float[Tensor, "3 3"]:
+    """Return the rotation about x, then y, then z, by so many degrees.
+
+    Example:
+        >>> (rotation([0, 0, 90]) @ torch.tensor([1.0, 0.0, 0.0])).round().tolist()
+        [0.0, 1.0, 0.0]
+    """
+    out = np.eye(3)
+    for axis, angle in enumerate(np.radians(np.asarray(degrees, dtype=np.float64))):
+        i, j = (axis + 1) % 3, (axis + 2) % 3
+        turn = np.eye(3)
+        turn[i, i] = turn[j, j] = np.cos(angle)
+        turn[i, j], turn[j, i] = -np.sin(angle), np.sin(angle)
+        out = turn @ out
+    return torch.tensor(out, dtype=torch.float32)
+
+
+def centred_grid(shape: tuple[int, int, int], spacing: float) -> Grid:
+    """Return a grid of cubes along the axes of the world, with its middle at the origin."""
+    affine = np.diag([spacing, spacing, spacing, 1.0])
+    affine[:3, 3] = -spacing * (np.array(shape) - 1) / 2
+    return Grid(shape, affine)
+
+
+def grid_points(grid: Grid) -> Float[Tensor, "N 3"]:
+    """Return where all voxels of a grid are, the last axis running fastest."""
+    return torch.from_numpy(grid.points()).float()
+
+
+def sample_at(volume: Float[Tensor, "C X Y Z"], grid: Grid, points: Float[Tensor, "N 3"]) -> Float[Tensor, "C N"]:
+    """Return the values of C volumes at points of the world, by trilinear interpolation; outside, those of the border.
+
+    Differentiable in the volumes and in the points. Bias and variance: none; it is the exact piecewise linear function.
+
+    Args:
+        volume: `[C, X, Y, Z]`.
+        grid: where its voxels are.
+        points: `[N, 3]`, mm.
+
+    Raises:
+        ShapeError: the volume is not of the grid's shape.
+
+    Example:
+        >>> import numpy as np, torch
+        >>> ramp = torch.arange(3.0).expand(1, 2, 2, 3)
+        >>> sample_at(ramp, Grid((2, 2, 3), np.diag([1.0, 1.0, 2.0, 1.0])), torch.tensor([[0.5, 1.0, 3.0]]))
+        tensor([[1.5000]])
+    """
+    if tuple(volume.shape[1:]) != grid.shape:
+        raise ShapeError(f"the volume must be [C, {', '.join(map(str, grid.shape))}], got {list(volume.shape)}")
+    ends = np.maximum(np.array(grid.shape) - 1, 1)
+    inverse = np.linalg.inv(grid.affine)
+    # World to -1..1 along each axis, in one matrix; grid_sample names the last axis first.
+    scale = torch.from_numpy((2 * inverse[:3, :3] / ends[:, None])[::-1].copy()).to(points)
+    shift = torch.from_numpy((2 * inverse[:3, 3] / ends - 1)[::-1].copy()).to(points)
+    places = (points @ scale.T + shift).view(1, -1, 1, 1, 3)
+    found = functional.grid_sample(volume[None], places, mode="bilinear", padding_mode="border", align_corners=True)
+    return found.view(len(volume), -1)
+
+
+def packed(volume: Float[Tensor, "C X Y Z"]) -> Float[Tensor, "C X Y Z"]:
+    """Return a volume in float32 whose C values of a voxel lie side by side: it is sampled at points twice as fast."""
+    return volume.float()[None].contiguous(memory_format=torch.channels_last_3d)[0]
+
+
+def drawn(count: int, number: int, generator: torch.Generator) -> Int64[Tensor, " number"]:
+    """Return numbers 0..count-1, drawn with replacement, in order: neighbours in memory are read together."""
+    return torch.randint(count, (number,), generator=generator).sort().values
+
+
+def displacement(velocity: Float[Tensor, "3 X Y Z"], grid: Grid, *, squarings: int = 5) -> Float[Tensor, "3 X Y Z"]:
+    r"""Return `phi - identity` of `phi = exp(v)` on the velocity's own grid, by scaling and squaring.
+
+    `u_0 = v / 2^n`, `u_{i+1}(x) = u_i(x) + u_i(x + u_i(x))`. The error falls as `2^-n`, and is that of interpolation
+    then.
+
+    Args:
+        velocity: `[3, X, Y, Z]`, mm per unit of time.
+        grid: where its voxels are.
+        squarings: n.
+
+    Example:
+        >>> import torch
+        >>> grid = centred_grid((4, 4, 4), 8.0)
+        >>> displacement(torch.ones(3, 4, 4, 4), grid).unique()  # the same velocity everywhere is a shift
+        tensor([1.])
+
+    References:
+        Arsigny et al., "A log-Euclidean framework for statistics on diffeomorphisms", 2006.
+    """
+    if squarings < 0:
+        raise ArgumentError(f"squarings must not be negative, got {squarings}")
+    points = grid_points(grid).to(velocity)
+    moved = velocity / 2**squarings
+    for _ in range(squarings):
+        moved = moved + sample_at(moved, grid, points + moved.flatten(1).T).view_as(moved)
+    return moved
+
+
+def warp(points: Float[Tensor, "N 3"], moved: Float[Tensor, "3 X Y Z"], grid: Grid) -> Float[Tensor, "N 3"]:
+    """Return where a deformation carries points: `x + u(x)`.
+
+    Args:
+        points: `[N, 3]`, mm.
+        moved: `[3, X, Y, Z]`, u, as `displacement` returns it.
+        grid: where its voxels are.
+    """
+    return points + sample_at(moved, grid, points).T
+
+
+def roughness(velocity: Float[Tensor, "3 X Y Z"], spacing: float) -> Float[Tensor, ""]:
+    r"""Return how far a velocity field is from a smooth one: its bending, and a tenth of its stretching.
+
+    `mean |d^2 v|^2 + 0.1 mean |d v|^2`, summed over the three axes, of differences scaled to a grid of 8 mm, so that
+    grids of other spacings are comparable: `d = difference * (8 / spacing)`, and once more for the second ones. Zero
+    for a shift alone.
+
+    Args:
+        velocity: `[3, X, Y, Z]`.
+        spacing: of its grid, mm.
+
+    Example:
+        >>> import torch
+        >>> roughness(torch.full((3, 4, 4, 4), 2.0), 8.0).item()
+        0.0
+    """
+    scale = 8.0 / spacing
+    total = velocity.new_zeros(())
+    for axis in (1, 2, 3):
+        first = velocity.diff(dim=axis) * scale
+        second = first.diff(dim=axis) * scale
+        total = total + _STRETCH * first.square().mean() + second.square().mean()
+    return total

@@ -1,0 +1,225 @@
+"""One scan and the atlas: where the brain lies, how bright its tissues are, how its shape differs from the mean.
+
+A voxel at p in the scan is at `q = phi(A p)` in the atlas, A affine, `phi = exp(v)`. With f the atlas' probabilities
+there, x the intensity and b whether the voxel is in the mask of the brain, what is raised is
+
+`sum_j log sum_m f_m(q_j) p(b_j | m) p(x_j | m)^{b_j} - smoothness * N * roughness(v)`,
+
+the exact likelihood and the logarithm of a prior on deformations. Gaussians are fitted by EM, A and v by steps of Adam
+on a random part of the voxels, in turns. Labels that look the same (one Gaussian) are summed up first: the scan cannot
+tell them apart.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from hardmax.applications.segmentation.atlas.transforms import (
+    Affine,
+    displacement,
+    drawn,
+    grid_points,
+    rotation,
+    roughness,
+    sample_at,
+    warp,
+)
+from hardmax.applications.segmentation.fit.observation import Observed
+from hardmax.applications.segmentation.tissues.classes import Appearances, in_mask, log_appearance
+from hardmax.applications.segmentation.tissues.em import PseudoCounts
+from hardmax.applications.segmentation.tissues.gaussians import Gaussians
+from hardmax.applications.segmentation.tissues.initialization import deviation_floor, prior_start
+from hardmax.applications.segmentation.tissues.partial_volume import fit_shared
+from hardmax.applications.segmentation.volumes.geometry import Grid
+
+_TINY = 1e-6
+# Weight of the roughness, in nats per voxel; chosen on scans made from maps left out of the atlas.
+_SMOOTHNESS = 0.25
+_UNSEEN = 1e-3  # pseudo-counts of a Gaussian, as a part of the voxels
+_TURNS = ((0, 0, 0), (25, 0, 0), (-25, 0, 0), (0, 25, 0), (0, -25, 0), (0, 0, 25), (0, 0, -25))
+
+
+@dataclass(frozen=True, eq=False)
+class ScanFit:
+    """What was found about a scan.
+
+    Attributes:
+        place: affine, from the scan's world to the atlas.
+        velocity: `[3, X, Y, Z]`, of the deformation that follows; None is none.
+        velocity_grid: where it is.
+        gaussians: of the appearances, in standardised intensities.
+        log_likelihood: per voxel of the mask and its margin, in nats.
+    """
+
+    place: Affine
+    velocity: Float[Tensor, "3 X Y Z"] | None
+    velocity_grid: Grid
+    gaussians: Gaussians
+    log_likelihood: float
+
+    def moved(self) -> Float[Tensor, "3 X Y Z"] | None:
+        """Return the displacement of the deformation, if there is one: compute it once for all points."""
+        return None if self.velocity is None else displacement(self.velocity, self.velocity_grid)
+
+    def to_atlas(self, points: Float[Tensor, "N 3"], moved: Float[Tensor, "3 X Y Z"] | None) -> Float[Tensor, "N 3"]:
+        """Return where points of the scan's world are in the atlas; `moved` is what the method of that name returns."""
+        reached = self.place(points)
+        return reached if moved is None else warp(reached, moved, self.velocity_grid)
+
+
+@dataclass(frozen=True, eq=False)
+class Fitter:
+    """The fit of one scan to one atlas.
+
+    Args:
+        observed: the scan.
+        atlas: its labels summed up by looks.
+        velocity_grid: of deformations.
+        generator: of all draws.
+    """
+
+    observed: Observed
+    atlas: Appearances
+    velocity_grid: Grid
+    generator: torch.Generator
+
+    def start(self, *, steps: int = 25, points: int = 5000) -> tuple[Affine, Gaussians]:
+        """Try turns of the head, each with its own Gaussians from the atlas; return the likeliest of them."""
+        brain = self.atlas.probabilities[1:].sum(0).flatten()
+        places = grid_points(self.atlas.grid)
+        centre = (brain[:, None] * places).sum(0) / brain.sum()
+        spread = _spread(places, brain, centre)
+        inside = self.observed.points[self.observed.inside]
+        own = inside.mean(0)
+        scale = spread / _spread(inside, inside.new_ones(len(inside)), own)
+        found = []
+        for turn in _TURNS:
+            matrix = scale * rotation(turn)
+            place = Affine(matrix, centre - matrix @ own)
+            gaussians = self.gaussians(place, None, None, rounds=4, points=points)
+            for _ in range(3):
+                place = self.refine(place, gaussians, steps=steps // 3, points=points, rate=0.01)
+                gaussians = self.gaussians(place, None, gaussians, rounds=3, points=points)
+            found.append((self.likelihood(place, None, gaussians), place, gaussians))
+        _, place, gaussians = max(found, key=lambda one: one[0])
+        return place, gaussians
+
+    def refine(
+        self, place: Affine, gaussians: Gaussians, *, steps: int = 50, points: int = 10000, rate: float = 0.006
+    ) -> Affine:
+        """Return the affine map after steps of Adam, Gaussians held."""
+        change, shift = torch.zeros(3, 3, requires_grad=True), torch.zeros(3, requires_grad=True)
+        optimizer = torch.optim.Adam([{"params": [change], "lr": rate}, {"params": [shift], "lr": 60 * rate}])
+        decay = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.975)
+        for _ in range(steps):
+            loss = self._loss(place.moved(change, shift), None, gaussians, points)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            decay.step()
+        return place.moved(change, shift).detach()
+
+    def deform(
+        self,
+        place: Affine,
+        gaussians: Gaussians,
+        velocity: Float[Tensor, "3 X Y Z"] | None = None,
+        *,
+        smoothness: float,
+        steps: int = 100,
+        points: int = 15000,
+        rate: float = 0.35,
+        every: int = 20,
+    ) -> tuple[Affine, Tensor, Gaussians]:
+        """Return affine map, velocity and Gaussians after steps of Adam on the first two, with EM in between."""
+        spacing = float(self.velocity_grid.spacing[0])
+        field = torch.zeros(3, *self.velocity_grid.shape) if velocity is None else velocity.clone()
+        field.requires_grad_(True)
+        change, shift = torch.zeros(3, 3, requires_grad=True), torch.zeros(3, requires_grad=True)
+        optimizer = torch.optim.Adam(
+            [{"params": [field], "lr": rate}, {"params": [change], "lr": 5e-4}, {"params": [shift], "lr": 0.03}]
+        )
+        half = steps // 2
+        decay = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.97 ** max(0, step - half))
+        for step in range(1, steps + 1):
+            moved = displacement(field, self.velocity_grid)
+            loss = self._loss(place.moved(change, shift), moved, gaussians, points)
+            optimizer.zero_grad()
+            (loss + smoothness * roughness(field, spacing)).backward()
+            optimizer.step()
+            decay.step()
+            if step % every == 0:
+                moved = displacement(field.detach(), self.velocity_grid)
+                gaussians = self.gaussians(place.moved(change, shift).detach(), moved, gaussians, rounds=3)
+        return place.moved(change, shift).detach(), field.detach(), gaussians
+
+    @torch.no_grad()
+    def gaussians(
+        self,
+        place: Affine,
+        moved: Tensor | None,
+        before: Gaussians | None,
+        *,
+        rounds: int = 10,
+        points: int = 20000,
+    ) -> Gaussians:
+        """Return the Gaussians after rounds of EM on a random part of the mask, from those before or from nothing."""
+        inside = self.observed.inside.nonzero().squeeze(1)
+        chosen = inside[drawn(len(inside), points, self.generator)]
+        x = self.observed.x[chosen]
+        prior = self._prior(place, moved, chosen)
+        prior = in_mask(prior)
+        begin = prior_start(x, prior, self.atlas.mixing)
+        count = _UNSEEN * points
+        pseudo = PseudoCounts(torch.full_like(begin.means, count), begin.means, begin.deviations)
+        floor = deviation_floor(x)
+        return fit_shared(x, prior, before or begin, pseudo, floor=floor, rounds=rounds).gaussians
+
+    @torch.no_grad()
+    def likelihood(self, place: Affine, moved: Tensor | None, gaussians: Gaussians, *, every: int = 17) -> float:
+        """Return the log-likelihood per voxel, of every so many voxels."""
+        chosen = torch.arange(0, len(self.observed.x), every)
+        return -float(self._mean_loss(place, moved, gaussians, chosen))
+
+    def _loss(self, place: Affine, moved: Tensor | None, gaussians: Gaussians, points: int) -> Tensor:
+        chosen = drawn(len(self.observed.x), points, self.generator)
+        return self._mean_loss(place, moved, gaussians, chosen)
+
+    def _mean_loss(self, place: Affine, moved: Tensor | None, gaussians: Gaussians, chosen: Tensor) -> Tensor:
+        prior = self._prior(place, moved, chosen)
+        seen = log_appearance(self.observed.x[chosen], self.observed.inside[chosen], gaussians, prior)
+        return -(prior.log() + seen).logsumexp(0).mean()
+
+    def _prior(self, place: Affine, moved: Tensor | None, chosen: Tensor) -> Tensor:
+        reached = place(self.observed.points[chosen])
+        if moved is not None:
+            reached = warp(reached, moved, self.velocity_grid)
+        return sample_at(self.atlas.probabilities, self.atlas.grid, reached) + _TINY
+
+
+def _spread(points: Tensor, weights: Tensor, centre: Tensor) -> float:
+    return math.sqrt(float((weights * (points - centre).square().sum(1)).sum() / weights.sum()))
+
+
+def fit_affine(fitter: Fitter) -> ScanFit:
+    """Return the fit without a deformation: the turn of the head, then the affine map, Gaussians along with both."""
+    place, gaussians = fitter.start()
+    place = fitter.refine(place, gaussians)
+    gaussians = fitter.gaussians(place, None, gaussians)
+    place = fitter.refine(place, gaussians, steps=25, rate=0.003)
+    gaussians = fitter.gaussians(place, None, gaussians, points=40000)
+    return ScanFit(place, None, fitter.velocity_grid, gaussians, fitter.likelihood(place, None, gaussians))
+
+
+def fit_deformation(fitter: Fitter, begun: ScanFit, *, steps: int = 100, rate: float = 0.35) -> ScanFit:
+    """Return the fit with a deformation, from one without or with a coarser one."""
+    place, velocity, gaussians = fitter.deform(
+        begun.place, begun.gaussians, begun.velocity, smoothness=_SMOOTHNESS, steps=steps, rate=rate
+    )
+    moved = displacement(velocity, fitter.velocity_grid)
+    gaussians = fitter.gaussians(place, moved, gaussians, points=40000)
+    likelihood = fitter.likelihood(place, moved, gaussians)
+    return ScanFit(place, velocity, fitter.velocity_grid, gaussians, likelihood)

@@ -1,0 +1,152 @@
+"""What of a scan is fitted: the brain's mask, and its intensities on voxels of about 2 mm."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Float32
+from scipy import ndimage
+from torch import Tensor
+
+from hardmax.applications.segmentation.atlas.alignment import pooled_grid
+from hardmax.applications.segmentation.volumes.geometry import Grid
+from hardmax.applications.segmentation.volumes.reading import Volume
+from hardmax.errors import DataError
+
+_MARGIN = 6.0  # mm around the mask in which being outside of it says something
+_FULL = 0.8  # part of a box; a head, let alone a brain, fills less
+_SMALLEST = 20_000.0  # mm^3, of anything that could be a brain
+_LARGEST = 2_300_000.0  # mm^3; few skulls hold two litres, and a head has four
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """A scan on coarse voxels, inside its mask and a little around.
+
+    Attributes:
+        points: `[N, 3]`, where the voxels are in the world, mm.
+        x: `[N]`, intensities, standardised; 0 outside of the mask.
+        inside: `[N]`, whether a voxel is in the mask.
+        mask: `[X, Y, Z]`, on the scan's own voxels.
+        centre: intensity that x = 0 stands for.
+        scale: intensity that x = 1 is away from it.
+        doubts: sentences about what is doubtful.
+    """
+
+    points: Float[Tensor, "N 3"]
+    x: Float[Tensor, " N"]
+    inside: Bool[Tensor, " N"]
+    mask: Bool[np.ndarray, "X Y Z"]
+    centre: float
+    scale: float
+    doubts: tuple[str, ...] = ()
+
+    def standardise(self, values: Float[np.ndarray, "..."]) -> Float[Tensor, "..."]:
+        """Return intensities of the scan in the units of x."""
+        return torch.from_numpy(((values - self.centre) / self.scale).astype(np.float32))
+
+
+def observe(volume: Volume, *, spacing: float = 2.0) -> Observed:
+    """Return what of a scan is fitted.
+
+    Intensities are averaged over blocks of whole voxels, those in the mask alone, and standardised: the same scan in
+    other units, or brighter, is the same.
+
+    Raises:
+        DataError: there is no brain in the scan, or nothing but one value.
+
+    Example:
+        >>> values = np.zeros((40, 40, 40), np.float32)
+        >>> values[4:36, 4:36, 4:36] = np.random.default_rng(0).random((32, 32, 32)) + 1
+        >>> int(observe(Volume(values, Grid((40, 40, 40), np.eye(4)))).inside.sum())
+        4096
+    """
+    mask, doubts = brain_mask(volume)
+    factors = [max(1, round(spacing / side)) for side in volume.grid.spacing]
+    grid = pooled_grid(volume.grid, factors)
+    filled = _blocks(mask, factors)
+    x = _blocks(np.where(mask, volume.values, 0), factors) / np.maximum(filled, 1e-6)
+    inside = filled >= 0.5
+    known = volume.values[mask]
+    low, centre, high = np.percentile(known, [10, 50, 90])
+    if low == high:
+        raise DataError("the scan has one value all over the brain: there is nothing to tell tissues by")
+    scale = float(high - low) / 2.563  # as wide as a normal distribution's
+    near = np.asarray(ndimage.distance_transform_edt(~inside, sampling=grid.spacing)) <= _MARGIN
+    points = torch.from_numpy(grid.points()[near.ravel()]).float()
+    found = np.where(inside, (x - centre) / scale, 0)[near]
+    return Observed(
+        points,
+        torch.from_numpy(found.astype(np.float32)),
+        torch.from_numpy(inside[near]),
+        mask,
+        float(centre),
+        scale,
+        tuple(doubts),
+    )
+
+
+def brain_mask(volume: Volume) -> tuple[Bool[np.ndarray, "X Y Z"], list[str]]:
+    """Return where the brain is, in a scan whose surroundings were set to one value, and sentences on what is doubtful.
+
+    The surroundings have the value that most voxels of the box's faces have. Of what is left the largest piece is
+    taken, its holes filled.
+
+    Raises:
+        DataError: nothing is left that could be a brain.
+    """
+    values, doubts = volume.values, []
+    faces = np.concatenate([np.take(values, end, axis).ravel() for axis in range(3) for end in (0, -1)])
+    common, counts = np.unique(faces, return_counts=True)
+    around = common[counts.argmax()]
+    mask = values != around
+    if mask.mean() > _FULL:
+        # Not one value: noise, or a scan that was never masked. A threshold tells dark from bright.
+        mask = values > _threshold(values)
+        doubts.append(
+            "The surroundings of the brain are not of one value: a threshold was taken. Strip the skull first, or the "
+            "result is poor."
+        )
+    pieces: np.ndarray = np.asarray(ndimage.label(mask)[0])  # type: ignore[index]
+    if pieces.any():
+        mask = pieces == 1 + np.bincount(pieces.ravel())[1:].argmax()
+    mask = np.asarray(ndimage.binary_fill_holes(mask))
+    size = float(mask.sum()) * volume.grid.voxel_volume
+    if size < _SMALLEST:
+        raise DataError(
+            f"no brain can be seen: what differs from its surroundings has {size / 1000:.1f} ml, expected at least "
+            f"{_SMALLEST / 1000:.0f}; look at the scan in a viewer, and whether its header is in mm"
+        )
+    if size > _LARGEST:
+        doubts.append(
+            f"What differs from its surroundings has {size / 1000:,.0f} ml, a brain with all its fluid at most "
+            f"{_LARGEST / 1000:,.0f}: strip the skull first, and see whether the header is in mm."
+        )
+    return mask, doubts
+
+
+def mask_depth(mask: Bool[np.ndarray, "X Y Z"], grid: Grid) -> Float32[np.ndarray, "X Y Z"]:
+    """Return how many mm each voxel of a mask is from the nearest one outside of it; the box's edge is no edge."""
+    depth = np.zeros(mask.shape, dtype=np.float32)
+    box = tuple(slice(max(part.start - 1, 0), part.stop + 1) for part in ndimage.find_objects(mask.astype(np.uint8))[0])
+    depth[box] = ndimage.distance_transform_edt(mask[box], sampling=grid.spacing)
+    return depth
+
+
+def _blocks(values: np.ndarray, factors: list[int]) -> Float[np.ndarray, "X Y Z"]:
+    """Return means over blocks of voxels; a rest at the end of an axis is left out."""
+    sides = [side // factor for side, factor in zip(values.shape, factors, strict=True)]
+    cut = values[tuple(slice(side * factor) for side, factor in zip(sides, factors, strict=True))]
+    shape = [n for side, factor in zip(sides, factors, strict=True) for n in (side, factor)]
+    return cut.reshape(shape).mean((1, 3, 5), dtype=np.float32)
+
+
+def _threshold(values: np.ndarray) -> float:
+    """Return the threshold between dark and bright that leaves the least variance within both (Otsu, 1979)."""
+    counts, edges = np.histogram(values, 256)
+    middles = (edges[1:] + edges[:-1]) / 2
+    below, above = counts.cumsum(), counts[::-1].cumsum()[::-1]
+    low = (counts * middles).cumsum() / np.maximum(below, 1)
+    high = ((counts * middles)[::-1].cumsum() / np.maximum(above[::-1], 1))[::-1]
+    between = below[:-1] * above[1:] * np.square(low[:-1] - high[1:])
+    return float(edges[1 + between.argmax()])

@@ -1,0 +1,128 @@
+"""One scan, from its file to the files about it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float, Integer
+
+from hardmax.applications.segmentation.results.quality_images import write_qc
+from hardmax.applications.segmentation.results.tables import Result, suspicions
+from hardmax.applications.segmentation.volumes.agreement import Agreement, compare, volumes
+from hardmax.applications.segmentation.volumes.geometry import Grid, resample_labels
+from hardmax.applications.segmentation.volumes.labels import LabelTable
+from hardmax.applications.segmentation.volumes.reading import Volume, read_labels, read_volume
+from hardmax.applications.segmentation.volumes.scans import Scan
+from hardmax.applications.segmentation.volumes.writing import write_labels, write_posterior
+
+Progress = Callable[[float, str], None]
+
+
+@runtime_checkable
+class AbstractSegmenter(Protocol):
+    """What segments a scan: `hardmax.applications.segmentation.segmenter.Segmenter`, or a user's own."""
+
+    def segment(self, volume: Volume, *, posterior: bool = False, progress: Progress | None = None) -> Any:
+        """Return a `Segmentation`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to write besides the label map and the picture.
+
+    Attributes:
+        posteriors: whether to write the probabilities.
+        smooth: strength of Potts smoothing; 0 is none.
+    """
+
+    posteriors: bool = False
+    smooth: float = 0.0
+
+
+def label_file(out: Path, scan: Scan) -> Path:
+    """Return where the label map of a scan is written."""
+    return out / f"{scan.name}_labels.nii.gz"
+
+
+def segment_scan(
+    segmenter: AbstractSegmenter,
+    scan: Scan,
+    out: Path,
+    table: LabelTable,
+    *,
+    wanted: Wanted,
+    truth: Path | None = None,
+    progress: Progress | None = None,
+) -> Result:
+    """Segment a scan, write its files into a folder, and compare it with the truth if there is one.
+
+    Nothing is written before the scan is segmented; the label map comes last.
+
+    Raises:
+        HardmaxError: a file cannot be read or written, or the scan cannot be segmented.
+    """
+    volume = read_volume(scan.path)
+    true = None if truth is None else read_labels(truth, table)
+    found = segmenter.segment(volume, posterior=wanted.posteriors or wanted.smooth > 0, progress=progress)
+    labels, posterior = np.asarray(found.labels), found.posterior
+    posterior = np.asarray(posterior() if callable(posterior) else posterior) if posterior is not None else None
+    if wanted.smooth > 0:
+        assert posterior is not None  # it was asked for
+        labels = _smoothed(posterior, wanted.smooth, volume)
+    sizes = volumes(labels, volume.grid, len(table))
+    likelihood = float(np.mean(found.log_likelihood))
+    strange = suspicions(sizes, table, likelihood, getattr(segmenter, "least_log_likelihood", None))
+    flags = (*strange, *found.doubts)
+    notes = [*volume.notes]
+    agreement = None
+    if true is not None:
+        agreement, said = _agreement(labels, volume, true.labels, true.grid, table)
+        notes += [f"true map: {note}" for note in true.notes]
+        notes += said
+    picture, files = out / "qc" / f"{scan.name}.png", [label_file(out, scan)]
+    if wanted.posteriors and posterior is not None:
+        files.append(out / f"{scan.name}_posteriors.nii.gz")
+        write_posterior(files[1], posterior, volume)
+    write_qc(picture, volume, labels, table, title=scan.name, flag=" ".join(flags))
+    write_labels(files[0], labels, volume, table)
+    return Result(
+        scan,
+        volumes=sizes,
+        log_likelihood=likelihood,
+        seconds=float(found.seconds),
+        flags=flags,
+        notes=tuple(notes),
+        agreement=agreement,
+        files=tuple(files),
+        picture=picture,
+    )
+
+
+def _smoothed(posterior: Float[np.ndarray, "M X Y Z"], strength: float, scan: Volume) -> Integer[np.ndarray, "X Y Z"]:
+    """Return the labels of least Potts energy; what is surely background stays out of it."""
+    import torch
+
+    from hardmax.applications.segmentation.fit.smoothing import smooth
+
+    cost = -torch.from_numpy(np.ascontiguousarray(posterior, dtype=np.float32)).clamp_min(1e-6).log()
+    x, y, z = (float(side) for side in scan.grid.spacing)
+    return smooth(cost, strength, mask=torch.from_numpy(posterior[0] < 0.999), spacing=(x, y, z)).numpy()
+
+
+def _agreement(
+    labels: np.ndarray, scan: Volume, true: np.ndarray, grid: Grid, table: LabelTable
+) -> tuple[Agreement, list[str]]:
+    """Compare in the scan's own voxels."""
+    notes = []
+    if not grid.same_as(scan.grid):
+        true = resample_labels(true, grid, scan.grid)
+        notes.append(
+            "the true map has other voxels than the scan: it was brought to the scan's, by the nearest"
+            if true.any()
+            else "the true map lies elsewhere: none of its labels falls on the scan; are the headers right?"
+        )
+    found = compare(labels, true, scan.grid, table)
+    return found, notes + list(found.notes)

@@ -1,0 +1,92 @@
+"""One HTML page about a run: a table of the scans, and the picture of each. No torch here."""
+
+import base64
+import io
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import jinja2
+from PIL import Image
+
+from hardmax.applications.segmentation.results.tables import Result, summarise
+from hardmax.applications.segmentation.volumes.labels import LabelTable
+from hardmax.files import write_output
+
+_WIDTH = 1400  # pixels of a picture on the page; the whole one is in the folder qc
+
+
+def write_page(path: Path, results: Sequence[Result], table: LabelTable, *, title: str, model: str) -> None:
+    """Write the page; it needs no other file and no network.
+
+    Args:
+        path: the file.
+        results: of the scans, in their order.
+        table: the labels.
+        title: of the page.
+        model: what the scans were segmented with.
+
+    Raises:
+        DataError: the file cannot be written.
+    """
+    page = render_page(results, table, title=title, model=model)
+    with write_output(path, "folder") as temporary:
+        temporary.write_text(page, encoding="utf-8")
+
+
+def render_page(results: Sequence[Result], table: LabelTable, *, title: str, model: str) -> str:
+    """Return the page as HTML; see `write_page`."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("page.html.j2").render(
+        title=title,
+        model=model,
+        results=results,
+        doubtful=sum(bool(result.flags or result.error) for result in results),
+        summaries=summarise(results),
+        rows=lambda result: _rows(result, table),
+        brain=lambda result: float(result.volumes[table.judged].sum()) / 1000,
+        picture=_picture,
+        number=_number,
+        words=lambda name: name.replace("_", " "),
+    )
+
+
+def _rows(result: Result, table: LabelTable) -> list[tuple[str, list[str]]]:
+    """Return each structure's name, its volume in ml, and beside it, if there is a true map, how well both agree."""
+    assert result.volumes is not None
+    out = []
+    for name, size in zip(table.names[1:], result.volumes[1:], strict=True):
+        cells = [_number(float(size) / 1000, 2)]
+        if (found := result.agreement) is not None:
+            if name in found.names:
+                i = found.names.index(name)
+                cells += [
+                    _number(found.true_volume[i] / 1000, 2),
+                    _number(found.dice[i], 3),
+                    _number(found.distance[i], 2),
+                ]
+            else:
+                cells += ["", "", ""]
+        out.append((name, cells))
+    return out
+
+
+def _number(value: float, digits: int) -> str:
+    return "–" if math.isnan(value) else f"{value:,.{digits}f}"
+
+
+def _picture(path: Path) -> str:
+    """Return a picture as JPEG inside an address; photographs of scans are a fifth of what PNG makes of them."""
+    buffer = io.BytesIO()
+    with Image.open(path) as picture:
+        small = picture.convert("RGB")
+        if small.width > _WIDTH:
+            small = small.resize((_WIDTH, round(small.height * _WIDTH / small.width)), Image.Resampling.LANCZOS)
+        small.save(buffer, "JPEG", quality=88, subsampling=0)
+    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()

@@ -1,0 +1,215 @@
+"""A picture to judge a segmentation by: three planes of the scan with the outlines of the structures. No torch here."""
+
+import colorsys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import wrap
+
+import numpy as np
+from jaxtyping import Float, Integer
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from hardmax.applications.segmentation.volumes.agreement import volumes
+from hardmax.applications.segmentation.volumes.geometry import Reorientation
+from hardmax.applications.segmentation.volumes.labels import LabelTable
+from hardmax.applications.segmentation.volumes.reading import Volume
+from hardmax.drawing.style import house_style
+from hardmax.files import write_output
+
+_MARGIN = 8.0  # mm around what is labelled
+_APART = 12.0  # mm at least between the two slices of a plane
+_LIGHT = 0.6  # least lightness of an outline: it is seen on a dark scan
+_PAPER, _INK, _PALE, _WARNING = "#000000", "#e8eaed", "#9aa3ae", "#ff9d6b"
+
+
+@dataclass(frozen=True)
+class _Plane:
+    """A plane of a volume in RAS: the axis that it cuts, and the letters at its left, right, bottom and top."""
+
+    name: str
+    axis: int
+    letters: str
+
+
+_PLANES = (_Plane("sagittal", 0, "PAIS"), _Plane("coronal", 1, "LRIS"), _Plane("axial", 2, "LRPA"))
+
+
+def write_qc(
+    path: Path, scan: Volume, labels: Integer[np.ndarray, "X Y Z"], table: LabelTable, *, title: str, flag: str = ""
+) -> None:
+    """Write the picture as PNG: two slices in each of three planes, chosen so that every structure is seen.
+
+    The planes are those of the voxels, turned to the nearest of sagittal, coronal and axial; the left of the person is
+    on the left. Voxels that are no cubes are shown in their true proportions.
+
+    Args:
+        path: the file.
+        scan: what was segmented.
+        labels: `[X, Y, Z]`, indices in the table, in the scan's own voxels.
+        table: names and colours.
+        title: above the picture.
+        flag: a warning below the title.
+
+    Raises:
+        DataError: the file cannot be written.
+    """
+    with house_style("qc"):
+        figure = _draw(scan, labels, table, title, flag)
+        with write_output(path, "folder") as temporary:
+            figure.savefig(temporary, format="png", dpi=110, facecolor=_PAPER, metadata={"Software": None})
+
+
+def choose_slices(labels: Integer[np.ndarray, "X Y Z"], axis: int, apart: int, count: int) -> list[int]:
+    """Return two slices across an axis, so many voxels apart or more if there is room, that show most structures.
+
+    A slice shows a structure as well as its area there is large beside its largest area in any slice. The first slice
+    has the largest sum over structures; the second one adds most to the best view of each.
+
+    Args:
+        labels: `[X, Y, Z]`, 0 is the background.
+        axis: the axis to cut.
+        apart: voxels.
+        count: number of labels.
+
+    Example:
+        >>> import numpy as np
+        >>> labels = np.zeros((9, 4, 4), int)
+        >>> labels[1, 1:3, 1:3], labels[7] = 1, 2
+        >>> sorted(choose_slices(labels, axis=0, apart=2, count=3))
+        [1, 7]
+    """
+    flat = np.moveaxis(labels, axis, 0).reshape(labels.shape[axis], -1)
+    areas = np.array([np.bincount(plane, minlength=count)[1:count] for plane in flat], dtype=np.float64)
+    if not areas.any():
+        return [len(flat) // 3, 2 * len(flat) // 3]
+    views = areas / np.maximum(areas.max(0), 1)
+    first = int(views.sum(1).argmax())
+    gains = np.maximum(views, views[first]).sum(1)
+    far = np.abs(np.arange(len(flat)) - first) >= apart
+    second = int(np.where(far, gains, -1).argmax()) if far.any() else int(gains.argmax())
+    return sorted([first, second])
+
+
+def _draw(scan: Volume, labels: np.ndarray, table: LabelTable, title: str, flag: str) -> Figure:
+    turned = Reorientation(scan.grid)
+    values, found, spacing = turned.forward(scan.values), turned.forward(labels), turned.canonical.spacing
+    box = _box(found, values, spacing)
+    values, found = values[box], found[box]
+    low, high = _window(values)
+    sides = np.array(values.shape) * spacing
+    # Columns as wide, and rows as high, as the slices are in mm; both rows show the same planes.
+    widths, height = [sides[1], sides[0], sides[0]], float(max(sides[2], sides[1]))
+    inches = 4.1 / height
+    wide = float(sum(widths)) * inches + 2.9
+    warning = wrap(flag, int(13 * wide))
+    head = 0.75 + 0.22 * len(warning)
+    tall = 2 * height * inches + head + 0.25
+    figure = Figure(figsize=(wide, tall), facecolor=_PAPER)
+    FigureCanvasAgg(figure)
+    grid = figure.add_gridspec(
+        2, 3, width_ratios=widths, left=0.01, right=1 - 2.75 / wide, bottom=0.15 / tall,
+        top=1 - head / tall, wspace=0.02, hspace=0.08,
+    )  # fmt: skip
+    shown: set[int] = set()
+    for column, plane in enumerate(_PLANES):
+        apart = int(np.ceil(_APART / spacing[plane.axis]))
+        for row, index in enumerate(choose_slices(found, plane.axis, apart, len(table))):
+            axes = figure.add_subplot(grid[row, column])
+            picture, outlined = (np.take(array, index, plane.axis).T for array in (values, found))
+            steps = np.delete(spacing, plane.axis)
+            axes.imshow(
+                picture, cmap="gray", vmin=low, vmax=high, origin="lower", aspect=steps[1] / steps[0],
+                interpolation="bilinear",
+            )  # fmt: skip
+            axes.set_anchor("N")
+            shown |= _outline(axes, outlined, table)
+            _letter(axes, plane, row == 0)
+    _legend(figure, labels, scan, table, shown, head + 0.25)
+    figure.text(0.012, 1 - 0.3 / tall, title, color=_INK, fontsize=14, fontweight="bold", va="center")
+    for line, text in enumerate(warning):
+        figure.text(0.012, 1 - (0.58 + 0.22 * line) / tall, text, color=_WARNING, fontsize=10.5, va="center")
+    return figure
+
+
+def _outline(axes: Axes, labels: Integer[np.ndarray, "H W"], table: LabelTable) -> set[int]:
+    """Draw the outlines of the structures in a slice, small ones last, and return which there are."""
+    sizes = np.bincount(labels.ravel(), minlength=len(table))
+    there = [int(index) for index in np.argsort(-sizes) if index and sizes[index]]
+    padded = np.pad(labels, 1)  # an outline that meets the edge is closed
+    y, x = np.arange(-1, labels.shape[0] + 1), np.arange(-1, labels.shape[1] + 1)
+    for index in there:
+        axes.contour(x, y, padded == index, levels=[0.5], colors=[_colour(table, index)], linewidths=1.0)
+    return set(there)
+
+
+def _letter(axes: Axes, plane: _Plane, named: bool) -> None:
+    """Say which side is which, and name the plane above its first slice."""
+    axes.set_axis_off()
+    places = ((0.015, 0.5, "left"), (0.985, 0.5, "right"), (0.5, 0.02, "center"), (0.5, 0.98, "center"))
+    for letter, (x, y, side), vertical in zip(
+        plane.letters, places, ("center", "center", "bottom", "top"), strict=True
+    ):
+        axes.text(
+            x, y, letter, transform=axes.transAxes, color="#ffd166", fontsize=9, ha=side, va=vertical, fontweight="bold"
+        )  # fmt: skip
+    if named:
+        axes.set_title(plane.name, color=_INK, fontsize=11, pad=4)
+
+
+def _legend(figure: Figure, labels: np.ndarray, scan: Volume, table: LabelTable, shown: set[int], below: float) -> None:
+    """Name the structures, with their volumes in ml, so many inches below the top; what no slice shows is pale."""
+    sizes = volumes(labels, scan.grid, len(table)) / 1000
+    wide, high = figure.get_size_inches()
+    left, top, line = 1 - 2.6 / wide, 1 - below / high, 0.245 / high
+    there = [index for index in range(1, len(table)) if sizes[index] > 0]
+    if not there:
+        figure.text(left, top, "no structure was found", color=_WARNING, fontsize=10.5, va="center")
+        return
+    figure.text(1 - 0.12 / wide, top + line, "ml", color=_PALE, fontsize=10, va="center", ha="right")
+    for place, index in enumerate(there):
+        y, clear = top - place * line, 1 if index in shown else 0.4
+        x = [left, left + 0.25 / wide]
+        figure.add_artist(Line2D(x, [y, y], color=_colour(table, index), linewidth=4, alpha=clear))
+        name = table.names[index].replace("_", " ")
+        figure.text(left + 0.35 / wide, y, name, color=_INK, fontsize=10, va="center", alpha=clear)
+        size = _millilitres(sizes[index])
+        figure.text(1 - 0.12 / wide, y, size, color=_INK, fontsize=10, va="center", ha="right", alpha=clear)
+
+
+def _millilitres(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 1 else f"{value:.2f}"
+
+
+def _colour(table: LabelTable, index: int) -> tuple[float, float, float]:
+    red, green, blue = (part / 255 for part in table.labels[index].colour)
+    hue, light, full = colorsys.rgb_to_hls(red, green, blue)
+    return colorsys.hls_to_rgb(hue, max(light, _LIGHT), full)
+
+
+def _window(values: Float[np.ndarray, "X Y Z"]) -> tuple[float, float]:
+    """Return the values that are drawn black and white."""
+    low = float(values.min())
+    inside = values[values > low]
+    if not len(inside):
+        return low, low + 1
+    # Above the brightest there is room left: a light outline is seen on white matter too.
+    return low, low + 1.25 * (float(np.percentile(inside, 99.5)) - low)
+
+
+def _box(labels: np.ndarray, values: np.ndarray, spacing: np.ndarray) -> tuple[slice, ...]:
+    """Return the part of a volume that holds what is labelled, or, if nothing is, what is bright."""
+    mask = labels > 0 if (labels > 0).any() else values > np.percentile(values, 75)
+    out: list[slice] = []
+    for axis in range(3):
+        others: Sequence[int] = tuple(other for other in range(3) if other != axis)
+        there = np.flatnonzero(mask.any(axis=tuple(others)))
+        if not len(there):
+            out.append(slice(None))
+            continue
+        margin = int(np.ceil(_MARGIN / spacing[axis]))
+        out.append(slice(max(int(there[0]) - margin, 0), int(there[-1]) + margin + 1))
+    return tuple(out)

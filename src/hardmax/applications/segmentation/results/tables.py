@@ -1,0 +1,172 @@
+"""Results of segmented scans: warning signs, and the tables volumes.csv and dice.csv. No torch here."""
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from hardmax.applications.segmentation.volumes.agreement import Agreement
+from hardmax.applications.segmentation.volumes.labels import LabelTable
+from hardmax.applications.segmentation.volumes.scans import Scan
+from hardmax.files import write_output
+
+# Brains of grown people have about 900 to 1,700 ml without the fluid around them; children and illness widen that.
+_LEAST, _MOST = 500.0, 2200.0
+_MISSING = 0.25  # part of the structures
+
+
+def suspicions(
+    sizes: Float[np.ndarray, "M"], table: LabelTable, log_likelihood: float, least: float | None
+) -> tuple[str, ...]:
+    """Return why a result is doubtful, in sentences; nothing if it is not.
+
+    Args:
+        sizes: `[M]`, mm^3 of each label.
+        table: the labels.
+        log_likelihood: of the scan under the fitted model, per voxel.
+        least: what scans of brains have at least; None if the model does not know.
+
+    Example:
+        >>> import numpy as np
+        >>> from hardmax.applications.segmentation.volumes.labels import STRUCTURES
+        >>> sizes = np.full(19, 70_000.0)
+        >>> suspicions(sizes, STRUCTURES, log_likelihood=-2.1, least=-3.0)
+        ()
+        >>> suspicions(sizes / 10, STRUCTURES, log_likelihood=-5.2, least=-3.0)[0]
+        'Low likelihood (-5.20 per voxel, expected at least -3.00): this may not be the scan of a brain.'
+    """
+    out = []
+    if math.isnan(log_likelihood) or (least is not None and log_likelihood < least):
+        expected = "" if least is None else f", expected at least {least:.2f}"
+        out.append(f"Low likelihood ({log_likelihood:.2f} per voxel{expected}): this may not be the scan of a brain.")
+    brain = float(sizes[table.judged].sum()) / 1000
+    if not _LEAST <= brain <= _MOST:
+        out.append(f"The brain has {brain:,.0f} ml, expected {_LEAST:,.0f} to {_MOST:,.0f}.")
+    missing = [table.names[index] for index in table.judged if not sizes[index]]
+    if len(missing) > _MISSING * len(table.judged):
+        out.append(f"{len(missing)} of {len(table.judged)} structures were not found: {', '.join(missing)}.")
+    return tuple(out)
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What came of a scan.
+
+    Attributes:
+        scan: which.
+        error: why it could not be segmented; all that follows is empty then.
+        volumes: `[M]`, mm^3 of each label.
+        log_likelihood: per voxel.
+        seconds: that it took.
+        flags: sentences that say why the result is doubtful.
+        notes: sentences that the user should read.
+        agreement: with the true label map, if there is one.
+        files: that were written: the label map first.
+        picture: the one to judge it by.
+    """
+
+    scan: Scan
+    error: str = ""
+    volumes: Float[np.ndarray, "M"] | None = None
+    log_likelihood: float = math.nan
+    seconds: float = math.nan
+    flags: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    agreement: Agreement | None = None
+    files: tuple[Path, ...] = ()
+    picture: Path | None = None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """How well a structure is found over all scans that have a true map.
+
+    Attributes:
+        name: of the structure; "mean" is over all of them.
+        dice: mean over the scans.
+        worst: lowest Dice.
+        worst_scan: where it is.
+        distance: mean of the 95 % surface distance in mm.
+    """
+
+    name: str
+    dice: float
+    worst: float
+    worst_scan: str
+    distance: float
+
+
+def summarise(results: Sequence[Result]) -> list[Summary]:
+    """Return a summary for each structure that is judged, and last the mean; nothing if nothing was compared."""
+    scans = [result.scan.name for result in results if result.agreement is not None]
+    found = [result.agreement for result in results if result.agreement is not None]
+    if not found:
+        return []
+    columns = [
+        (name, [one.dice[i] for one in found], [one.distance[i] for one in found])
+        for i, name in enumerate(found[0].names)
+    ]
+    columns.append(("mean", [one.mean_dice for one in found], [one.mean_distance for one in found]))
+    out = []
+    for name, overlaps, distances in columns:
+        known = [(float(value), scan) for value, scan in zip(overlaps, scans, strict=True) if not math.isnan(value)]
+        worst, where = min(known, default=(math.nan, ""))
+        out.append(Summary(name, _mean(overlaps), worst, where, _mean(distances)))
+    return out
+
+
+def write_volumes(path: Path, results: Sequence[Result], table: LabelTable) -> None:
+    """Write a line for each scan: mm^3 of each structure, the log-likelihood per voxel, and what is doubtful.
+
+    Raises:
+        DataError: the file cannot be written.
+    """
+    rows: list[list[Any]] = [["scan", *table.names[1:], "log_likelihood", "flag"]]
+    for result in results:
+        sizes = [""] * (len(table) - 1) if result.volumes is None else [f"{size:.1f}" for size in result.volumes[1:]]
+        flag = f"failed: {result.error}" if result.error else " ".join(result.flags)
+        rows.append([result.scan.name, *sizes, _number(result.log_likelihood, 4), flag])
+    _write(path, rows)
+
+
+def write_dice(path: Path, results: Sequence[Result]) -> None:
+    """Write a line for each scan and structure, and one for the mean over the structures of a scan.
+
+    What is not defined is left empty: the Dice of a structure that neither map has, and the distance of one that a map
+    has not.
+
+    Raises:
+        DataError: the file cannot be written.
+    """
+    rows: list[list[Any]] = [["scan", "structure", "dice", "distance_95_mm", "volume_mm3", "true_volume_mm3"]]
+    for result in results:
+        if (found := result.agreement) is None:
+            continue
+        for i, name in enumerate(found.names):
+            measured = [_number(found.dice[i], 4), _number(found.distance[i], 3)]
+            rows.append([result.scan.name, name, *measured, f"{found.volume[i]:.1f}", f"{found.true_volume[i]:.1f}"])
+        rows.append([result.scan.name, "mean", _number(found.mean_dice, 4), _number(found.mean_distance, 3), "", ""])
+    _write(path, rows)
+
+
+def _mean(values: Sequence[float]) -> float:
+    known = [float(value) for value in values if not math.isnan(value)]
+    return fmean(known) if known else math.nan
+
+
+def _number(value: float, digits: int) -> str:
+    return "" if math.isnan(value) else f"{value:.{digits}f}"
+
+
+def _write(path: Path, rows: Sequence[Sequence[Any]]) -> None:
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    with write_output(path, "folder") as temporary:
+        temporary.write_text(text.getvalue(), encoding="utf-8", newline="")

@@ -1,0 +1,158 @@
+"""From a scan to its labels: fit, posterior, arg max, all in the scan's own voxels."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float32, Integer
+from torch import Tensor
+
+from hardmax.applications.segmentation.atlas.atlas import VELOCITIES, Atlas, softened
+from hardmax.applications.segmentation.atlas.transforms import grid_points, packed, sample_at
+from hardmax.applications.segmentation.fit.fitting import Fitter, ScanFit, fit_affine, fit_deformation
+from hardmax.applications.segmentation.fit.fusion import brought, personal_fit
+from hardmax.applications.segmentation.fit.labelling import label_voxels
+from hardmax.applications.segmentation.fit.observation import Observed, observe
+from hardmax.applications.segmentation.tissues.classes import appearances
+from hardmax.applications.segmentation.tissues.gaussians import tissue_mixing, tissue_names
+from hardmax.applications.segmentation.vae.image_encoder import ImageEncoder
+from hardmax.applications.segmentation.vae.label_vae import LabelVAE
+from hardmax.applications.segmentation.vae.pca import coarse_grid
+from hardmax.applications.segmentation.volumes.geometry import Reorientation
+from hardmax.applications.segmentation.volumes.labels import LabelTable
+from hardmax.applications.segmentation.volumes.reading import Volume, read_volume
+from hardmax.random import stream
+from hardmax.threads import one_thread
+
+Progress = Callable[[float, str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Segmentation:
+    """What was found in a scan.
+
+    Attributes:
+        labels: `[X, Y, Z]`, indices in the table of labels, in the scan's own voxels.
+        posterior: `[M, X, Y, Z]`, probabilities of all labels of the table; None unless asked for.
+        log_likelihood: per voxel of the brain, how much likelier the scan is with its tissues where the atlas has them
+            than with the same tissues anywhere, in nats. Near 0 it is no scan of a brain.
+        seconds: that it took.
+        means: of the Gaussian of each tissue, in the scan's own units.
+        deviations: theirs.
+        doubts: sentences about what of the scan itself is doubtful.
+    """
+
+    labels: Integer[np.ndarray, "X Y Z"]
+    posterior: Float32[np.ndarray, "M X Y Z"] | None
+    log_likelihood: float
+    seconds: float
+    means: dict[str, float]
+    deviations: dict[str, float]
+    doubts: tuple[str, ...]
+
+
+class Segmenter:
+    """Segments scans by an atlas; nothing is learned from labels of scans.
+
+    Args:
+        atlas: the location prior.
+        trained: prior and encoder of `hardmax segment train`: the scan's anatomy is then found in one pass, without a
+            deformation; quicker, and less exact.
+
+    Attributes:
+        table: the labels of the segmentations.
+        mixing: `[M, K]`, which label of the atlas has which Gaussian.
+        least_log_likelihood: what scans of brains have at least.
+    """
+
+    least_log_likelihood = 0.2
+
+    def __init__(self, atlas: Atlas, trained: tuple[LabelVAE, ImageEncoder] | None = None) -> None:
+        self.atlas, self.trained = atlas, trained
+        self.table: LabelTable = atlas.table
+        tissues = [atlas.table.labels[index].tissues for index in atlas.kept]
+        self._tissues = tissue_names(tissues)
+        self.mixing = tissue_mixing(tissues)
+        self.prior = packed(softened(atlas.probabilities))
+        self.looks = appearances(self.prior, atlas.grid, self.mixing)
+
+    @classmethod
+    def load(cls, folder: Path) -> "Segmenter":
+        """Read a folder that `hardmax segment prior` or `hardmax segment train` made.
+
+        Raises:
+            DataError: a file is missing or broken.
+        """
+        trained = None
+        if (folder / "encoder.json").is_file():
+            trained = (LabelVAE.load(folder), ImageEncoder.load(folder))
+        return cls(Atlas.load(folder), trained)
+
+    @one_thread()
+    def segment(self, volume: Volume, *, posterior: bool = False, progress: Progress | None = None) -> Segmentation:
+        """Segment a scan whose skull was taken off, of any contrast, orientation and voxel size.
+
+        Args:
+            volume: the scan.
+            posterior: whether the probabilities of all labels are wanted.
+            progress: called with the part that is done, 0 to 1, and with what is being done.
+
+        Raises:
+            DataError: there is no brain in the scan.
+        """
+        began = time.monotonic()
+        progress = progress or (lambda part, doing: None)
+        # The same voxels stored in another order are the same scan, to the last bit.
+        turned = Reorientation(volume.grid)
+        upright = Volume(np.ascontiguousarray(turned.forward(volume.values)), turned.canonical)
+        progress(0.0, "looking for the brain")
+        observed = observe(upright)
+        fitter = Fitter(observed, self.looks, VELOCITIES, stream(0, "fit"))
+        progress(0.05, "aligning")
+        fit = fit_affine(fitter)
+        if self.trained is None:
+            progress(0.4, "deforming")
+            fit = fit_deformation(fitter, fit)
+            progress(0.6, "comparing with the maps")
+            fit, prior = personal_fit(upright, observed, fit, self.atlas, self.prior, self.looks)
+        else:
+            progress(0.7, "recognising")
+            prior = self.recognised(upright, observed, fit, *self.trained)
+        progress(0.85, "labels")
+        found = label_voxels(upright, observed, fit, self.atlas, prior, self.looks, posterior=posterior)
+        scale, centre = observed.scale, observed.centre
+        means = (fit.gaussians.means * scale + centre).tolist()
+        return Segmentation(
+            turned.back(found.labels),
+            None if found.posterior is None else turned.back(found.posterior),
+            found.evidence,
+            time.monotonic() - began,
+            dict(zip(self._tissues, means, strict=True)),
+            dict(zip(self._tissues, (fit.gaussians.deviations * scale).tolist(), strict=True)),
+            observed.doubts,
+        )
+
+    def align(self, path: Path) -> tuple[Tensor, Tensor]:
+        """Read a scan and return it with its mask on the grid of the label VAE: what an encoder is trained on."""
+        volume = read_volume(path)
+        observed = observe(volume)
+        fit = fit_affine(Fitter(observed, self.looks, VELOCITIES, stream(0, "fit")))
+        return self._coarse(volume, observed, fit)
+
+    @torch.no_grad()
+    def recognised(
+        self, volume: Volume, observed: Observed, fit: ScanFit, vae: LabelVAE, encoder: ImageEncoder
+    ) -> Tensor:
+        """Return f(z) at the mean of q(z | x), on the atlas' grid: the atlas, changed as z changes the coarser VAE."""
+        x, mask = self._coarse(volume, observed, fit)
+        differs = vae.log_prior(encoder(x[None], mask[None])[0])[0] - vae.log_location
+        fine = sample_at(differs, coarse_grid(self.atlas), grid_points(self.atlas.grid))
+        return packed((self.prior.log() + fine.view_as(self.prior)).softmax(0))
+
+    def _coarse(self, volume: Volume, observed: Observed, fit: ScanFit) -> tuple[Tensor, Tensor]:
+        grid = coarse_grid(self.atlas)
+        x, mask = brought(volume, observed, fit, grid)
+        return x.view(grid.shape), mask.view(grid.shape)

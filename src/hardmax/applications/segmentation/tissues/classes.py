@@ -1,0 +1,80 @@
+"""How labels look: those with the same Gaussian are one to the scan; and what the mask of the brain says."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor
+
+from hardmax.applications.segmentation.atlas.transforms import packed
+from hardmax.applications.segmentation.tissues.gaussians import Gaussians
+from hardmax.applications.segmentation.tissues.partial_volume import log_density
+from hardmax.applications.segmentation.volumes.geometry import Grid
+
+# A mask takes some fluid around the brain with it, and seldom cuts into the brain.
+_BACKGROUND_IN, _BRAIN_IN = 0.15, 0.99
+_EDGE = 6.0  # mm
+
+
+@dataclass(frozen=True, eq=False)
+class Appearances:
+    """Labels that look the same, summed up.
+
+    Args:
+        probabilities: `[A, X, Y, Z]`, of the appearances; the first is the background.
+        grid: where the voxels are.
+        mixing: `[A, K]`, the Gaussians of each.
+        of_label: `[M]`, which appearance a label has.
+    """
+
+    probabilities: Float[Tensor, "A X Y Z"]
+    grid: Grid
+    mixing: Float[Tensor, "A K"]
+    of_label: Int64[Tensor, " M"]
+
+
+def appearances(probabilities: Float[Tensor, "M X Y Z"], grid: Grid, mixing: Float[Tensor, "M K"]) -> Appearances:
+    """Sum up the labels that share their Gaussians; the background, though it looks like fluid, stays for itself."""
+    rows = [(label == 0, *row) for label, row in enumerate(mixing.tolist())]
+    unique = list(dict.fromkeys(rows))
+    of_label = torch.tensor([unique.index(row) for row in rows])
+    summed = torch.zeros(len(unique), *grid.shape).index_add_(0, of_label, probabilities)
+    return Appearances(packed(summed), grid, torch.tensor([row[1:] for row in unique]), of_label)
+
+
+def log_appearance(
+    x: Float[Tensor, " N"], inside: Bool[Tensor, " N"], gaussians: Gaussians, prior: Float[Tensor, "A N"]
+) -> Float[Tensor, "A N"]:
+    """Return `log p(b | a) + b log p(x | a)` of every appearance a; the first is the background.
+
+    A voxel is shared with what the prior, given that it is in the mask, has around it.
+    """
+    there = _in_mask_if(len(prior))
+    return torch.where(inside, log_density(x, gaussians, in_mask(prior)) + there.log(), log_outside(len(prior)))
+
+
+def log_outside(count: int) -> Float[Tensor, "A 1"]:
+    """Return `log p(not in the mask | a)` of so many appearances: outside, brightness says nothing."""
+    return (1 - _in_mask_if(count)).log()
+
+
+def _in_mask_if(count: int) -> Float[Tensor, "A 1"]:
+    there = torch.full((count, 1), _BRAIN_IN)
+    there[0] = _BACKGROUND_IN
+    return there
+
+
+def in_mask(prior: Float[Tensor, "A N"]) -> Float[Tensor, "A N"]:
+    """Return the probabilities of the appearances, given that a voxel is in the mask."""
+    joint = prior * _in_mask_if(len(prior))
+    return joint / joint.sum(0)
+
+
+def log_background(depth: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
+    """Return what being in the mask, so many mm from its edge, adds to the log-probability of background.
+
+    Right at the edge it is `log P(in the mask | background) - log P(in the mask | brain)`. Masks have no holes: deep in
+    the brain all is in them, fluid too, and being there says nothing.
+    """
+    return math.log(_BACKGROUND_IN / _BRAIN_IN) * (1 - depth / _EDGE).clamp_min(0)

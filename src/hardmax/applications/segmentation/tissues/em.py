@@ -1,0 +1,244 @@
+"""EM for the Gaussians of one scan, given the prior probabilities of the labels.
+
+The E-step gives each voxel to the Gaussians in proportion to `sum_m f_jm W_mk N(x_j; mu_k, sigma_k^2)`, the M-step
+takes weighted means and variances. Voxels have weights c_j (a mask, or a subsample). What every round of EM never
+lowers is
+
+`objective = sum_j c_j log sum_m f_jm p(x_j | m) + sum_k n_k E_{t ~ pseudo_k}[log N(t; mu_k, sigma_k^2)]`
+
+under the constraint `sigma_k >= floor`: the exact log-likelihood, and the logarithm of a prior on the Gaussians that is
+worth `n_k` voxels of a given mean and deviation. Without pseudo-counts it is the likelihood alone. Jensen's bound is
+another objective, which these rounds may lower; its own E-step is `label_e_step`.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from hardmax.applications.segmentation.tissues.gaussians import Gaussians
+from hardmax.errors import ArgumentError
+
+
+@dataclass(frozen=True)
+class PseudoCounts:
+    """Voxels that were never seen: they keep the Gaussian of a small label from starving.
+
+    Args:
+        counts: `[K]`, n, in voxels; 0 for none, and a very large one freezes a Gaussian.
+        means: `[K]`, their mean.
+        deviations: `[K]`, their deviation.
+    """
+
+    counts: Float[Tensor, " K"]
+    means: Float[Tensor, " K"]
+    deviations: Float[Tensor, " K"]
+
+    def log_prior(self, gaussians: Gaussians) -> Float[Tensor, ""]:
+        """Return `sum_k n_k E[log N(t; mu_k, sigma_k^2)]` over t of the pseudo-voxels' mean and deviation."""
+        square = self.deviations.square() + (self.means - gaussians.means).square()
+        each = -square / (2 * gaussians.deviations.square()) - gaussians.deviations.log() - 0.5 * math.log(2 * math.pi)
+        return (self.counts * each).sum()
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What an E-step finds.
+
+    Attributes:
+        responsibilities: `[K, N]`, how far each voxel belongs to each Gaussian; columns sum to one.
+        shares: `[M, K]`, voxels of each label in each Gaussian, weighted; for the M-step of W.
+        log_likelihood: `[N]`, of every voxel.
+    """
+
+    responsibilities: Float[Tensor, "K N"]
+    shares: Float[Tensor, "M K"]
+    log_likelihood: Float[Tensor, " N"]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Gaussians that were fitted, and the objective before every round and after the last."""
+
+    gaussians: Gaussians
+    objectives: list[float]
+
+
+def e_step(
+    x: Float[Tensor, " N"],
+    prior: Float[Tensor, "M N"],
+    gaussians: Gaussians,
+    weights: Float[Tensor, " N"] | None = None,
+) -> Expectation:
+    """Return how far each voxel belongs to each Gaussian.
+
+    Args:
+        x: `[N]`, intensities.
+        prior: `[M, N]`, f.
+        gaussians: the present ones.
+        weights: `[N]`, of voxels; None is one each.
+    """
+    tiny = torch.finfo(x.dtype).tiny
+    components = gaussians.log_components(x)
+    joint = (gaussians.mixing.T @ prior).clamp_min(tiny).log() + components
+    log_likelihood = joint.logsumexp(0)
+    relative = (components - log_likelihood).exp()  # N_k / p: what a prior of one would make of the voxel
+    if weights is not None:
+        relative = relative * weights
+    shares = gaussians.mixing * (prior @ relative.T)
+    return Expectation((joint - log_likelihood).exp(), shares, log_likelihood)
+
+
+def label_e_step(
+    x: Float[Tensor, " N"],
+    prior: Float[Tensor, "M N"],
+    gaussians: Gaussians,
+    weights: Float[Tensor, " N"] | None = None,
+) -> Expectation:
+    """Return the E-step of Jensen's bound: labels as f says; the scan decides only among the Gaussians of one label.
+
+    With `m_step` after it, `sum_j c_j sum_m f_jm log p(x_j | m)` never falls; where each label has one Gaussian, one
+    such round is the maximum. `log_likelihood` of the result holds the bound of each voxel.
+
+    Args:
+        x: `[N]`, intensities.
+        prior: `[M, N]`, f.
+        gaussians: the present ones.
+        weights: `[N]`, of voxels; None is one each.
+    """
+    components = gaussians.log_components(x)
+    belongs, bound = torch.zeros_like(components), torch.zeros_like(x)
+    shares = torch.zeros_like(gaussians.mixing)
+    for m, row in enumerate(gaussians.mixing):
+        used = row.nonzero().squeeze(1)
+        joint = components[used] + row[used].log()[:, None]
+        bound += prior[m] * joint.logsumexp(0)
+        part = prior[m] * joint.softmax(0)
+        belongs[used] += part
+        shares[m, used] = part.sum(1) if weights is None else part @ weights
+    return Expectation(belongs, shares, bound)
+
+
+def m_step(
+    x: Float[Tensor, " N"],
+    found: Expectation,
+    gaussians: Gaussians,
+    *,
+    weights: Float[Tensor, " N"] | None = None,
+    pseudo: PseudoCounts | None = None,
+    floor: float = 0.0,
+) -> Gaussians:
+    r"""Return the best Gaussians for given responsibilities r, in closed form.
+
+    `mu_k = (n_k m_k + sum_j c_j r_jk x_j) / (n_k + sum_j c_j r_jk)`, and sigma_k^2 the mean square about it, where the
+    pseudo-voxels' is `s_k^2 + (m_k - mu_k)^2`. The expected objective rises to the best sigma and falls beyond, so that
+    the larger of it and the floor is the best one allowed. A Gaussian that nothing belongs to stays where it is.
+
+    Args:
+        x: `[N]`, intensities.
+        found: by the E-step.
+        gaussians: the present ones.
+        weights: `[N]`, c; None is one each.
+        pseudo: voxels that were never seen.
+        floor: on sigma.
+    """
+    belongs = found.responsibilities if weights is None else found.responsibilities * weights
+    count, total = belongs.sum(1), belongs @ x
+    if pseudo is not None:
+        count, total = count + pseudo.counts, total + pseudo.counts * pseudo.means
+    empty = count <= torch.finfo(x.dtype).tiny
+    safe = torch.where(empty, 1.0, count)
+    means = torch.where(empty, gaussians.means, total / safe)
+    square = (belongs * (x - means[:, None]).square()).sum(1)
+    if pseudo is not None:
+        square = square + pseudo.counts * (pseudo.deviations.square() + (pseudo.means - means).square())
+    deviations = torch.where(empty, gaussians.deviations, (square / safe).sqrt())
+    rows = found.shares.sum(1, keepdim=True)
+    mixing = torch.where(rows > 0, found.shares / rows.clamp_min(torch.finfo(x.dtype).tiny), gaussians.mixing)
+    return Gaussians(means, deviations.clamp_min(max(floor, torch.finfo(x.dtype).tiny)), mixing)
+
+
+@torch.no_grad()
+def fit_gaussians(
+    x: Float[Tensor, " N"],
+    prior: Float[Tensor, "M N"],
+    start: Gaussians,
+    *,
+    weights: Float[Tensor, " N"] | None = None,
+    pseudo: PseudoCounts | None = None,
+    floor: float = 0.0,
+    rounds: int = 20,
+    tolerance: float = 1e-6,
+) -> Fit:
+    """Fit the Gaussians of a scan by rounds of EM; the objective (see the top of this file) never falls.
+
+    Args:
+        x: `[N]`, intensities, finite.
+        prior: `[M, N]`, f: columns sum to one.
+        start: where to begin; its deviations must respect the floor, or the first round may lower the objective.
+        weights: `[N]`, of voxels; None is one each.
+        pseudo: voxels that were never seen.
+        floor: on the deviations; see `starts.deviation_floor`.
+        rounds: at most.
+        tolerance: stop when a round gains less than this, in nats per voxel.
+
+    Returns:
+        The Gaussians, and the objective along the way.
+
+    Raises:
+        ArgumentError: intensities that are not finite, or no voxel of any weight.
+
+    Example:
+        >>> import torch
+        >>> from hardmax.applications.segmentation.tissues.gaussians import mixing_matrix
+        >>> from hardmax.applications.segmentation.tissues.initialization import prior_start
+        >>> generator = torch.Generator().manual_seed(0)
+        >>> x = torch.cat([torch.randn(500, generator=generator), 6 + torch.randn(500, generator=generator)])
+        >>> prior = torch.full((2, 1000), 0.3)
+        >>> prior[0, :500] = prior[1, 500:] = 0.7
+        >>> fit = fit_gaussians(x, prior, prior_start(x, prior, mixing_matrix([0, 1])))
+        >>> fit.gaussians.means.round().tolist()
+        [0.0, 6.0]
+
+    References:
+        Dempster, Laird & Rubin, "Maximum likelihood from incomplete data via the EM algorithm", 1977; for labels with a
+        spatial prior: Van Leemput et al., "Automated model-based tissue classification of MR images of the brain",
+        1999.
+    """
+    total = total_weight(x, weights)
+    gaussians, objectives = start, []
+    for _ in range(rounds):
+        found = e_step(x, prior, gaussians, weights)
+        objectives.append(objective(found, gaussians, weights, pseudo))
+        if len(objectives) > 1 and objectives[-1] - objectives[-2] < tolerance * total:
+            return Fit(gaussians, objectives)
+        gaussians = m_step(x, found, gaussians, weights=weights, pseudo=pseudo, floor=floor)
+    objectives.append(objective(e_step(x, prior, gaussians, weights), gaussians, weights, pseudo))
+    return Fit(gaussians, objectives)
+
+
+def objective(
+    found: Expectation, gaussians: Gaussians, weights: Float[Tensor, " N"] | None, pseudo: PseudoCounts | None
+) -> float:
+    """Return what EM never lowers: the log-likelihood, and the log-prior of the pseudo-counts, in nats."""
+    each = found.log_likelihood if weights is None else found.log_likelihood * weights
+    value = each.sum(dtype=torch.float64)
+    return float(value if pseudo is None else value + pseudo.log_prior(gaussians))
+
+
+def total_weight(x: Float[Tensor, " N"], weights: Float[Tensor, " N"] | None) -> float:
+    """Return the weight of all voxels, once it is sure that there is something to fit.
+
+    Raises:
+        ArgumentError: intensities that are not finite, or no voxel of any weight.
+    """
+    total = float(len(x) if weights is None else weights.sum())
+    if not x.isfinite().all():
+        raise ArgumentError(
+            f"{int((~x.isfinite()).sum())} of {len(x)} intensities are not finite; replace NaN and inf before fitting"
+        )
+    if not total > 0:
+        raise ArgumentError("no voxel has any weight: the mask is empty; look at the scan")
+    return total

@@ -1,0 +1,182 @@
+"""Training of the image encoder: on scans made from label maps, then on real scans without labels."""
+
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from hardmax.applications.segmentation.model_folder import load_tensors, save_tensors
+from hardmax.applications.segmentation.tissues.gaussians import Gaussians
+from hardmax.applications.segmentation.vae.image_encoder import ImageEncoder, check_scans, scan_elbo
+from hardmax.applications.segmentation.vae.label_training import Progress, optimise
+from hardmax.applications.segmentation.vae.label_vae import LabelVAE
+from hardmax.applications.segmentation.vae.synthesis import synthesise
+from hardmax.applications.segmentation.vae.voxel_scores import AbstractVoxelScore, ExactLikelihood
+from hardmax.objectives import gaussian_elbo
+from hardmax.random import stream
+
+# A scan and its mask, both [*S], on the prior's grid.
+Scan = tuple[Tensor, Tensor]
+
+
+def pretrain(
+    vae: LabelVAE,
+    encoder: ImageEncoder,
+    maps: Float[Tensor, "N M *S"] | None,
+    mixing: Float[Tensor, "M K"],
+    *,
+    steps: int = 1000,
+    rate: float = 1e-3,
+    batch: int = 4,
+    seed: int = 0,
+    folder: Path | None = None,
+    progress: Progress | None = None,
+) -> list[float]:
+    """Train on scans made from maps: raise `E_{q(z | x)}[log p(s | z)] - KL`, x of random contrast made from s.
+
+    Args:
+        vae: the prior; its weights stay.
+        encoder: trained in place.
+        maps: `[N, M, *S]`, aligned; None draws them from the prior itself, which knows less than the maps it came from.
+        mixing: `[M, K]`, which label has which Gaussians.
+        steps: of Adam.
+        rate: of learning.
+        batch: scans per step.
+        seed: of all randomness.
+        folder: where the state is kept, to go on after a stop.
+        progress: called after each step.
+
+    Returns:
+        Minus the bound per voxel, step by step.
+    """
+    voxels, dtype = vae.log_location[0].numel(), vae.log_location.dtype
+    with _frozen(vae):
+
+        def loss(generator: torch.Generator) -> Tensor:
+            if maps is None:
+                one = vae.sample(1, generator=generator)
+            else:
+                index = int(torch.randint(len(maps), (), generator=generator))
+                one = maps[index : index + 1].to(dtype)
+            scan = synthesise(one[0], mixing, generator=generator)
+            mean, log_variance = encoder(scan.x[None], scan.mask[None])
+            out = gaussian_elbo(vae.likelihood(one), mean, log_variance, generator=generator)
+            return -out.value.mean() / voxels
+
+        return optimise(encoder, loss, steps=steps, rate=rate, parts=batch, seed=seed, folder=folder, progress=progress)
+
+
+def adapt(
+    vae: LabelVAE,
+    encoder: ImageEncoder,
+    scans: Sequence[Scan],
+    mixing: Float[Tensor, "M K"],
+    *,
+    score: AbstractVoxelScore = ExactLikelihood(),  # noqa: B008  frozen, without state
+    steps: int = 200,
+    rate: float = 3e-4,
+    batch: int = 1,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> list[float]:
+    """Train on scans without labels: raise the bound of the scans.
+
+    Before a scan's step its Gaussians take their own step for f at the mean of q(z | x), with z held there; then q
+    takes one, with the Gaussians held.
+
+    Args:
+        vae: the prior; its weights stay.
+        encoder: trained in place.
+        scans: pairs (x, mask) on the prior's grid.
+        mixing: `[M, K]`, which label has which Gaussians.
+        score: of the voxels.
+        steps: of Adam.
+        rate: of learning.
+        batch: scans per step.
+        seed: of all randomness.
+        progress: called after each step.
+
+    Returns:
+        Minus the bound per voxel of the mask, step by step.
+
+    Raises:
+        ArgumentError: no scan, or one that is not on the prior's grid.
+    """
+    check_scans(vae, scans)
+    known: dict[int, Gaussians] = {}
+    with _frozen(vae):
+
+        def loss(generator: torch.Generator) -> Tensor:
+            index = int(torch.randint(len(scans), (), generator=generator))
+            x, mask = scans[index]
+            with torch.no_grad():
+                log_f = vae.log_prior(encoder(x[None], mask[None])[0])[0]
+                known[index] = score.fit(x[mask], log_f[:, mask].exp(), mixing, known.get(index))
+            out = scan_elbo(vae, encoder, x, mask, known[index], score=score, generator=generator)
+            return -out.value.mean() / int(mask.sum())
+
+        return optimise(encoder, loss, steps=steps, rate=rate, parts=batch, seed=seed, progress=progress)
+
+
+def train_encoder(
+    scans: Sequence[Path],
+    prior: Path,
+    out: Path,
+    *,
+    align: Callable[[Path], Scan],
+    mixing: Float[Tensor, "M K"],
+    maps: Float[Tensor, "N M *S"] | None = None,
+    pretraining: int = 1000,
+    steps: int = 200,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> None:
+    """Train an image encoder on scan files and write it, with the prior it belongs to, into a folder.
+
+    Pre-training that was stopped goes on from what the folder holds; the steps on the scans, which are few, do not.
+
+    Args:
+        scans: files of scans without labels.
+        prior: folder with the label VAE.
+        out: folder to be written: `vae.*` and `encoder.*`.
+        align: reads a scan and returns it with its mask on the prior's grid.
+        mixing: `[M, K]`, which label has which Gaussians.
+        maps: `[N, M, *S]`, for the pre-training; None draws them from the prior.
+        pretraining: steps on made scans.
+        steps: on the scans.
+        seed: of all randomness.
+        progress: called after each step of both.
+
+    Raises:
+        DataError: the prior cannot be read, or the folder not be written; what align raises.
+    """
+    vae = LabelVAE.load(prior)
+    aligned = [align(path) for path in scans]
+    check_scans(vae, aligned)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(stream(seed, "init").initial_seed())
+        encoder = ImageEncoder(vae.shape, vae.latents)
+    pretrain(vae, encoder, maps, mixing, steps=pretraining, seed=seed, folder=out / "pretraining", progress=progress)
+    adapt(vae, encoder, aligned, mixing, steps=steps, seed=seed, progress=progress)
+    tensors, facts = load_tensors(prior, "vae")
+    save_tensors(out, "vae", tensors, facts)
+    encoder.save(out)
+    shutil.rmtree(out / "pretraining")
+
+
+class _frozen:
+    """While it lasts, the prior's weights take no gradient, and so no memory for one."""
+
+    def __init__(self, vae: LabelVAE) -> None:
+        self.parameters = [p for p in vae.parameters() if p.requires_grad]
+
+    def __enter__(self) -> None:
+        for parameter in self.parameters:
+            parameter.requires_grad_(False)
+
+    def __exit__(self, *_: object) -> None:
+        for parameter in self.parameters:
+            parameter.requires_grad_(True)

@@ -1,0 +1,103 @@
+"""Scans made from label maps, of any contrast: what an encoder is trained on before it sees a real one.
+
+Every Gaussian gets a random mean and deviation, every voxel the intensity of its label, then comes a little blur
+(partial volume), a smooth bias field and noise. Nothing is assumed about which tissue is bright.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn import functional
+
+from hardmax.applications.segmentation.tissues.gaussians import Gaussians
+
+_UPSAMPLE = {1: "linear", 2: "bilinear", 3: "trilinear"}
+
+
+@dataclass(frozen=True)
+class SyntheticScan:
+    """A scan made from a map.
+
+    Attributes:
+        x: `[*S]`, intensities, zero outside the mask.
+        mask: `[*S]`.
+        gaussians: it was made with, before bias and noise.
+    """
+
+    x: Float[Tensor, "*S"]
+    mask: Bool[Tensor, "*S"]
+    gaussians: Gaussians
+
+
+def synthesise(
+    probabilities: Float[Tensor, "M *S"],
+    mixing: Float[Tensor, "M K"],
+    *,
+    mask: Bool[Tensor, "*S"] | None = None,
+    blur: float = 0.5,
+    bias: float = 0.2,
+    noise: float = 0.03,
+    generator: torch.Generator | None = None,
+) -> SyntheticScan:
+    """Make a scan of random contrast from one label map.
+
+    Args:
+        probabilities: `[M, *S]`, a map, one-hot or with partial volume: its intensities mix.
+        mixing: `[M, K]`, which label has which Gaussians.
+        mask: `[*S]`, where the scan is; None is the brain (all but the first label, background) with a random margin,
+            as programs that strip the skull leave one.
+        blur: how much of each voxel comes from its neighbours along each axis, 0 to 1.
+        bias: deviation of the log of the bias field.
+        noise: deviation of the noise in each voxel; means are spread over 0 to 1.
+        generator: where the randomness comes from; None is torch's global generator.
+
+    Example:
+        >>> import torch
+        >>> from hardmax.applications.segmentation.tissues.gaussians import mixing_matrix
+        >>> labels = torch.zeros(8, 8, dtype=torch.long)
+        >>> labels[2:6, 2:6] = 1
+        >>> one_hot = torch.nn.functional.one_hot(labels, 2).movedim(-1, 0).float()
+        >>> scan = synthesise(one_hot, mixing_matrix([0, 1]))
+        >>> scan.x.shape, bool(scan.mask[2:6, 2:6].all())
+        (torch.Size([8, 8]), True)
+
+    References:
+        Billot et al., "SynthSeg: segmentation of brain MRI scans of any contrast and resolution", 2023.
+    """
+    shape, count, dtype = probabilities.shape[1:], mixing.shape[1], probabilities.dtype
+    means = torch.rand(count, generator=generator, dtype=dtype)
+    deviations = 0.02 + 0.08 * torch.rand(count, generator=generator, dtype=dtype)
+    gaussians = Gaussians(means, deviations, mixing.to(means))
+    label_means = gaussians.mixing @ means
+    label_deviations = gaussians.mixing @ deviations
+    spread = torch.randn(shape, generator=generator, dtype=dtype)
+    x = torch.einsum("m,m...->...", label_means, probabilities)
+    x = x + spread * torch.einsum("m,m...->...", label_deviations, probabilities)
+    x = _blurred(x, blur)
+    knots = torch.randn((1, 1, *[4] * len(shape)), generator=generator, dtype=dtype)
+    field = functional.interpolate(knots, shape, mode=_UPSAMPLE[len(shape)], align_corners=True)[0, 0]
+    x = x * (bias * field).exp() + noise * torch.randn(shape, generator=generator, dtype=dtype)
+    mask = _with_margin(1 - probabilities[0], generator) if mask is None else mask
+    return SyntheticScan(torch.where(mask, x.clamp_min(0), 0.0), mask, gaussians)
+
+
+def _with_margin(brain: Tensor, generator: torch.Generator | None) -> Tensor:
+    """Return a mask of the brain, and of up to about two voxels around it."""
+    level = 0.5 * torch.rand((), generator=generator)
+    around = _blurred(_blurred(_blurred(brain, 1.0), 1.0), 1.0)
+    return (brain >= 0.5) | (around > level.clamp_min(0.02))
+
+
+def _blurred(x: Tensor, amount: float) -> Tensor:
+    """Return x with so much of each voxel taken from its neighbours along each axis."""
+    for axis in range(x.dim()):
+        x = (1 - amount / 2) * x + amount / 4 * (_shifted(x, axis, 1) + _shifted(x, axis, -1))
+    return x
+
+
+def _shifted(x: Tensor, axis: int, by: int) -> Tensor:
+    """Return x moved by one voxel along an axis, the border repeated."""
+    index = (torch.arange(x.shape[axis]) + by).clamp(0, x.shape[axis] - 1)
+    return x.index_select(axis, index)

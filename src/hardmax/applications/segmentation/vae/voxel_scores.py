@@ -1,0 +1,157 @@
+"""What a voxel's intensity is worth under f, and the Gaussians that make the most of it: three ways to train q(z | x).
+
+| | value of a voxel | its mean over draws |
+|---|---|---|
+| `ExactLikelihood` | `log sum_m f_jm p(x_j | m)` | itself |
+| `JensenBound` | `sum_m f_jm log p(x_j | m)` | itself, never above the exact one |
+| `SampledSegmentation` | `log p(x_j | s_j)`, s_j drawn from f_j | Jensen's bound |
+
+Each brings the M-step of its own objective, so that Gaussians and q go up the same one in turns.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from hardmax.applications.segmentation.tissues.em import fit_gaussians, label_e_step, m_step
+from hardmax.applications.segmentation.tissues.gaussians import Gaussians, jensen_bound, log_likelihood
+from hardmax.applications.segmentation.tissues.initialization import best_fit, deviation_floor, prior_start
+from hardmax.estimators import AbstractSampler, GumbelSoftmax
+from hardmax.expectations import sample
+from hardmax.spaces import Categorical
+
+_DRAW = GumbelSoftmax(tau=0.5, hard=True)
+
+
+class AbstractVoxelScore(ABC):
+    """A value for every voxel, and the Gaussians that raise it."""
+
+    @abstractmethod
+    def __call__(
+        self, x: Float[Tensor, "*S"], log_prior: Float[Tensor, "M *S"], gaussians: Gaussians
+    ) -> Float[Tensor, "*S"]:
+        """Return the value of every voxel."""
+
+    @abstractmethod
+    def fit(
+        self,
+        x: Float[Tensor, " N"],
+        prior: Float[Tensor, "M N"],
+        mixing: Float[Tensor, "M K"],
+        before: Gaussians | None = None,
+    ) -> Gaussians:
+        """Return Gaussians for a given f: a few rounds from those before, or from nothing."""
+
+
+@final
+@dataclass(frozen=True)
+class ExactLikelihood(AbstractVoxelScore):
+    """The exact log-likelihood, with rounds of EM.
+
+    Args:
+        rounds: of EM from the Gaussians before; from nothing, several starts of more. The random ones among them have a
+            seed of their own: the same scan gives the same Gaussians.
+    """
+
+    rounds: int = 3
+
+    def __call__(
+        self, x: Float[Tensor, "*S"], log_prior: Float[Tensor, "M *S"], gaussians: Gaussians
+    ) -> Float[Tensor, "*S"]:
+        """Return `log sum_m f_jm p(x_j | m)`."""
+        return log_likelihood(x, log_prior, gaussians)
+
+    @torch.no_grad()
+    def fit(
+        self,
+        x: Float[Tensor, " N"],
+        prior: Float[Tensor, "M N"],
+        mixing: Float[Tensor, "M K"],
+        before: Gaussians | None = None,
+    ) -> Gaussians:
+        """Return what EM finds."""
+        floor = deviation_floor(x)
+        if before is None:
+            return best_fit(x, prior, mixing, floor=floor, generator=torch.Generator().manual_seed(0)).gaussians
+        return fit_gaussians(x, prior, before, floor=floor, rounds=self.rounds).gaussians
+
+
+@final
+@dataclass(frozen=True)
+class JensenBound(AbstractVoxelScore):
+    """Jensen's bound, with its own M-step, which gives voxels to labels as f says.
+
+    It asks of f to be sure where the labels look different, and of the Gaussians to be wide where f is not: on phantoms
+    and on scans it segments less well than the exact likelihood, which costs no more.
+    """
+
+    def __call__(
+        self, x: Float[Tensor, "*S"], log_prior: Float[Tensor, "M *S"], gaussians: Gaussians
+    ) -> Float[Tensor, "*S"]:
+        """Return `sum_m f_jm log p(x_j | m)`."""
+        return jensen_bound(x, log_prior, gaussians)
+
+    @torch.no_grad()
+    def fit(
+        self,
+        x: Float[Tensor, " N"],
+        prior: Float[Tensor, "M N"],
+        mixing: Float[Tensor, "M K"],
+        before: Gaussians | None = None,
+    ) -> Gaussians:
+        """Return what one round of its own EM finds."""
+        start = prior_start(x, prior, mixing) if before is None else before
+        return m_step(x, label_e_step(x, prior, start), start, floor=deviation_floor(x))
+
+
+@final
+@dataclass(frozen=True)
+class SampledSegmentation(AbstractVoxelScore):
+    r"""The score of a hard segmentation drawn from f, with a gradient through the draw: `sum_m s_jm log p(x_j | m)`.
+
+    A discrete segmentation inside the auto-encoder. Its mean over s is Jensen's bound, so what it estimates is that,
+    never the exact likelihood. Bias of the gradient: the score is linear in s, so none with `StraightThrough()`, whose
+    gradient is even free of noise here; that of the relaxation with `GumbelSoftmax(hard=True)`, which falls with tau.
+    Variance of the value: one draw per voxel, summed over many voxels.
+
+    Args:
+        estimator: a sample-style one of the library.
+        generator: where the noise comes from; None is torch's global generator.
+
+    Example:
+        >>> import torch
+        >>> from hardmax.applications.segmentation.tissues.gaussians import mixing_matrix
+        >>> tissue = Gaussians(torch.tensor([0.0, 4.0]), torch.ones(2), mixing_matrix([0, 1]))
+        >>> scores = torch.zeros(2, 5, requires_grad=True)
+        >>> SampledSegmentation()(torch.rand(5), scores.log_softmax(0), tissue).sum().backward()
+        >>> scores.grad.shape
+        torch.Size([2, 5])
+
+    References:
+        Jang, Gu & Poole, "Categorical reparameterization with Gumbel-softmax", 2017.
+    """
+
+    estimator: AbstractSampler = _DRAW
+    generator: torch.Generator | None = None
+
+    def __call__(
+        self, x: Float[Tensor, "*S"], log_prior: Float[Tensor, "M *S"], gaussians: Gaussians
+    ) -> Float[Tensor, "*S"]:
+        """Return the score of one draw at every voxel."""
+        scores = log_prior.movedim(0, -1)
+        s = sample(scores, Categorical(len(log_prior)), self.estimator, generator=self.generator)[0]
+        return (s * gaussians.log_density(x).movedim(0, -1)).sum(-1)
+
+    def fit(
+        self,
+        x: Float[Tensor, " N"],
+        prior: Float[Tensor, "M N"],
+        mixing: Float[Tensor, "M K"],
+        before: Gaussians | None = None,
+    ) -> Gaussians:
+        """Return what raises the mean over draws: Jensen's bound."""
+        return JensenBound().fit(x, prior, mixing, before)

@@ -1,0 +1,232 @@
+"""Which structures there are: their numbers, names, colours and tissues. No torch here."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from itertools import chain
+from typing import Any, Literal, get_args
+
+import numpy as np
+from jaxtyping import Int64, Integer, Shaped
+
+from hardmax.errors import ArgumentError, DataError
+
+Tissue = Literal[
+    "background", "white", "grey", "fluid", "thalamus", "caudate", "putamen", "pallidum", "brain stem", "other"
+]
+
+
+@dataclass(frozen=True)
+class Label:
+    """A structure.
+
+    Args:
+        number: what it is called in files.
+        name: in words, with underscores.
+        colour: red, green and blue, 0 to 255.
+        tissues: structures of one tissue look alike in a scan: they share a Gaussian. One of several tissues is a
+            mixture of theirs.
+        judged: whether it counts where a segmentation is compared with another.
+    """
+
+    number: int
+    name: str
+    colour: tuple[int, int, int]
+    tissues: tuple[Tissue, ...]
+    judged: bool = True
+
+
+@dataclass(frozen=True)
+class LabelTable:
+    """Labels in their order: inside, a label is its index 0..M-1, and 0 is the background.
+
+    Args:
+        labels: all of them, the background first.
+        other: index of the label for what is known to be none of them.
+
+    Raises:
+        ArgumentError: a number or a name twice, or no background.
+
+    Example:
+        >>> from hardmax.applications.segmentation.volumes.labels import STRUCTURES
+        >>> len(STRUCTURES), STRUCTURES.names[13], STRUCTURES.judged[:3]
+        (19, 'hippocampus', [1, 2, 3])
+    """
+
+    labels: tuple[Label, ...]
+    other: int = 0
+
+    def __post_init__(self) -> None:
+        for what in ("number", "name"):
+            found = [getattr(label, what) for label in self.labels]
+            if twice := sorted({value for value in found if found.count(value) > 1}):
+                raise ArgumentError(f"a {what} of a label must be there once, got {twice[0]!r} more than once")
+        if not self.labels or self.labels[0].tissues != ("background",) or self.labels[0].number != 0:
+            raise ArgumentError(
+                "the first label must be the background, with the number 0 and the tissue 'background' alone"
+            )
+        if not 0 <= self.other < len(self.labels):
+            raise ArgumentError(f"other is the index of a label, 0 to {len(self.labels) - 1}, got {self.other}")
+        for label in self.labels:
+            if not label.tissues or not set(label.tissues) <= set(get_args(Tissue)):
+                raise ArgumentError(
+                    f"the tissues of {label.name} are {label.tissues!r}, expected some of {', '.join(get_args(Tissue))}"
+                )
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Name of each label."""
+        return [label.name for label in self.labels]
+
+    @cached_property
+    def numbers(self) -> Int64[np.ndarray, "M"]:
+        """Number of each label in files."""
+        return np.array([label.number for label in self.labels], dtype=np.int64)
+
+    @cached_property
+    def judged(self) -> list[int]:
+        """Indices of the labels that count in comparisons."""
+        return [index for index, label in enumerate(self.labels) if label.judged]
+
+    def index(self, name: str) -> int:
+        """Return the index of a label by its name.
+
+        Raises:
+            ArgumentError: there is none of that name.
+        """
+        if name not in self.names:
+            raise ArgumentError(f"no label is called {name!r}; there are: {', '.join(self.names)}")
+        return self.names.index(name)
+
+    def to_indices(self, numbers: Shaped[np.ndarray, "..."]) -> tuple[Integer[np.ndarray, "..."], list[str]]:
+        """Return the indices (uint8 where they fit) of a map of numbers, and sentences about what was not plain.
+
+        The numbers are this table's own, or, where some are not in it, those of FreeSurfer and SynthSeg (aseg, aparc,
+        wmparc), in which left and right have numbers of their own and are taken together. A number that neither knows
+        becomes `other`.
+
+        Args:
+            numbers: whole numbers of any shape.
+
+        Raises:
+            DataError: no number but 0 is known.
+
+        Example:
+            >>> import numpy as np
+            >>> from hardmax.applications.segmentation.volumes.labels import STRUCTURES
+            >>> indices, notes = STRUCTURES.to_indices(np.array([0, 2, 41, 17, 53]))
+            >>> indices.tolist(), notes
+            ([0, 1, 1, 13, 13], ['read as numbers of FreeSurfer: left and right are taken together'])
+        """
+        found, places = np.unique(numbers, return_inverse=True)
+        own = {int(number): index for index, number in enumerate(self.numbers)}
+        notes, known = [], own
+        if any(int(number) not in own for number in found):
+            known = {number: self.names.index(name) for number, name in _FREESURFER.items() if name in self.names}
+            notes.append("read as numbers of FreeSurfer: left and right are taken together")
+        strange = [int(number) for number in found if int(number) not in known]
+        if strange and all(int(number) in strange for number in found if number):
+            raise DataError(
+                f"no label is known: the numbers are {_listed(strange)}, expected those of the table, "
+                f"{_listed(sorted(own))}, or of FreeSurfer's aseg"
+            )
+        if strange:
+            notes.append(f"unknown numbers {_listed(strange)} are taken as {self.names[self.other]}")
+        table = np.array([known.get(int(number), self.other) for number in found])
+        return table[places].reshape(numbers.shape).astype(np.uint8 if len(self) <= 256 else np.int32), notes
+
+    def to_numbers(self, indices: Integer[np.ndarray, "..."]) -> Integer[np.ndarray, "..."]:
+        """Return the numbers, as they stand in files, of a map of indices: in uint8, or int16, or int32."""
+        top = int(self.numbers.max())
+        kind = np.uint8 if top < 2**8 else np.int16 if top < 2**15 else np.int32
+        return self.numbers.astype(kind)[indices]
+
+    def to_json(self) -> str:
+        """Return the table as JSON; `from_json` reads it."""
+        return json.dumps({"other": self.other, "labels": [asdict(label) for label in self.labels]})
+
+    @classmethod
+    def from_json(cls, text: str) -> "LabelTable":
+        """Return the table that `to_json` wrote.
+
+        Raises:
+            DataError: the text is no such table.
+        """
+        try:
+            said: Mapping[str, Any] = json.loads(text)
+            labels = [
+                Label(**{**label, "colour": tuple(label["colour"]), "tissues": tuple(label["tissues"])})
+                for label in said["labels"]
+            ]
+            return cls(tuple(labels), said["other"])
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise DataError(f"this is no table of labels: {error}; make the model again") from error
+
+    def colour_table(self) -> str:
+        """Return the table in the form of FreeSurfer's colour tables, which viewers of label maps read."""
+        lines = [
+            f"{label.number:>5} {label.name:<28} {' '.join(f'{part:>3}' for part in label.colour)} 0"
+            for label in self.labels
+        ]
+        return "\n".join(["# number, name, red, green, blue, transparency", *lines, ""])
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    shown = ", ".join(map(str, numbers[:20]))
+    return shown if len(numbers) <= 20 else f"{shown} and {len(numbers) - 20} more"
+
+
+# The colours are those of FreeSurfer, which eyes are used to.
+STRUCTURES = LabelTable(
+    (
+        Label(0, "background", (0, 0, 0), ("background",), judged=False),
+        Label(1, "cerebral_white_matter", (245, 245, 245), ("white",)),
+        Label(2, "cerebral_cortex", (205, 62, 78), ("grey",)),
+        Label(3, "lateral_ventricle", (120, 18, 134), ("fluid",)),
+        Label(4, "cerebellum_white_matter", (220, 248, 164), ("white",)),
+        Label(5, "cerebellum_cortex", (230, 148, 34), ("grey",)),
+        Label(6, "thalamus", (0, 118, 14), ("thalamus",)),
+        Label(7, "caudate", (122, 186, 220), ("caudate",)),
+        Label(8, "putamen", (236, 13, 176), ("putamen",)),
+        Label(9, "pallidum", (12, 48, 255), ("pallidum",)),
+        Label(10, "third_ventricle", (204, 182, 142), ("fluid",)),
+        Label(11, "fourth_ventricle", (42, 204, 164), ("fluid",)),
+        Label(12, "brain_stem", (119, 159, 176), ("brain stem",)),
+        Label(13, "hippocampus", (220, 216, 20), ("grey",)),
+        Label(14, "amygdala", (103, 255, 255), ("grey",)),
+        Label(15, "accumbens", (255, 165, 0), ("caudate",)),
+        Label(16, "ventral_DC", (165, 42, 42), ("white", "grey", "brain stem")),
+        Label(17, "csf", (60, 60, 60), ("fluid",), judged=False),
+        Label(18, "other", (255, 200, 220), ("other",), judged=False),
+    ),
+    other=18,
+)
+
+# Numbers of FreeSurfer's and SynthSeg's label maps by the name of the structure here.
+_BY_NAME: dict[str, Sequence[int]] = {
+    "background": [0, 165, 257, 258, 259, *range(502, 531)],  # with what lies outside of the brain: skull, skin
+    "cerebral_white_matter": [2, 41, 77, 78, 79, *range(250, 256), *range(3000, 3036), *range(4000, 4036),
+                              *range(13100, 13176), *range(14100, 14176), 5001, 5002],
+    "cerebral_cortex": [3, 42, *range(1000, 1036), *range(2000, 2036), *range(11100, 11176), *range(12100, 12176)],
+    "lateral_ventricle": [4, 5, 31, 43, 44, 63, 72],
+    "cerebellum_white_matter": [7, 46],
+    "cerebellum_cortex": [8, 47, 172],
+    "thalamus": [9, 10, 48, 49],
+    "caudate": [11, 50],
+    "putamen": [12, 51],
+    "pallidum": [13, 52],
+    "third_ventricle": [14],
+    "fourth_ventricle": [15],
+    "brain_stem": [16, 170, 173, 174, 175],
+    "hippocampus": [17, 53],
+    "amygdala": [18, 54],
+    "accumbens": [26, 58],
+    "ventral_DC": [28, 60],
+    "csf": [24],
+    "other": [1, 6, 25, 29, 30, 40, 45, 57, 59, 61, 62, 80, 81, 82, 85],
+}  # fmt: skip
+_FREESURFER = dict(chain.from_iterable(((number, name) for number in numbers) for name, numbers in _BY_NAME.items()))

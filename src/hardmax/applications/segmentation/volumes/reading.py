@@ -1,0 +1,259 @@
+"""Scans and label maps, read from NIfTI and MGH files. No torch here."""
+
+import gzip
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float32, Integer, Shaped
+
+from hardmax.applications.segmentation.volumes.geometry import Grid
+from hardmax.applications.segmentation.volumes.labels import STRUCTURES, LabelTable
+from hardmax.errors import DataError, HardmaxError, MissingExtraError
+
+SUFFIXES = (".nii.gz", ".nii", ".mgz", ".mgh")
+
+
+@dataclass(frozen=True, eq=False)
+class Volume:
+    """A scan.
+
+    Attributes:
+        values: `[X, Y, Z]`, finite.
+        grid: where the voxels are.
+        header: of the file, for what is written in its geometry; None gives a plain one.
+        path: of the file.
+        notes: sentences about what was wrong with it.
+    """
+
+    values: Float32[np.ndarray, "X Y Z"]
+    grid: Grid
+    header: Any = None
+    path: Path | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class LabelMap:
+    """A label map.
+
+    Attributes:
+        labels: `[X, Y, Z]`, indices in a table of labels.
+        grid: where the voxels are.
+        path: of the file.
+        notes: sentences about how it was read.
+    """
+
+    labels: Integer[np.ndarray, "X Y Z"]
+    grid: Grid
+    path: Path | None = None
+    notes: tuple[str, ...] = ()
+
+
+def stem(path: Path) -> str:
+    """Return the name of a scan's file without its suffix, of which .nii.gz is one.
+
+    Raises:
+        DataError: it has none of the suffixes of scans.
+    """
+    for suffix in SUFFIXES:
+        if path.name.lower().endswith(suffix) and len(path.name) > len(suffix):
+            return path.name[: -len(suffix)]
+    raise DataError(f"{path} has not the name of a scan: expected a file that ends in {', '.join(SUFFIXES)}")
+
+
+def need_nibabel() -> Any:
+    """Return the module nibabel, which reads and writes the files.
+
+    Raises:
+        MissingExtraError: it is not installed.
+    """
+    try:
+        import nibabel
+    except ImportError as error:
+        raise MissingExtraError(
+            "scans are read by nibabel, which is missing: pip install 'hardmax[imaging]'"
+        ) from error
+    return nibabel
+
+
+_APART = 1.0  # mm between the corners of the box by the two transforms of a NIfTI header, beyond which they disagree
+
+
+def read_volume(path: Path) -> Volume:
+    """Read a scan.
+
+    Voxels that are NaN or infinite become 0, or the smallest value where there are negative ones. Of a NIfTI file's
+    two transforms the sform is taken, then the qform, as nibabel does.
+
+    Args:
+        path: a file .nii, .nii.gz, .mgh or .mgz with one volume of any axes, voxel size and dtype.
+
+    Returns:
+        Its values in float32, scaled as its header says.
+
+    Raises:
+        DataError: there is no such file, it is broken or no scan, has several volumes, or is empty.
+
+    Example:
+        >>> import nibabel, numpy as np, tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "scan.nii.gz"
+        >>> scan = np.arange(60, dtype=np.int16).reshape(3, 4, 5)
+        >>> nibabel.save(nibabel.Nifti1Image(scan, np.diag([-1.0, 1.0, 2.0, 1.0])), path)
+        >>> volume = read_volume(path)
+        >>> volume.values.shape, volume.grid.axes, volume.grid.voxel_volume
+        ((3, 4, 5), 'LAS', 2.0)
+    """
+    values, grid, header, notes = _read(path)
+    with np.errstate(over="ignore"):  # what is too large for float32 is infinite, and handled as such
+        values = values.astype(np.float32)
+    finite = np.isfinite(values)
+    if not (whole := bool(finite.all())):
+        if not finite.any():
+            raise DataError(f"{path} holds no number: all of its voxels are NaN or infinite")
+        low = min(0.0, float(values[finite].min()))
+        count = int(values.size - finite.sum())
+        notes.append(f"{count:,} voxels ({count / values.size:.1%}) are NaN or infinite: taken as {low:g}")
+        values[~finite] = low
+    if values.min() == values.max():
+        raise DataError(
+            f"{path} is empty: {'all of its voxels' if whole else 'its finite voxels'} are {values.flat[0]:g}, "
+            "expected a scan; look at the file in a viewer"
+        )
+    return Volume(values, grid, header, path, tuple(notes))
+
+
+def read_labels(path: Path, table: LabelTable = STRUCTURES) -> LabelMap:
+    """Read a label map, in the table's own numbers or those of FreeSurfer.
+
+    Args:
+        path: a file .nii, .nii.gz, .mgh or .mgz of whole numbers.
+        table: the labels to tell.
+
+    Returns:
+        Their indices in the table; see `LabelTable.to_indices`.
+
+    Raises:
+        DataError: as for `read_volume`, or the values are no whole numbers, or none of them is known.
+
+    Example:
+        >>> import nibabel, numpy as np, tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "map.nii.gz"
+        >>> nibabel.save(nibabel.Nifti1Image(np.array([[[0, 2, 41]]], np.int16), np.eye(4)), path)
+        >>> read_labels(path).labels.tolist()
+        [[[0, 1, 1]]]
+    """
+    values, grid, _, notes = _read(path)
+    if values.dtype.kind == "f":
+        if not np.isfinite(values).all() or (values != np.round(values)).any():
+            raise DataError(
+                f"{path} is no label map: its values, from {np.nanmin(values):g} to {np.nanmax(values):g}, are not all "
+                "whole numbers; give a map of labels, not a scan or a probability"
+            )
+        values = values.astype(np.int32)
+    if not values.any():
+        raise DataError(f"{path} is empty: all of its voxels are 0, expected a map of labels")
+    try:
+        labels, said = table.to_indices(values)
+    except DataError as error:
+        raise DataError(f"{path} cannot be read as a label map: {error}") from error
+    return LabelMap(labels, grid, path, tuple(notes + said))
+
+
+def _read(path: Path) -> tuple[Shaped[np.ndarray, "X Y Z"], Grid, Any, list[str]]:
+    """Read a file's single volume, where it is, its header, and what was not right with it."""
+    nibabel = need_nibabel()
+    stem(path)
+    if not path.is_file():
+        raise DataError(f"{path} {'is a folder, expected a file' if path.is_dir() else 'does not exist'}")
+    try:
+        with nibabel.imageglobals.LoggingOutputSuppressor():  # what it repairs in a header is checked below
+            # nibabel leaves an .mgh file open.
+            plain = path.name.lower().endswith(".mgh")
+            image = nibabel.MGHImage.from_bytes(path.read_bytes()) if plain else nibabel.load(path)
+        _check_kind(path, image)
+        grid, notes = _geometry(path, image)
+        values = np.asanyarray(image.dataobj).reshape(grid.shape)
+        if path.name.lower().endswith(("gz", "mgz")):
+            _check_sum(path)
+    except HardmaxError:
+        raise
+    except Exception as error:  # nibabel raises nearly anything on broken files
+        raise DataError(f"{path} cannot be read as a scan: {_reason(error)}; get the file again") from error
+    return values, grid, image.header, notes
+
+
+def _check_sum(path: Path) -> None:
+    """Read a compressed file to its end, where its check sum stands; nibabel stops before."""
+    with gzip.open(path) as file:
+        while file.read(2**22):
+            pass
+
+
+def _check_kind(path: Path, image: Any) -> None:
+    """Check what the header says of the values, before any of them is read."""
+    shape, kind = tuple(image.shape), image.get_data_dtype()
+    if 0 in shape:
+        raise DataError(f"{path} is empty: its shape is {shape}")
+    frames = int(np.prod(shape[3:], dtype=np.int64))
+    if frames > 1:
+        raise DataError(
+            f"{path} has {frames} volumes (its shape is {shape}), expected one; take one out first, with nibabel: "
+            "nibabel.save(nibabel.four_to_three(nibabel.load(path))[0], 'one.nii.gz')"
+        )
+    if len(shape) < 3:
+        raise DataError(f"{path} is a picture of shape {shape}, expected a volume with three axes")
+    if kind.names or kind.kind not in "iuf":
+        raise DataError(f"{path} holds {'colours' if kind.names else kind}, expected one number for each voxel")
+
+
+def _geometry(path: Path, image: Any) -> tuple[Grid, list[str]]:
+    """Return where the voxels are, and what is doubtful about it."""
+    x, y, z = (int(side) for side in image.shape[:3])
+    shape, notes, grids = (x, y, z), [], {}
+    if hasattr(image.header, "get_sform"):
+        for name, (affine, code) in {
+            "sform": image.header.get_sform(coded=True),
+            "qform": image.header.get_qform(coded=True),
+        }.items():
+            if code:
+                try:
+                    grids[name] = Grid(shape, affine)
+                except HardmaxError as error:
+                    notes.append(f"the {name} of the header cannot be used: {error}")
+        if not grids:
+            notes.append(
+                "the header does not say where left and right are: the first axis is taken to run to the left, as "
+                "nibabel does; sides may be swapped"
+            )
+    if grids:
+        # The sform, if it is there, as nibabel has it.
+        grid = next(iter(grids.values()))
+    else:
+        try:
+            grid = Grid(shape, image.affine)
+        except HardmaxError as error:
+            raise DataError(f"{path} does not say where its voxels are: {error}; repair the header") from error
+    if len(grids) == 2:
+        apart = float(np.linalg.norm(grids["sform"].corners() - grids["qform"].corners(), axis=1).max())
+        if apart > _APART:
+            notes.append(
+                f"the sform and the qform of the header disagree by {apart:.0f} mm: the sform is taken; if the result "
+                "lies beside the brain in a viewer, repair the header"
+            )
+    if grid.spacing.min() < 0.1 or grid.spacing.max() > 12:
+        sides = " x ".join(f"{side:g}" for side in grid.spacing)
+        notes.append(f"voxels of {sides} mm are strange for a scan of a head: is the header in mm?")
+    return grid, notes
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, gzip.BadGzipFile) or "not a gzip file" in str(error):
+        return "it is not compressed by gzip, as its name says"
+    if isinstance(error, EOFError) or re.search("Expected .* bytes", str(error)):
+        return "it breaks off before its end"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,116 @@
+"""Label maps and posteriors are written as NIfTI files. No torch here.
+
+Whatever is written has the voxels, the axes and the header of the scan that it belongs to.
+"""
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Integer
+
+from hardmax.applications.segmentation.volumes.labels import STRUCTURES, LabelTable
+from hardmax.applications.segmentation.volumes.reading import Volume, need_nibabel
+from hardmax.errors import ShapeError
+from hardmax.files import write_output
+
+_MAKER = b"hardmax segment"  # stands in the header of what is written
+_LEVELS = 255  # a probability is written as a whole number of 255ths
+
+
+def write_labels(
+    path: Path, labels: Integer[np.ndarray, "X Y Z"], scan: Volume, table: LabelTable = STRUCTURES
+) -> None:
+    """Write a label map as .nii.gz, in the geometry of its scan and with its header.
+
+    Args:
+        path: the file.
+        labels: `[X, Y, Z]`, indices in the table, in the scan's own voxels.
+        scan: what was segmented.
+        table: gives the numbers that are written.
+
+    Raises:
+        ShapeError: the labels are not of the scan's shape.
+        DataError: the file cannot be written.
+    """
+    _check_shape(labels, scan)
+    numbers = table.to_numbers(labels)
+    image = _image(numbers, scan)
+    image.header.set_data_dtype(numbers.dtype)
+    image.header.set_slope_inter(1, 0)
+    image.header["cal_min"], image.header["cal_max"] = 0, int(table.numbers.max())
+    image.header.set_intent("label", name="labels")
+    _write(image, path)
+
+
+def write_posterior(path: Path, posterior: Float[np.ndarray, "M X Y Z"], scan: Volume) -> None:
+    """Write the probabilities of all labels as one 4-D .nii.gz, in the geometry of its scan.
+
+    A probability is stored as one byte, in 255ths (`scl_slope` = 1/255; NIfTI knows no float16): it is off by at most
+    0.002, and the file has a quarter of the size that floats need. Frame m belongs to label m of the table.
+
+    Args:
+        path: the file.
+        posterior: `[M, X, Y, Z]` in [0, 1], in the scan's own voxels.
+        scan: what was segmented.
+
+    Raises:
+        ShapeError: the posterior is not of the scan's shape.
+        DataError: the file cannot be written.
+    """
+    if posterior.ndim != 4:
+        raise ShapeError(f"a posterior has the shape [M, X, Y, Z], got {list(posterior.shape)}")
+    _check_shape(posterior, scan)
+    stored = np.empty((*scan.grid.shape, len(posterior)), dtype=np.uint8, order="F")
+    for label, probability in enumerate(posterior):
+        stored[..., label] = np.round(np.clip(probability, 0, 1) * _LEVELS)
+    image = _image(stored, scan)
+    image.header.set_data_dtype(np.uint8)
+    image.header.set_slope_inter(1 / _LEVELS, 0)  # nibabel writes it, and the values as they are
+    image.header["cal_min"], image.header["cal_max"] = 0, 1
+    image.header.set_intent("none", name="posterior")
+    _write(image, path)
+
+
+def is_ours(path: Path) -> bool:
+    """Say whether a file was written here, and may be written over."""
+    try:
+        return bytes(need_nibabel().load(path).header["descrip"]).rstrip(b"\0") == _MAKER
+    except Exception:  # whatever it is, it is not ours
+        return False
+
+
+def _image(values: np.ndarray, scan: Volume) -> Any:
+    """Return a NIfTI image of values in the scan's geometry."""
+    nibabel = need_nibabel()
+    kind = nibabel.Nifti2Image if isinstance(scan.header, nibabel.Nifti2Header) else nibabel.Nifti1Image
+    if not isinstance(scan.header, nibabel.Nifti1Header):  # of which Nifti2Header is one
+        image = kind(values, scan.grid.affine)
+        image.header.set_xyzt_units("mm")
+        image.header["descrip"] = _MAKER
+        image.set_qform(scan.grid.affine, code=1)
+        image.set_sform(scan.grid.affine, code=1)
+        return image
+    header = scan.header.copy()
+    header.extensions.clear()  # they tell of the scan's intensities, its acquisition and, at times, of the person
+    header["descrip"], header["aux_file"] = _MAKER, b""
+    return kind(values, scan.grid.affine, header)
+
+
+def _write(image: Any, path: Path) -> None:
+    # No name and no time inside: the same result gives the same bytes.
+    with (
+        write_output(path, "folder") as temporary,
+        temporary.open("wb") as file,
+        gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) as packed,
+    ):
+        image.to_stream(packed)
+
+
+def _check_shape(values: np.ndarray, scan: Volume) -> None:
+    if values.shape[-3:] != scan.grid.shape:
+        raise ShapeError(
+            f"expected values in the scan's own voxels, {list(scan.grid.shape)}, got {list(values.shape[-3:])}; bring "
+            "them back to the scan's grid first"
+        )

@@ -1,0 +1,69 @@
+"""`hardmax evaluate` and `sample` for a sequence GAN."""
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.progress import Progress
+
+from hardmax.applications.command_line import EvaluateOptions, Evaluation, SampleOptions, refuse
+from hardmax.applications.runs import load_run
+from hardmax.applications.sequences.evaluation import evaluate as measure
+from hardmax.applications.sequences.model import SequenceGAN
+from hardmax.files import write_output
+from hardmax.random import stream
+
+if TYPE_CHECKING:
+    from hardmax.applications.runs import LoadedRun
+
+
+_DRAWS = 10_000
+
+
+def evaluate(options: EvaluateOptions, restored: "LoadedRun[SequenceGAN]", bar: Progress) -> Evaluation:
+    """Return how likely real sequences are, and what generated ones are like.
+
+    Raises:
+        ArgumentError: something is asked for that only discrete models have.
+    """
+    refuse(options, "refine", "perturb_and_map")
+    data, draws = restored.load_data(options.data_dir), options.samples or _DRAWS
+    tokens = getattr(data, options.split)[: options.images]
+    found = measure(restored.model, data, tokens, draws=draws, seed=restored.config.seed)
+    rows = [("-log q(x), nats per sequence", f"{found['nll']:.3f}")]
+    if data.language is not None:
+        rows += [
+            ("validity: a sentence is written", f"{found['validity']:.2%}"),
+            (f"coverage of {len(data.language):,} sentences", f"{found['coverage']:.2%}"),
+        ]
+    assert found["entropy"] is not None
+    rows += [
+        (f"entropy, nats ({draws:,} draws)", f"{found['entropy']:.3f}"),
+        ("sequences used: its exp", f"{math.exp(found['entropy']):,.1f}"),
+        (f"divergence of 3-grams, nats ({draws:,} draws)", f"{found['divergence']:.4f}"),
+        ("distinct draws", f"{found['distinct']:.2%}"),
+    ]
+    return Evaluation(len(tokens), {"samples": draws, **found}, [(("", "value"), rows)])
+
+
+_SEQUENCES = 20
+
+
+def sample(options: SampleOptions) -> None:
+    """Print sequences, one in a line, or write them to a file.
+
+    Raises:
+        ArgumentError: attributes are asked for.
+        DataError: the file cannot be written.
+    """
+    refuse(options, "attributes", "vary")
+    restored = load_run(options.run, options.checkpoint, kind=SequenceGAN)
+    count = options.count or _SEQUENCES
+    texts, _ = restored.model.sample(count, generator=stream(options.seed, "sample"))
+    if options.out is None:
+        print("\n".join(texts))
+        return
+    path = Path(options.out)
+    with write_output(path) as temporary:
+        temporary.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    print(f"{count} sequences in {path}")

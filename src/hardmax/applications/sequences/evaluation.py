@@ -1,0 +1,136 @@
+"""How well a generator knows a language: exact where probabilities are known, else from samples."""
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from hardmax.applications.sequences.model import SequenceGAN
+from hardmax.data import Sequences
+from hardmax.random import stream
+
+
+def validity(log_prob: Float[Tensor, "M"]) -> float:
+    """Return the probability that a generated sequence is a sentence, from `log q` of all sentences.
+
+    Example:
+        >>> import torch
+        >>> round(validity(torch.tensor([0.5, 0.25]).log()), 4)
+        0.75
+    """
+    return float(log_prob.double().exp().sum())
+
+
+def coverage(log_prob: Float[Tensor, "M"], draws: int) -> float:
+    """Return the share of all sentences that so many generated sequences hold, in the mean.
+
+    `mean_x [1 - (1 - q(x))^draws]`: exact, no sequence is drawn.
+
+    Args:
+        log_prob: `[M]`, `log q` of all sentences.
+        draws: how many.
+
+    Example:
+        >>> import torch
+        >>> round(coverage(torch.tensor([0.5, 1e-30]).log(), draws=10), 4)  # one of two is found, almost surely
+        0.4995
+    """
+    missed = torch.log1p(-log_prob.double().exp().clamp_max(1.0))  # of one draw; -inf where q is 1
+    return float((1 - (draws * missed).exp()).mean())
+
+
+def ngram_divergence(first: Int64[Tensor, "N T"], second: Int64[Tensor, "M T"], n: int, tokens: int) -> float:
+    r"""Return the Jensen-Shannon divergence of the n-grams of two sets of sequences, in nats: 0 to log 2.
+
+    $$ \mathrm{JS}(p, q) = \tfrac12 \mathrm{KL}(p \,\|\, m) + \tfrac12 \mathrm{KL}(q \,\|\, m), \qquad m = (p + q)/2 $$
+
+    Of few sequences it is too high: those of the same language differ by chance.
+
+    Args:
+        first: `[N, T]` tokens.
+        second: `[M, T]` tokens.
+        n: tokens in an n-gram, at most T.
+        tokens: how many kinds there are.
+
+    Example:
+        >>> import torch
+        >>> a, b = torch.tensor([[0, 1, 0, 1]]), torch.tensor([[2, 3, 2, 3]])
+        >>> round(ngram_divergence(a, b, 2, 4), 4), ngram_divergence(a, a, 2, 4)
+        (0.6931, 0.0)
+
+    References:
+        Lin, "Divergence measures based on the Shannon entropy", 1991.
+    """
+    codes = [_codes(sequences, n, tokens) for sequences in (first, second)]
+    kinds, where = torch.cat(codes).unique(return_inverse=True)
+    shares = [
+        torch.bincount(part, minlength=len(kinds)).double() / len(part) for part in where.split([*map(len, codes)])
+    ]
+    middle = (shares[0] + shares[1]) / 2
+    return float(sum(torch.xlogy(share, share / middle).nansum() for share in shares) / 2)
+
+
+def distinct(sequences: Int64[Tensor, "N T"]) -> float:
+    """Return the share of sequences that are left when each is counted once.
+
+    Example:
+        >>> import torch
+        >>> distinct(torch.tensor([[0, 1], [0, 1], [1, 1], [0, 0]]))
+        0.75
+    """
+    return len(sequences.unique(dim=0)) / len(sequences)
+
+
+def _codes(sequences: Tensor, n: int, tokens: int) -> Tensor:
+    """Return every n-gram as one number."""
+    place = tokens ** torch.arange(n, device=sequences.device)
+    return (sequences.unfold(1, n, 1) * place).sum(-1).flatten()
+
+
+NGRAM = 3
+"""Tokens in the n-grams whose divergence is measured."""
+DRAWS_PER_SENTENCE = 10
+"""Of so many draws for each sentence of the language, coverage is the share of sentences that are among them."""
+
+
+@torch.no_grad()
+def evaluate(
+    model: SequenceGAN, data: Sequences, tokens: Tensor, *, draws: int = 1000, seed: int = 0
+) -> dict[str, float | None]:
+    """Return how likely real sequences are, and what generated ones are like.
+
+    Exact, from the generator's probabilities: `nll`, the mean of -log q of the real sequences, which is also the bound
+    (there is no latent, `elbo` is its negative); and where all sentences are known `validity`, the probability of
+    writing one, and `coverage`, the share of them that ten draws for each are expected to hold. From draws: `entropy`
+    of q in nats, whose exp is the number of sequences that it uses; `divergence` of its 3-grams from those of the real
+    sequences, in nats; `distinct`, the share of draws that are left when each is counted once.
+
+    Args:
+        model: whose generator is judged.
+        data: what it was trained on.
+        tokens: `[N, T]`, real sequences.
+        draws: how many sequences are drawn.
+        seed: of the draws; they are the same for every set of real sequences.
+    """
+    generator = model.generator
+    device = next(generator.parameters()).device
+    nll = -_mean_log_prob(model, data.one_hot(tokens.to(device)))
+    z = generator.draw(draws, generator=stream(seed, "evaluate", device=device))
+    drawn = z.argmax(-1).cpu()
+    found: dict[str, float | None] = {
+        "elbo": -nll,
+        "nll": nll,
+        "validity": None,
+        "coverage": None,
+        "entropy": -_mean_log_prob(model, z),
+        "divergence": ngram_divergence(drawn, tokens.cpu(), min(NGRAM, drawn.shape[1]), len(data.symbols)),
+        "distinct": distinct(drawn),
+    }
+    if data.language is not None:
+        log_prob = generator.log_prob(data.one_hot(data.language.to(device)))
+        found["validity"] = validity(log_prob)
+        found["coverage"] = coverage(log_prob, DRAWS_PER_SENTENCE * len(log_prob))
+    return found
+
+
+def _mean_log_prob(model: SequenceGAN, z: Tensor) -> float:
+    return float(model.generator.log_prob(z).double().mean())

@@ -1,0 +1,238 @@
+"""The sequence GAN: a generator of tokens, and the discriminator that trains it."""
+
+from collections.abc import Sequence
+from typing import Any, final
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from hardmax.data.sequences import written
+from hardmax.errors import ArgumentError
+from hardmax.models.pretrained import AbstractModel
+from hardmax.nn import leaky
+from hardmax.spaces import Categorical
+
+State = tuple[Tensor, Tensor]
+
+
+@final
+class SequenceGenerator(nn.Module):
+    r"""An LSTM that draws each token given those before it.
+
+    $$ q(x) = \prod_t \mathrm{softmax}(\mathrm{scores}_t(x_{<t}))[x_t], \qquad
+       x_t = \arg\max_k \,(\mathrm{scores}_{tk} + g_{tk}) $$
+
+    With Gumbel noise g the sequence is a function of the noise: `G(g)`, in which the arg max has no derivative. What
+    stands in for it is chosen where it is trained, `hardmax.sequence_expectation`.
+
+    Args:
+        tokens: K, how many there are.
+        length: T, of all sequences; shorter ones are filled up with a token of their own.
+        hidden: width of the LSTM.
+
+    Example:
+        >>> import torch
+        >>> from hardmax.applications.sequences import SequenceGenerator
+        >>> generator = SequenceGenerator(tokens=5, length=8)
+        >>> z = generator.draw(100)
+        >>> z.shape, generator.log_prob(z).shape
+        (torch.Size([100, 8, 5]), torch.Size([100]))
+
+    References:
+        Hochreiter & Schmidhuber, "Long short-term memory", 1997; Yu et al., "SeqGAN", 2017.
+    """
+
+    def __init__(self, tokens: int, length: int, hidden: int = 64) -> None:
+        super().__init__()
+        self.space, self.length = Categorical(tokens), length
+        self.cell = nn.LSTMCell(tokens, hidden)  # of one-hot tokens: their embedding is in its weights
+        self.head = nn.Linear(hidden, tokens)
+
+    def begin(self, count: int) -> tuple[Float[Tensor, "N K"], State]:
+        """Return what stands before the first token of so many sequences, nothing, and the state there."""
+        weight = self.head.weight
+        state = weight.new_zeros(count, self.cell.hidden_size)
+        return weight.new_zeros(count, self.space.k), (state, state)
+
+    def step(self, z: Float[Tensor, "N K"], state: State) -> tuple[Float[Tensor, "N K"], State]:
+        """Read a token `[N, K]`; return the scores of the one after it `[N, K]`, and the state there."""
+        state = self.cell(z, state)
+        return self.head(state[0]), state
+
+    def scores(self, z: Float[Tensor, "N T K"]) -> Float[Tensor, "N T K"]:
+        """Return the scores of every token of sequences, given those before it."""
+        before, state = self.begin(len(z))
+        found = []
+        for token in z.unbind(1):
+            scores, state = self.step(before, state)
+            found.append(scores)
+            before = token
+        return torch.stack(found, 1)
+
+    def log_prob(self, z: Float[Tensor, "N T K"]) -> Float[Tensor, "N"]:
+        """Return `log q(x)` of sequences."""
+        return self.space.log_prob(self.scores(z), z).sum(-1)
+
+    def noise(self, shape: tuple[int, ...], generator: torch.Generator | None = None) -> Float[Tensor, "*_ T K"]:
+        """Draw the noise of sequences, `[*shape, T, K]`."""
+        weight = self.head.weight
+        return self.space.noise((*shape, self.length), generator, dtype=weight.dtype, device=weight.device)
+
+    @torch.no_grad()
+    def draw(self, count: int, *, generator: torch.Generator | None = None) -> Float[Tensor, "N T K"]:
+        """Draw so many sequences, one-hot."""
+        return self.at(self.noise((count,), generator))
+
+    @torch.no_grad()
+    def at(self, noise: Float[Tensor, "N T K"]) -> Float[Tensor, "N T K"]:
+        """Return the sequences of some noise, one-hot."""
+        z, state = self.begin(len(noise))
+        drawn = []
+        for own in noise.unbind(1):
+            scores, state = self.step(z, state)
+            z = self.space.draw(scores, own[None])[0]
+            drawn.append(z)
+        return torch.stack(drawn, 1)
+
+
+@final
+class SequenceDiscriminator(nn.Module):
+    """A GRU that judges every prefix of a sequence: the logit of its being the beginning of a real one.
+
+    The best one gives the prefix `x_1..x_t` the logit `log p(x_1..x_t) / q(x_1..x_t)`. It says at which token a
+    sequence goes wrong, and costs one step more for every token that might stand there instead.
+
+    Args:
+        tokens: K, how many there are.
+        hidden: width of the GRU.
+
+    Example:
+        >>> import torch
+        >>> from hardmax.applications.sequences import SequenceDiscriminator
+        >>> SequenceDiscriminator(tokens=5)(torch.zeros(100, 8, 5)).shape
+        torch.Size([100, 8])
+
+    References:
+        Judging every prefix: de Masson d'Autume et al., "Training language GANs from scratch", 2019.
+    """
+
+    def __init__(self, tokens: int, hidden: int = 64) -> None:
+        super().__init__()
+        self.cell = nn.GRUCell(tokens, hidden)
+        self.head = nn.Sequential(nn.Linear(hidden, hidden), leaky(), nn.Linear(hidden, 1))
+
+    def begin(self, count: int) -> Float[Tensor, "N H"]:
+        """Return the state before the first token of so many sequences."""
+        return self.cell.weight_hh.new_zeros(count, self.cell.hidden_size)
+
+    def step(self, z: Float[Tensor, "N K"], state: Float[Tensor, "N H"]) -> tuple[Tensor, Tensor]:
+        """Read a token `[N, K]`; return the logits of the prefixes that end with it `[N]`, and the state there."""
+        state = self.cell(z, state)
+        return self.head(state).squeeze(-1), state
+
+    def forward(self, z: Float[Tensor, "N T K"]) -> Float[Tensor, "N T"]:
+        """Return the logits of all prefixes of sequences."""
+        state = self.begin(len(z))
+        logits = []
+        for token in z.unbind(1):
+            found, state = self.step(token, state)
+            logits.append(found)
+        return torch.stack(logits, 1)
+
+
+@final
+class SequenceGAN(AbstractModel):
+    """An LSTM that writes, and a GRU that tells what is written from what is real.
+
+    Args:
+        generator: draws sequences.
+        discriminator: judges every prefix of them.
+        symbols: what each token is called.
+        between: what is written between two tokens.
+
+    Example:
+        >>> import torch
+        >>> from hardmax.applications.sequences import SequenceGAN
+        >>> model = SequenceGAN.build(["", "a", "cat", "sleeps"], length=3)
+        >>> z = model.generator.draw(10)
+        >>> model.discriminator(z).shape, len(model.texts(z))
+        (torch.Size([10, 3]), 10)
+
+    References:
+        Goodfellow et al., "Generative adversarial nets", 2014; Yu et al., "SeqGAN", 2017.
+    """
+
+    kind = "sequence-gan"
+
+    def __init__(
+        self,
+        generator: SequenceGenerator,
+        discriminator: SequenceDiscriminator,
+        symbols: Sequence[str],
+        between: str = " ",
+    ) -> None:
+        super().__init__()
+        self.generator, self.discriminator = generator, discriminator
+        self.symbols, self.between = tuple(symbols), between
+
+    @classmethod
+    def build(
+        cls,
+        symbols: Sequence[str],
+        length: int,
+        *,
+        hidden: int = 64,
+        discriminator_hidden: int = 64,
+        between: str = " ",
+    ) -> "SequenceGAN":
+        """Return a model with networks of our own.
+
+        Args:
+            symbols: what each token is called, all different; "" is what stands after the end of a sentence.
+            length: T, of all sequences.
+            hidden: width of the generator's LSTM.
+            discriminator_hidden: width of the discriminator's GRU.
+            between: what is written between two tokens.
+
+        Raises:
+            ArgumentError: fewer than two symbols, or one twice; a length below one.
+        """
+        if len(set(symbols)) < max(len(symbols), 2):
+            raise ArgumentError(f"symbols must be two or more, all different, got {list(symbols)}")
+        if length < 1:
+            raise ArgumentError(f"length must be at least 1, got {length}")
+        model = cls(
+            SequenceGenerator(len(symbols), length, hidden),
+            SequenceDiscriminator(len(symbols), discriminator_hidden),
+            symbols,
+            between,
+        )
+        model._config = {
+            "architecture": "recurrent",
+            "symbols": list(symbols),
+            "length": length,
+            "hidden": hidden,
+            "discriminator_hidden": discriminator_hidden,
+            "between": between,
+        }
+        return model
+
+    def sample(self, count: int, *, generator: torch.Generator | None = None) -> tuple[list[str], Int64[Tensor, "N T"]]:
+        """Draw so many sequences; return them as texts and as tokens `[count, T]`."""
+        z = self.generator.draw(count, generator=generator)
+        return self.texts(z), z.argmax(-1)
+
+    def texts(self, z: Float[Tensor, "N T K"]) -> list[str]:
+        """Return sequences as a reader wants them."""
+        return [written(tokens, self.symbols, self.between) for tokens in z.argmax(-1).tolist()]
+
+    @classmethod
+    def _from_config(cls, config: dict[str, Any]) -> "SequenceGAN":
+        return cls.build(
+            config["symbols"],
+            config["length"],
+            hidden=config["hidden"],
+            discriminator_hidden=config["discriminator_hidden"],
+            between=config["between"],
+        )

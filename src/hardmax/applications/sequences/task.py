@@ -1,0 +1,170 @@
+"""Train a sequence GAN: the updates of generator and discriminator, and the evaluation."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+
+from hardmax.applications.sequences.config import SequenceGANConfig
+from hardmax.applications.sequences.evaluation import evaluate
+from hardmax.applications.sequences.model import SequenceGAN
+from hardmax.applications.sequences.objective import sequence_expectation, write
+from hardmax.data import Sequences, load_sequences
+from hardmax.estimators import AbstractControlled, AbstractEstimator
+from hardmax.objectives import discriminator_loss, generator_reward
+from hardmax.spaces import Categorical
+from hardmax.training.estimators import estimator_at
+from hardmax.training.processes import ALONE, Group
+from hardmax.training.state import Turn
+from hardmax.training.task import AbstractTask, Row, initial_weights
+
+_SECOND = 0.99  # beta of Adam; the gradients of a game change faster than those of a loss
+
+
+@final
+class SequenceGANTask(AbstractTask[SequenceGANConfig, SequenceGAN]):
+    """Train a `SequenceGAN`: a turn of the discriminator, or several, and one of the generator in every step."""
+
+    sums = ("reward", "discriminator_loss", "evaluations")
+
+    def __init__(self, config: SequenceGANConfig, data: Sequences, model: SequenceGAN, group: Group) -> None:
+        self.config, self.group, self.data = config, group, data
+        self.model = model.to(config.device)
+        estimator = self._estimator_at(0, 0)
+        estimator.check(model.generator.space, config.samples or estimator.default_samples)
+        # An estimator with parameters of its own is one object for the whole run; others are made for every step.
+        self._kept = estimator if isinstance(estimator, AbstractControlled) and estimator.parameters() else None
+        self.generators = {"noise": torch.Generator(config.device), "shown": torch.Generator(config.device)}
+        self.sequences = data.one_hot(data.train).to(config.device)
+        self.count = len(self.sequences)
+
+    @staticmethod
+    def load(config: SequenceGANConfig) -> Sequences:
+        """Return the sequences."""
+        return load_sequences(config.data, length=config.length, seed=config.seed)
+
+    @classmethod
+    def start(
+        cls, config: SequenceGANConfig, images: Sequences, start: int = 0, group: Group = ALONE
+    ) -> "SequenceGANTask":
+        """Return the task with the initial weights of this number; torch's global generator is kept."""
+        with initial_weights(config.seed, start):
+            model = SequenceGAN.build(
+                images.symbols,
+                images.shape[0],
+                hidden=config.hidden,
+                discriminator_hidden=config.discriminator_hidden,
+                between=images.between,
+            )
+        return cls(config, images, model, group)
+
+    @classmethod
+    def couples_examples(cls, config: SequenceGANConfig) -> bool:
+        """Whether the estimator looks at the whole batch."""
+        return estimator_at(config, Categorical(2), 0, 0).couples_examples
+
+    def explain(self) -> str:
+        """Say what stands in for the derivative of the arg max."""
+        config = self.config
+        first = f"{config.pretrain_epochs} epochs of likelihood, then " if config.pretrain_epochs else ""
+        return f"{first}a game for {config.loss}, through the arg max by {self._estimator_at(0, 0)}"
+
+    @property
+    def learned(self) -> list[nn.Parameter]:
+        """The estimator's own parameters."""
+        return [] if self._kept is None else self._kept.parameters()
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """The discriminator's, and then the generator's."""
+        config, model, betas = self.config, self.model, (self.config.momentum, _SECOND)
+        return (
+            Turn(
+                tuple(model.discriminator.parameters()),
+                self.judge,
+                config.discriminator_rate,
+                betas,
+                config.discriminator_steps,
+            ),
+            Turn((*model.generator.parameters(), *self.learned), self.add_gradients, betas=betas),
+        )
+
+    def judge(self, index: Tensor, epoch: int, step: int) -> Tensor:
+        """Add this process's part to the gradients of the discriminator: real sequences against generated ones."""
+        part = self.group.part(len(index))
+        noise = self._noise("shown", epoch, step, len(index), part)
+        real = self.sequences[index[part].to(self.sequences.device)]
+        if not len(real):  # the last batch of an epoch may have fewer sequences than there are processes
+            return self._told()
+        with torch.no_grad():
+            shown = write(self.model.generator, self._estimator(epoch, step), noise)
+        real.requires_grad_(self.config.penalty > 0)
+        logits = self.model.discriminator(torch.cat([real, shown]))
+        right, wrong = discriminator_loss(*logits.split(len(real)))
+        losses = (right + wrong).mean(1)
+        total = losses.sum()
+        if self.config.penalty:
+            (slopes,) = torch.autograd.grad(logits[: len(real)].sum(), real, create_graph=True)
+            total = total + self.config.penalty / 2 * slopes.square().sum()
+        (total / len(index)).backward()
+        return self._told(discriminator_loss=losses.detach().sum() / self.config.discriminator_steps)
+
+    def add_gradients(self, index: Tensor, epoch: int, step: int) -> Tensor:
+        """Add this process's part to the gradients of the generator: what it gains, or the likelihood before that."""
+        part = self.group.part(len(index))
+        noise = self._noise("noise", epoch, step, len(index), part)
+        count = noise.shape[1]
+        if not count:
+            return self._told()
+        if epoch < self.config.pretrain_epochs:
+            real = self.sequences[index[part].to(self.sequences.device)]
+            (-self.model.generator.log_prob(real).sum() / len(index)).backward()
+            return self._told(reward=torch.nan, evaluations=torch.nan, count=count)
+        out = sequence_expectation(
+            self.model.generator,
+            self.model.discriminator,
+            self._estimator(epoch, step),
+            noise,
+            reward=partial(generator_reward, loss=self.config.loss),
+            credit=self.config.credit,
+        )
+        loss = -out.value.sum() / len(index)
+        (loss if out.auxiliary is None else loss + out.auxiliary * (count / len(index))).backward()
+        return self._told(reward=out.rewards.mean(1).sum(), evaluations=out.evaluations * count, count=count)
+
+    def _told(self, **found: Tensor | float) -> Tensor:
+        """Return the sums of a turn; what it does not measure is zero."""
+        values = [torch.as_tensor(found.get(name, 0.0)) for name in (*self.sums, "count")]
+        return torch.stack([value.to(self.sequences) for value in values])
+
+    def _noise(self, name: str, epoch: int, step: int, count: int, part: slice) -> Tensor:
+        """Return a part of the noise of so many sequences; it is drawn for all of them."""
+        estimator = self._estimator(epoch, step)
+        samples = (self.config.samples or estimator.default_samples) * estimator.noises
+        return self.model.generator.noise((samples, count), self.generators[name])[:, part]
+
+    def _estimator(self, epoch: int, step: int) -> AbstractEstimator:
+        return self._kept or self._estimator_at(epoch, step)
+
+    def _estimator_at(self, epoch: int, step: int) -> AbstractEstimator:
+        return estimator_at(self.config, self.model.generator.space, epoch, step)
+
+    def evaluate(self, split: str) -> dict[str, Any]:
+        """Return how likely real sequences are, and what generated ones are like."""
+        return evaluate(
+            self.model,
+            self.data,
+            getattr(self.data, split),
+            draws=self.config.evaluate_draws,
+            seed=self.config.seed,
+        )
+
+    def tell(self, rows: Mapping[str, Row]) -> str:
+        """Return what became of an epoch."""
+        test = rows["test"]
+        known = (
+            "" if test["validity"] is None else f"validity {test['validity']:.1%}  coverage {test['coverage']:.1%}  "
+        )
+        return f"epoch {test['epoch']:>3}  {known}-log q {test['nll']:.2f}  3-gram divergence {test['divergence']:.3f}"

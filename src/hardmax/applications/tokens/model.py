@@ -1,0 +1,312 @@
+"""The dVAE: a picture as a grid of tokens from a codebook, and back."""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any, final
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+from torch.nn.functional import layer_norm
+
+from hardmax.applications.tokens.networks import Codebook, GridDecoder, GridEncoder
+from hardmax.errors import ArgumentError, DtypeError, ShapeError
+from hardmax.estimators import AbstractEstimator, ReinMax
+from hardmax.models.image_vae import AbstractVAE, LikelihoodName
+from hardmax.objectives import Bounds, Elbo, elbo, importance_weighted_bound
+from hardmax.objectives.elbo import Kl
+from hardmax.spaces import Categorical
+
+# Log-variance of Gaussian pixels at the start, an error of 0.14: the decoder begins by drawing, as if the KL's weight
+# were small, and the variance finds its own place from there.
+_FINE = -4.0
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """What vector quantization makes of pictures.
+
+    Attributes:
+        reconstruction: `[B]`. log p(x | z), z the nearest codes; its gradient goes past the arg max to the encoder.
+        distance: `[B]`. Squared distance of the encoder's vectors to their codes; its gradient is for the codes.
+        commitment: `[B]`. The same number; its gradient is for the encoder.
+        z: `[B, n, K]`. The nearest codes, one-hot.
+    """
+
+    reconstruction: Float[Tensor, " B"]
+    distance: Float[Tensor, " B"]
+    commitment: Float[Tensor, " B"]
+    z: Float[Tensor, "B n K"]
+
+
+@final
+class TokenVAE(AbstractVAE):
+    r"""The dVAE: an encoder gives each place of a grid a distribution over the K codes of a codebook.
+
+    $p(x) = \sum_z K^{-n} \, p(x \mid C^T z)$ with $z \in \{1..K\}^n$, one-hot rows, and the codebook C; the scores of
+    $q(z_i = k \mid x)$ are $-s \, |e_i(x) - c_k|^2$. The bound is that of any discrete VAE,
+
+    $$\mathbb{E}_q[\log p(x \mid C^T z)] - \sum_i \mathrm{KL}(q(z_i \mid x) \,\|\, 1 / K),$$
+
+    both terms in nats for a whole picture: the weight 1 of the KL is right without tuning, if the pixels' variance is
+    learned, too. `quantized` is the other way to train the same networks, VQ-VAE: the nearest code instead of a draw.
+
+    Args:
+        encoder: maps x `[B, *shape]` to vectors `[B, n, d]`, which are normalised to mean 0 and variance 1 each.
+        pixels: maps codes `[R, n, d]` to the parameters of the pixels, `[R, *shape]`.
+        codebook: K codes of d dimensions.
+        grid: height and width of the grid, with n = height * width.
+        estimator: how the gradient for scores is estimated; by default `ReinMax()`, the best measured.
+        likelihood: "gaussian" (means; one learned variance) or "bernoulli" (x in [0, 1]; logits).
+
+    Example:
+        >>> import torch
+        >>> from hardmax.applications.tokens import TokenVAE
+        >>> model = TokenVAE.build((1, 28, 28), codes=128)
+        >>> x = torch.rand(8, 1, 28, 28)
+        >>> out = model(x)
+        >>> (-out.value.mean()).backward()
+        >>> tokens = model.tokenize(x)
+        >>> tokens.shape, model.detokenize(tokens).shape
+        (torch.Size([8, 7, 7]), torch.Size([8, 1, 28, 28]))
+
+    References:
+        Ramesh et al., "Zero-shot text-to-image generation", 2021 (dVAE); van den Oord, Vinyals & Kavukcuoglu, "Neural
+        discrete representation learning", 2017 (VQ-VAE); Rybkin, Daniilidis & Levine, "Simple and effective VAE
+        training with calibrated decoders", 2021 (the variance).
+    """
+
+    kind = "token-vae"
+    space: Categorical
+    decoder: "TokenDecoder"  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        pixels: nn.Module,
+        codebook: Codebook,
+        grid: tuple[int, int],
+        estimator: AbstractEstimator | None = None,
+        likelihood: LikelihoodName = "gaussian",
+    ) -> None:
+        codes = len(codebook.vectors)
+        super().__init__(Categorical(codes, grid[0] * grid[1]), "uniform", likelihood)
+        self.encoder, self.grid = encoder, grid
+        self.decoder = TokenDecoder(codebook, pixels)  # pyright: ignore[reportIncompatibleVariableOverride]
+        self.estimator = estimator or ReinMax()
+        if self.log_variance is not None:
+            nn.init.constant_(self.log_variance, _FINE)
+
+    @classmethod
+    def build(
+        cls,
+        shape: tuple[int, ...],
+        codes: int = 128,
+        *,
+        dimensions: int = 32,
+        longest: int = 8,
+        width: int = 32,
+        estimator: AbstractEstimator | None = None,
+        likelihood: LikelihoodName = "gaussian",
+    ) -> "TokenVAE":
+        """Return a model with networks of our own, for pictures of this shape (channels, H, W).
+
+        Args:
+            shape: of one picture.
+            codes: K.
+            dimensions: d, of a code.
+            longest: side of the grid: the picture is halved until none of its sides is longer. 28 x 28 pixels become
+                7 x 7 tokens, 64 x 64 become 8 x 8.
+            width: channels of the networks.
+            estimator: as above.
+            likelihood: as above.
+
+        Raises:
+            ArgumentError: fewer than two codes, or a dimension, side or width below 1.
+        """
+        if codes < 2 or min(dimensions, longest, width) < 1:
+            raise ArgumentError(
+                f"a codebook needs at least 2 codes, and dimensions, longest and width of at least 1; got {codes=}, "
+                f"{dimensions=}, {longest=}, {width=}"
+            )
+        encoder = GridEncoder(shape, dimensions, longest, width)
+        pixels = GridDecoder(shape, dimensions, longest, width)
+        model = cls(encoder, pixels, Codebook(codes, dimensions), encoder.grid, estimator, likelihood)
+        model._config = {
+            "architecture": "grid",
+            "shape": list(shape),
+            "codes": codes,
+            "dimensions": dimensions,
+            "longest": longest,
+            "width": width,
+            "likelihood": likelihood,
+        }
+        return model
+
+    @property
+    def codebook(self) -> Codebook:
+        """The codes."""
+        return self.decoder.codebook
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, H and W of a picture."""
+        with torch.no_grad():
+            drawn = self.decoder.pixels(self.codebook.vectors[:1].expand(1, self.space.variables, -1))
+        channels, height, width = drawn.shape[1:]
+        return channels, height, width
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells this model's tokens from those of any other: a hash of its weights."""
+        digest = hashlib.sha256()
+        for name, weight in self.named_parameters():
+            digest.update(name.encode() + weight.detach().cpu().contiguous().numpy().tobytes())
+        return digest.hexdigest()[:16]
+
+    def vectors(self, x: Tensor) -> Tensor:
+        """Return what the encoder makes of pictures, to be replaced by codes: `[B, *shape] -> [B, n, d]`."""
+        e = self.encoder(x)
+        # Of a fixed length, they cannot run away from the codes, nor make the scale s meaningless.
+        return layer_norm(e, e.shape[-1:])
+
+    def scores(self, x: Tensor) -> Tensor:
+        """Return the scores of the codes at each place: `[B, *shape] -> [B, n, K]`."""
+        return self.codebook.scores(self.vectors(x))
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        scores: Tensor | None = None,
+        estimator: AbstractEstimator | None = None,
+        kl: Kl = "auto",
+        kl_weight: float = 1.0,
+        samples: int | None = None,
+        generator: torch.Generator | None = None,
+        noise: Tensor | None = None,
+        chunk_size: int | None = None,
+        validate: bool = True,
+    ) -> Elbo:
+        """Estimate the bound of x `[B, *shape]`; minimise `-value.mean()`.
+
+        Args:
+            x: the pictures.
+            scores: of x, where they are there already.
+            estimator: for this call.
+            kl: as for `hardmax.elbo`, and so are all others.
+            kl_weight: 1 is the bound.
+            samples: S, how many z are drawn.
+            generator: where the noise comes from.
+            noise: `[S, B, n, K]`, instead of drawing it.
+            chunk_size: the most z that are decoded for each picture in one call.
+            validate: look at values for NaN and inf.
+        """
+        return elbo(
+            self.likelihood(x),
+            self.scores(x) if scores is None else scores,
+            self.space,
+            self.estimator if estimator is None else estimator,
+            kl=kl,
+            kl_weight=kl_weight,
+            samples=samples,
+            generator=generator,
+            noise=noise,
+            chunk_size=chunk_size,
+            validate=validate,
+        )
+
+    def quantized(self, x: Tensor) -> Quantized:
+        """Return what vector quantization makes of x `[B, *shape]`.
+
+        Minimise the mean of `-reconstruction + distance + 0.25 commitment`: VQ-VAE, with the gradient of the
+        reconstruction for the code taken as that for the vector it replaces (straight-through), and the codebook moved
+        by its distance to the vectors alone.
+        """
+        e = self.vectors(x)
+        with torch.no_grad():
+            z = self.space.argmax(self.codebook.scores(e))
+        codes = self.codebook.look_up(z)
+        passed = e + (codes - e).detach()
+        distance, commitment = (codes - e.detach()).square(), (codes.detach() - e).square()
+        return Quantized(
+            self._likelihood(self.decoder.pixels, x)(passed[None])[0],
+            distance.sum((1, 2)),
+            commitment.sum((1, 2)),
+            z,
+        )
+
+    @torch.no_grad()
+    def bounds(self, x: Tensor, *, samples: int = 1, generator: torch.Generator | None = None) -> Bounds:
+        """Return the bound and log p(x) of x `[B, *shape]`, from samples; the KL is exact."""
+        return importance_weighted_bound(
+            self.likelihood(x), self.scores(x), self.space, samples=samples, generator=generator, chunk_size=10
+        )
+
+    @torch.no_grad()
+    def token_bounds(self, x: Tensor) -> Bounds:
+        """Return the bounds of x `[B, *shape]` for its tokens alone: q is a point, and its KL is n log K."""
+        reconstruction = self.likelihood(x)(self.predict(x)[None])[0]
+        kl = torch.full_like(reconstruction, self.space.log_size)
+        return Bounds(reconstruction - kl, reconstruction - kl, reconstruction, kl)
+
+    @torch.no_grad()
+    def tokenize(self, x: Tensor) -> Int64[Tensor, "B h w"]:
+        """Return the best code at each place: `[B, *shape] -> [B, h, w]`, whole numbers below K."""
+        return self.scores(x).argmax(-1).unflatten(1, self.grid)
+
+    def detokenize(self, tokens: Int64[Tensor, "B h w"]) -> Tensor:
+        """Return the mean picture of tokens: `[B, h, w] -> [B, *shape]`.
+
+        Raises:
+            ShapeError: these are no grids of this model.
+            DtypeError: tokens that are no whole numbers.
+            ArgumentError: a token below 0, or of K or more.
+        """
+        if tokens.dim() != 3 or tuple(tokens.shape[1:]) != self.grid:
+            raise ShapeError(f"tokens have shape {list(tokens.shape)}, expected [B, {self.grid[0]}, {self.grid[1]}]")
+        if tokens.is_floating_point() or tokens.is_complex() or tokens.dtype == torch.bool:
+            raise DtypeError(f"tokens must be whole numbers, got {tokens.dtype}")
+        if len(tokens) and not (int(tokens.min()) >= 0 and int(tokens.max()) < self.space.k):
+            raise ArgumentError(
+                f"tokens must be from 0 to {self.space.k - 1}, got {int(tokens.min())} to {int(tokens.max())}; are "
+                f"they those of another model?"
+            )
+        each = torch.arange(self.space.k, device=tokens.device)
+        return self.decode((tokens.flatten(1)[..., None] == each).to(self.codebook.vectors.dtype))
+
+    def decode(self, z: Tensor) -> Tensor:
+        """Return the mean picture of each z: `[R, n, K] -> [R, *shape]`."""
+        return self._pictures(z)
+
+    def sample(self, count: int, *, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """Draw z from the uniform prior; return their mean pictures `[count, *shape]` and z `[count, n, K]`.
+
+        Tokens of a picture are anything but independent: `TokenPrior` learns how they go together.
+        """
+        z = self.draw_prior(count, generator)
+        return self.decode(z), z
+
+    @classmethod
+    def _from_config(cls, config: dict[str, Any]) -> "TokenVAE":
+        return cls.build(
+            tuple(config["shape"]),
+            config["codes"],
+            dimensions=config["dimensions"],
+            longest=config["longest"],
+            width=config["width"],
+            likelihood=config["likelihood"],
+        )
+
+
+@final
+class TokenDecoder(nn.Module):
+    """Looks the codes up, and draws: z `[R, n, K] -> [R, *shape]`."""
+
+    def __init__(self, codebook: Codebook, pixels: nn.Module) -> None:
+        super().__init__()
+        self.codebook, self.pixels = codebook, pixels
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Return the parameters of the pixels."""
+        return self.pixels(self.codebook.look_up(z))

@@ -1,0 +1,166 @@
+"""A prior over the tokens of a dVAE: a small causal transformer that generates images."""
+
+from typing import Any, final
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
+
+from hardmax.applications.tokens.model import TokenVAE
+from hardmax.errors import ArgumentError
+from hardmax.models.pretrained import AbstractModel
+from hardmax.objectives import Bounds
+
+
+@final
+class CausalTransformer(nn.Module):
+    """Scores of every token given those before it, for sequences of one length.
+
+    Args:
+        tokens: K, values of a token.
+        length: n.
+        width: of the vectors in between; a multiple of heads.
+        layers: how many.
+        heads: of each layer.
+
+    Raises:
+        ArgumentError: width is no multiple of heads, or a number is below 1.
+
+    Example:
+        >>> import torch
+        >>> network = CausalTransformer(tokens=128, length=49, width=64, layers=2, heads=2)
+        >>> network(torch.zeros(5, 49, dtype=torch.long)).shape
+        torch.Size([5, 49, 128])
+
+    References:
+        Radford et al., "Language models are unsupervised multitask learners", 2019.
+    """
+
+    def __init__(self, tokens: int, length: int, width: int = 128, layers: int = 3, heads: int = 4) -> None:
+        super().__init__()
+        if min(tokens, length, width, layers, heads) < 1 or width % heads:
+            raise ArgumentError(
+                f"a transformer needs numbers of at least 1 and a width that is a multiple of heads, got {tokens=}, "
+                f"{length=}, {width=}, {layers=}, {heads=}"
+            )
+        self.tokens = nn.Embedding(tokens, width)
+        self.start = nn.Parameter(0.02 * torch.randn(width))
+        self.places = nn.Parameter(0.02 * torch.randn(length, width))
+        self.blocks = nn.Sequential(*(_Block(width, heads) for _ in range(layers)))
+        self.scores = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, tokens))
+        nn.init.normal_(self.tokens.weight, std=0.02)
+
+    def forward(self, tokens: Int64[Tensor, "B m"]) -> Float[Tensor, "B m_or_n K"]:
+        """Return the scores of each token given those before it, the first from none.
+
+        A sequence of m < n tokens gets m + 1 scores: those of its own tokens, and of the one that comes next.
+        """
+        shifted = torch.cat([self.start.expand(len(tokens), 1, -1), self.tokens(tokens)], 1)[:, : len(self.places)]
+        return self.scores(self.blocks(shifted + self.places[: shifted.shape[1]]))
+
+
+@final
+class _Block(nn.Module):
+    """What came before is looked at, then thought about; both are added."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.before, self.mixed = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.norms = nn.ModuleList([nn.LayerNorm(width), nn.LayerNorm(width)])
+        self.thought = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        split = self.before(self.norms[0](x)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        seen = scaled_dot_product_attention(*split, is_causal=True).transpose(1, 2).flatten(2)
+        x = x + self.mixed(seen)
+        return x + self.thought(self.norms[1](x))
+
+
+@final
+class TokenPrior(AbstractModel):
+    r"""A `TokenVAE`, held fixed, and an autoregressive prior over its tokens: together a model of pictures.
+
+    $p(z) = \prod_i p(z_i \mid z_1 .. z_{i-1})$, row by row of the grid, in place of the uniform $K^{-n}$ that the
+    tokens were learned with. A picture is generated token by token, and then drawn.
+
+    Args:
+        tokenizer: whose tokens these are; it learns nothing here.
+        network: maps tokens `[B, m]` to scores of each and of the next one, `[B, min(m + 1, n), K]`.
+
+    Example:
+        >>> import torch
+        >>> from hardmax.applications.tokens import TokenPrior, TokenVAE
+        >>> prior = TokenPrior.build(TokenVAE.build((1, 28, 28), codes=16), width=32, layers=1)
+        >>> tokens = prior.tokenizer.tokenize(torch.rand(8, 1, 28, 28))
+        >>> (-prior.log_prob(tokens).mean()).backward()
+        >>> pictures, tokens = prior.sample(4)
+        >>> pictures.shape, tokens.shape
+        (torch.Size([4, 1, 28, 28]), torch.Size([4, 7, 7]))
+
+    References:
+        van den Oord, Vinyals & Kavukcuoglu, "Neural discrete representation learning", 2017, section 3.3.
+    """
+
+    kind = "token-prior"
+
+    def __init__(self, tokenizer: TokenVAE, network: CausalTransformer) -> None:
+        super().__init__()
+        self.tokenizer, self.network = tokenizer.requires_grad_(False).eval(), network
+
+    @classmethod
+    def build(cls, tokenizer: TokenVAE, *, width: int = 128, layers: int = 3, heads: int = 4) -> "TokenPrior":
+        """Return a model with a transformer of our own.
+
+        Args:
+            tokenizer: made by `TokenVAE.build`, if the model is to be saved.
+            width: of the transformer.
+            layers: of it.
+            heads: of each layer.
+
+        Raises:
+            ArgumentError: a number below 1, or a width that is no multiple of heads.
+        """
+        space = tokenizer.space
+        model = cls(tokenizer, CausalTransformer(space.k, space.variables, width, layers, heads))
+        if tokenizer._config is not None:
+            model._config = {
+                "architecture": "transformer",
+                "tokenizer": tokenizer._config,
+                "width": width,
+                "layers": layers,
+                "heads": heads,
+            }
+        return model
+
+    def log_prob(self, tokens: Int64[Tensor, "B h w"]) -> Float[Tensor, " B"]:
+        """Return log p(z) of tokens, in nats for a picture."""
+        flat = tokens.flatten(1)
+        log_p = self.network(flat).log_softmax(-1)
+        return log_p.gather(-1, flat[..., None]).sum((1, 2))
+
+    @torch.no_grad()
+    def bounds(self, x: Tensor) -> Bounds:
+        """Return the bounds of pictures `[B, *shape]` for their tokens: `log p(x | z) + log p(z)`, below log p(x)."""
+        told = self.tokenizer.token_bounds(x)
+        kl = -self.log_prob(self.tokenizer.tokenize(x))
+        return Bounds(told.reconstruction - kl, told.reconstruction - kl, told.reconstruction, kl)
+
+    @torch.no_grad()
+    def sample(
+        self, count: int, *, generator: torch.Generator | None = None
+    ) -> tuple[Float[Tensor, "N *shape"], Int64[Tensor, "N h w"]]:
+        """Draw tokens one after the other; return their mean pictures and the tokens."""
+        space = self.tokenizer.space
+        flat = torch.empty(count, 0, dtype=torch.int64, device=next(self.parameters()).device)
+        for _ in range(space.variables):
+            probabilities = self.network(flat)[:, -1].softmax(-1)
+            flat = torch.cat([flat, torch.multinomial(probabilities, 1, generator=generator)], 1)
+        tokens = flat.unflatten(1, self.tokenizer.grid)
+        return self.tokenizer.detokenize(tokens), tokens
+
+    @classmethod
+    def _from_config(cls, config: dict[str, Any]) -> "TokenPrior":
+        tokenizer = TokenVAE._from_config(config["tokenizer"])
+        return cls.build(tokenizer, width=config["width"], layers=config["layers"], heads=config["heads"])

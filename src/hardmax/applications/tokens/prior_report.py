@@ -1,0 +1,110 @@
+"""The report of a prior over tokens."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from torch import Tensor
+
+from hardmax.applications.tokens.config import TokenPriorConfig
+from hardmax.applications.tokens.prior_model import TokenPrior
+from hardmax.applications.tokens.prior_task import tokenizer_of
+from hardmax.data import Images
+from hardmax.random import stream
+from hardmax.report.curves import Curves, bounds_by_epoch, draw, lines_of_run
+from hardmax.report.run import MeasuredVAE, Run
+from hardmax.report.sections import AbstractReport, Tiles, tile, trained_on
+from hardmax.report.tables import BOUND, Fact, Quantity
+from hardmax.training.task import held_out
+
+
+@dataclass(frozen=True)
+class TokenPriorMeasured(MeasuredVAE):
+    """A row of a prior over tokens; of train `kl` alone is measured."""
+
+    bits: float | None
+
+
+# The test pictures are `[N, channels, H, W]`.
+TokenPriorRun = Run[TokenPriorConfig, TokenPrior, TokenPriorMeasured, Tensor]
+
+
+_SAMPLES, _COMPARED = 64, 12
+
+
+@dataclass(frozen=True)
+class Told:
+    """What it generates."""
+
+    samples: Tiles
+    nearest: Tiles
+
+
+@final
+class TokenPriorReport(AbstractReport[TokenPriorRun]):
+    """What it generates, and whether that is more than pictures it has seen."""
+
+    row = TokenPriorMeasured
+    quantities = (
+        BOUND,
+        Quantity("Reconstruction", "−log p(x | tokens)", lambda row: row.error),
+        Quantity("Tokens", "−log p(tokens), what the prior is trained for", lambda row: row.kl, "lower"),
+        Quantity("Bits", "of a token", lambda row: row.bits, "lower"),
+    )
+    sections = {"samples": "Samples", "nearest": "Nearest pictures"}  # noqa: RUF012
+    template = "prior_report.html.j2"
+
+    def pictures(self, config: TokenPriorConfig, images: Images) -> Tensor:
+        """Return the test pictures that were evaluated after each epoch, `[N, channels, H, W]`."""
+        return held_out(tokenizer_of(config).config, images, "test")[: config.evaluate_images]
+
+    def subject(self, run: TokenPriorRun) -> str:
+        """Say what goes together, and what was trained on."""
+        space = run.model.tokenizer.space
+        whose = f"of the dVAE {run.config.tokenizer}"
+        return f"Prior over {space.variables} tokens of {space.k} codes, {whose}, {trained_on(run)}."
+
+    def method(self, run: TokenPriorRun) -> str:
+        """Say what it is."""
+        config = run.config
+        return (
+            f"A transformer of {config.layers} layers, {config.width} wide, predicts each token from those before it, "
+            "row by row."
+        )
+
+    def measurement(self, run: TokenPriorRun) -> str:
+        """Say what the numbers are means over."""
+        most = run.model.tokenizer.space.log_size
+        return (
+            f"Means over {len(run.pictures):,} test pictures, in nats for each. −ELBO is that of a picture with its "
+            f"best tokens, an upper bound of −log p(x); tokens without a prior would take {most:.2f}."
+        )
+
+    def facts(self, run: TokenPriorRun) -> list[Fact]:
+        """There are none."""
+        return []
+
+    def curves_of_run(self, run: TokenPriorRun) -> list[Curves]:
+        """Draw what tokens take by epoch, on which training is seen to begin to remember."""
+        lines = lines_of_run(run, lambda row: row.kl)
+        title = "−log p(tokens) by epoch"
+        return [draw("tokens", title, "epoch", "−log p(tokens) (nats)", lines, clip=True, mark=run.best_epoch)]
+
+    def curves_of_runs(self, runs: Sequence[TokenPriorRun], names: Sequence[str]) -> list[Curves]:
+        """Draw the test bound of several runs by epoch."""
+        return [bounds_by_epoch(runs, names)]
+
+    def told(self, run: TokenPriorRun, index: int) -> Told:
+        """Generate pictures, and find the training pictures that are most like some of them."""
+        drawn, _ = run.model.sample(_SAMPLES, generator=stream(run.config.seed, "report", "samples"))
+        samples = tile(drawn, f"{_SAMPLES} generated pictures", columns=8)
+        seen = held_out(tokenizer_of(run.config).config, run.images, "train")
+        some = drawn[:_COMPARED]
+        nearest = seen[torch.cdist(some.flatten(1), seen.flatten(1)).argmin(1)]
+        pairs = torch.stack([some, nearest], 1)
+        tiles = [tile(pair, f"generated picture {i} above the nearest one") for i, pair in enumerate(pairs)]
+        return Told(
+            Tiles("Generated token by token; each picture is the mean of p(x | tokens).", [("", [samples])]),
+            Tiles("Above, a generated picture; below, the training picture whose pixels are nearest.", [("", tiles)]),
+        )

@@ -1,0 +1,129 @@
+"""Train a prior over the tokens of a dVAE, and evaluate it."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, final
+
+import torch
+from torch import Tensor
+
+from hardmax.applications.runs import LoadedRun, load_run
+from hardmax.applications.tokens.config import TokenPriorConfig
+from hardmax.applications.tokens.model import TokenVAE
+from hardmax.applications.tokens.prior_model import TokenPrior
+from hardmax.data import Images, load
+from hardmax.errors import ArgumentError
+from hardmax.training.processes import ALONE, Group
+from hardmax.training.task import SPLITS, AbstractTask, Row, held_out, initial_weights
+
+
+@torch.no_grad()
+def evaluate(
+    model: TokenPrior,
+    pictures: Tensor,
+    *,
+    batch_size: int = 500,
+    on_batch: Callable[[int], None] | None = None,
+    group: Group = ALONE,
+) -> dict[str, float]:
+    """Return the means over pictures `[N, *shape]`, in nats for a picture; `bits` are of a token.
+
+    `kl` is -log p(z) of their tokens z, and `elbo` is `log p(x | z) + log p(z)`, which is below log p(x).
+    """
+    totals = torch.zeros(2, dtype=torch.float64)
+    for batch in pictures[group.part(len(pictures))].split(batch_size):
+        bounds = model.bounds(batch)
+        totals += torch.stack([bounds.reconstruction.double().sum().cpu(), bounds.kl.double().sum().cpu()])
+        if on_batch is not None:
+            on_batch(len(batch))
+    group.add_up(totals)
+    reconstruction, kl = (totals / max(len(pictures), 1)).tolist()
+    return {
+        "elbo": reconstruction - kl,
+        "nll": kl - reconstruction,
+        "kl": kl,
+        "reconstruction": reconstruction,
+        "bits": kl / (model.tokenizer.space.variables * math.log(2)),
+    }
+
+
+@final
+class TokenPriorTask(AbstractTask[TokenPriorConfig, TokenPrior]):
+    """Maximise log p(z) of the tokens of pictures, which are computed once."""
+
+    sums = ("kl",)
+
+    def __init__(self, config: TokenPriorConfig, images: Images, model: TokenPrior, group: Group) -> None:
+        self.config, self.group = config, group
+        self.model = model.to(config.device)
+        self.generators = {}
+        told = tokenizer_of(config).config
+        self.tokens = tokenize(model.tokenizer, held_out(told, images, "train").to(config.device))
+        self.count = len(self.tokens)
+        self.held_out = {s: held_out(told, images, s)[: config.evaluate_images].to(config.device) for s in SPLITS}
+
+    @staticmethod
+    def load(config: TokenPriorConfig) -> Images:
+        """Return the pictures, as the dVAE reads them.
+
+        Raises:
+            ArgumentError: no dVAE is named.
+        """
+        told = tokenizer_of(config).config
+        data, data_dir = config.data or told.data, config.data_dir or told.data_dir
+        return load(data, data_dir=data_dir, size=told.size, limit=told.limit, seed=told.seed)
+
+    @classmethod
+    def start(cls, config: TokenPriorConfig, images: Images, start: int = 0, group: Group = ALONE) -> "TokenPriorTask":
+        """Return the task with the initial weights of this number; torch's global generator is kept."""
+        tokenizer = tokenizer_of(config).model
+        with initial_weights(config.seed, start):
+            model = TokenPrior.build(tokenizer, width=config.width, layers=config.layers, heads=config.heads)
+        return cls(config, images, model, group)
+
+    @classmethod
+    def couples_examples(cls, config: TokenPriorConfig) -> bool:
+        """Every picture is for itself."""
+        return False
+
+    def explain(self) -> str:
+        """Say what is learned from what."""
+        space = self.model.tokenizer.space
+        return f"learns {space.variables} tokens of {space.k} codes, one after the other, of {self.count:,} pictures"
+
+    def add_gradients(self, index: Tensor, epoch: int, step: int) -> Tensor:
+        """Add this process's part to the gradients of the mean of -log p(z) over the batch."""
+        tokens = self.tokens[index[self.group.part(len(index))].to(self.tokens.device)]
+        with torch.autocast(tokens.device.type, torch.bfloat16, enabled=self.config.mixed_precision):
+            nats = -self.model.log_prob(tokens).sum()
+        (nats / len(index)).backward()
+        return torch.stack([nats.detach(), nats.new_tensor(len(tokens))])
+
+    def evaluate(self, split: str) -> dict[str, Any]:
+        """Return the nats that tokens take, and the bound."""
+        return evaluate(self.model, self.held_out[split], group=self.group)
+
+    def tell(self, rows: Mapping[str, Row]) -> str:
+        """Return the nats that tokens take, and the bound."""
+        test = rows["test"]
+        nats = "  ".join(f"{split} {rows[split]['kl']:.2f}" for split in rows)
+        return (
+            f"epoch {test['epoch']:>3}  -log p(tokens) {nats}  {test['bits']:.3f} bits each  -ELBO {-test['elbo']:.2f}"
+        )
+
+
+def tokenizer_of(config: TokenPriorConfig) -> LoadedRun[TokenVAE]:
+    """Return the run that the tokens are from.
+
+    Raises:
+        ArgumentError: none is named.
+        DataError: it cannot be read, or is no dVAE.
+    """
+    if not config.tokenizer:
+        raise ArgumentError("name a run of hardmax train --model dvae, whose tokens are learned: --tokenizer RUN")
+    return load_run(config.tokenizer, device=config.device, kind=TokenVAE)
+
+
+def tokenize(model: TokenVAE, pictures: Tensor, batch_size: int = 500) -> Tensor:
+    """Return the tokens of pictures, `[N, *shape] -> [N, h, w]`."""
+    return torch.cat([model.tokenize(batch) for batch in pictures.split(batch_size)])

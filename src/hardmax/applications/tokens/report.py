@@ -1,0 +1,222 @@
+"""The report of a dVAE."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Float, Int64
+from markupsafe import Markup
+from torch import Tensor
+from torch.nn.functional import interpolate, unfold
+
+from hardmax.applications.tokens.config import DvaeConfig, estimated
+from hardmax.applications.tokens.model import TokenVAE
+from hardmax.data import Images
+from hardmax.drawing.svg import COLOURS, drawing
+from hardmax.metrics.codes import alive, perplexity
+from hardmax.report.curves import Curves, bound_of_run, bounds_by_epoch, bounds_by_time, draw, lines_of_run
+from hardmax.report.run import MeasuredVAE, Run
+from hardmax.report.sections import AbstractReport, Tiles, spread, tile, trained_on
+from hardmax.report.tables import BOUND, Fact, Quantity, number, percent
+from hardmax.training.task import held_out
+
+
+@dataclass(frozen=True)
+class DvaeMeasured(MeasuredVAE):
+    """A row of a dVAE; `nll` and what is told of tokens are not measured for train."""
+
+    mse: float | None
+    perplexity: float | None
+    alive: float | None
+
+
+# The test pictures are `[N, channels, H, W]`.
+DvaeRun = Run[DvaeConfig, TokenVAE, DvaeMeasured, Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Usage:
+    """The tokens of pictures.
+
+    Attributes:
+        tokens: `[N, h, w]`.
+        share: `[K]`, of all tokens.
+    """
+
+    tokens: Int64[Tensor, "N h w"]
+    share: Float[Tensor, " K"]
+
+    @property
+    def order(self) -> Int64[Tensor, " K"]:
+        """The codes, from the most used to the least."""
+        return self.share.argsort(descending=True, stable=True)
+
+    def told(self) -> str:
+        """Say how evenly the codes are used."""
+        return (
+            f"Perplexity {float(perplexity(self.share)):.1f} of {len(self.share)} codes; {alive(self.share):.1%} are "
+            f"alive, used at least a tenth as often as if all were used alike; {int((self.share == 0).sum())} are not "
+            "used."
+        )
+
+
+def measure(run: DvaeRun, batch_size: int = 500) -> Usage:
+    """Tokenize the run's test pictures."""
+    tokens = torch.cat([run.model.tokenize(batch) for batch in run.pictures.split(batch_size)])
+    counts = tokens.flatten().bincount(minlength=run.model.space.k).double()
+    return Usage(tokens, counts / counts.sum())
+
+
+def draw_usage(usage: Usage, name: str) -> Markup:
+    """Draw the share of each code, from the most used to the least, beside what it would be if all were alike."""
+    share, even = 100 * usage.share[usage.order], 100 / len(usage.share)
+    alt = f"Share of the tokens of each of {len(share)} codes: between {share.min():.2f} and {share.max():.2f} percent"
+    with drawing(name, alt, height=240) as drawn:
+        axes = drawn.axes
+        axes.bar(range(len(share)), share.tolist(), color=COLOURS[0], width=1.0)
+        axes.axhline(even, color=COLOURS[-1], linewidth=1.2)
+        axes.set(xlabel="code, by use", ylabel="share of the tokens (%)", xlim=(-0.6, len(share) - 0.4))
+    return drawn.svg
+
+
+_RECONSTRUCTIONS, _LOOKED_AT = 10, 500  # pictures
+
+
+def reconstructions(run: DvaeRun, usage: Usage) -> Tiles:
+    """Return test pictures, from all over the test set, above what is drawn from their tokens, and the tokens."""
+    index = spread(len(run.pictures), _RECONSTRUCTIONS)
+    pictures, tokens = run.pictures[index], usage.tokens[index]
+    drawn = run.model.detokenize(tokens)
+    colours = interpolate(code_colours(run)[tokens].movedim(-1, 1), size=pictures.shape[2:], mode="nearest")
+    triples = torch.stack([pictures.expand_as(colours), drawn.expand_as(colours), colours], 1)
+    tiles = [
+        tile(triple, f"test picture {i}, drawn again from its tokens, and the tokens as colours")
+        for i, triple in zip(index, triples, strict=True)
+    ]
+    note = (
+        "A test picture, what the decoder makes of its tokens, and the tokens: codes that are near each other have "
+        "colours that are."
+    )
+    return Tiles(note, [("", tiles)])
+
+
+def codes(run: DvaeRun, usage: Usage) -> Tiles:
+    """Return one tile: what is seen in the mean around the places where each code is the best, the most used first."""
+    some = usage.tokens[:_LOOKED_AT]
+    patches, cell = _patches(run.pictures[:_LOOKED_AT], run.model.grid)
+    sums = torch.zeros(run.model.space.k, patches.shape[-1])
+    sums.index_add_(0, some.flatten(), patches.flatten(0, 1))
+    counts = some.flatten().bincount(minlength=len(sums))
+    channels = run.pictures.shape[1]
+    pictures = (sums / counts.clamp_min(1)[:, None]).unflatten(1, (channels, 3 * cell, 3 * cell))[usage.order]
+    note = (
+        "The mean of what is seen around each code, from the most used to the least: the part of the picture that a "
+        "token stands for, and one such part on each side of it. Black where the first 500 test pictures have none."
+    )
+    columns = math.ceil(math.sqrt(2 * len(pictures)))
+    return Tiles(note, [("", [tile(pictures, f"{len(pictures)} codes, each as a mean patch", columns=columns)])])
+
+
+def code_colours(run: DvaeRun) -> Float[Tensor, "K 3"]:
+    """Return a colour for each code: its first three principal components, each spread evenly from 0 to 1."""
+    vectors = run.model.codebook.vectors.detach().double()
+    _, _, axes = torch.linalg.svd(vectors - vectors.mean(0), full_matrices=False)
+    axes = axes[:3] * axes[:3].sum(1, keepdim=True).sign()  # or the sign would be up to the library
+    ranks = ((vectors - vectors.mean(0)) @ axes.mT).argsort(0).argsort(0)
+    colours = ranks.float() / max(len(vectors) - 1, 1)
+    return torch.nn.functional.pad(colours, (0, 3 - colours.shape[1]))  # codes of fewer than three dimensions
+
+
+def _patches(pictures: Tensor, grid: tuple[int, int]) -> tuple[Float[Tensor, "N n D"], int]:
+    """Return what is around each place of the grid, three cells wide, and the pixels of a cell's side."""
+    cell = max(-(-side // places) for side, places in zip(pictures.shape[2:], grid, strict=True))
+    fitted = interpolate(pictures, size=[cell * places for places in grid], mode="nearest")
+    return unfold(fitted, 3 * cell, padding=cell, stride=cell).mT, cell
+
+
+@dataclass(frozen=True)
+class Told:
+    """Its pictures, and how its codes are used."""
+
+    reconstructions: Tiles
+    codes: Tiles
+    usage: str
+    usage_chart: Markup
+
+
+def _small(value: float | None) -> str:
+    return number(value) if value is None else f"{value:.5f}"
+
+
+def _share(value: float | None) -> str:
+    return number(value) if value is None else percent(value)
+
+
+@final
+class DvaeReport(AbstractReport[DvaeRun]):
+    """What is drawn again from tokens, what the codes look like, how they are used."""
+
+    row = DvaeMeasured
+    quantities = (
+        BOUND,
+        Quantity("Reconstruction", "−log p(x | z), averaged over q(z | x)", lambda row: row.error),
+        Quantity("KL", "from q(z | x) to the uniform prior", lambda row: row.kl),
+        Quantity("Error", "mean square, of a pixel drawn again from tokens", lambda row: row.mse, "lower", _small),
+        Quantity("Perplexity", "of all tokens, at most the number of codes", lambda row: row.perplexity, "higher"),
+        Quantity("Alive", "codes used a tenth as often as if all were alike", lambda row: row.alive, "higher", _share),
+    )
+    sections = {  # noqa: RUF012
+        "reconstructions": "Reconstructions",
+        "codes": "Codes",
+        "usage": "Usage",
+    }
+    template = "report.html.j2"
+
+    def pictures(self, config: DvaeConfig, images: Images) -> Tensor:
+        """Return the test pictures that were evaluated after each epoch, `[N, channels, H, W]`."""
+        return held_out(config, images, "test")[: config.evaluate_images]
+
+    def subject(self, run: DvaeRun) -> str:
+        """Say what tokens there are, and what was trained on."""
+        height, width = run.model.grid
+        return f"dVAE of {height} × {width} tokens, each one of {run.config.codes} codes, {trained_on(run)}."
+
+    def method(self, run: DvaeRun) -> str:
+        """Say how the encoder learned."""
+        config = run.config
+        if config.quantize == "nearest":
+            return "Vector quantization: tokens are the nearest codes, and the gradient goes past them."
+        return f"Tokens are drawn; estimator {estimated(config, 1).estimator}, weight {config.kl_weight:g} of the KL."
+
+    def measurement(self, run: DvaeRun) -> str:
+        """Say what the numbers are means over, and what is exact in them."""
+        if run.config.quantize == "nearest":
+            how = "The encoder's distribution is a point, and its KL to the uniform prior is n log K."
+        else:
+            how = "Tokens are drawn once for each picture; the KL is exact, with the weight 1."
+        return f"Means over {len(run.pictures):,} test pictures, in nats for each. {how}"
+
+    def facts(self, run: DvaeRun) -> list[Fact]:
+        """Return the bits that a picture's tokens take."""
+        bits = f"{run.model.space.log_size / 0.6931471805599453:.0f}"
+        return [Fact("Bits", "Bits", "of a picture's tokens, at most", bits, bits)]
+
+    def curves_of_run(self, run: DvaeRun) -> list[Curves]:
+        """Draw the bound and the perplexity by epoch."""
+        lines = lines_of_run(run, lambda row: row.perplexity)
+        note = f"Of {run.config.codes} codes; not measured on the training pictures."
+        by_epoch = draw(
+            "perplexity", "Perplexity by epoch", "epoch", "perplexity", lines, mark=run.best_epoch, note=note
+        )
+        return [bound_of_run(run), by_epoch]
+
+    def curves_of_runs(self, runs: Sequence[DvaeRun], names: Sequence[str]) -> list[Curves]:
+        """Draw the test bound of several runs by epoch and by seconds of training."""
+        return [bounds_by_epoch(runs, names), bounds_by_time(runs, names)]
+
+    def told(self, run: DvaeRun, index: int) -> Told:
+        """Return its pictures, and how its codes are used."""
+        usage = measure(run)
+        return Told(reconstructions(run, usage), codes(run, usage), usage.told(), draw_usage(usage, f"usage-{index}"))

@@ -1,0 +1,180 @@
+"""Train a dVAE, look after its codebook, and evaluate it."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, final
+
+import torch
+from torch import Tensor
+
+from hardmax.applications.tokens.config import DvaeConfig, estimated, is_tended, kl_weight_at
+from hardmax.applications.tokens.model import TokenVAE
+from hardmax.data import Images
+from hardmax.metrics.codes import alive, perplexity
+from hardmax.random import stream
+from hardmax.spaces import Categorical
+from hardmax.training.estimators import estimator_at
+from hardmax.training.processes import ALONE, Group
+from hardmax.training.task import SPLITS, AbstractTask, Row, held_out, initial_weights
+
+_COLUMNS = ("elbo", "log_likelihood", "reconstruction", "kl")
+
+
+@torch.no_grad()
+def evaluate(
+    model: TokenVAE,
+    pictures: Tensor,
+    config: DvaeConfig,
+    *,
+    samples: int = 1,
+    batch_size: int = 500,
+    on_batch: Callable[[int], None] | None = None,
+    group: Group = ALONE,
+) -> dict[str, float]:
+    """Return the means over pictures `[N, *shape]`.
+
+    `elbo`, `nll`, `kl` and `reconstruction` are in nats for a picture, with the KL's weight 1, whatever it was trained
+    with. Tokens that are drawn are drawn `samples` times; where they are the nearest codes, q is a point and its KL is
+    n log K. `mse` is the mean squared error of a pixel that is drawn again from the tokens; `perplexity` is that of all
+    tokens together, at most K, and `alive` the share of the codebook that they use.
+
+    Each process of a group takes its part; the draws of a batch do not depend on who makes them.
+    """
+    totals = torch.zeros(len(_COLUMNS) + 1, dtype=torch.float64)
+    counts = torch.zeros(model.space.k, dtype=torch.float64)
+    batches = list(enumerate(pictures.split(batch_size)))
+    for number, batch in batches[group.part(len(batches))]:
+        if config.quantize == "nearest":
+            bounds = model.token_bounds(batch)
+        else:
+            generator = stream(config.seed, "evaluate", number, device=batch.device)
+            bounds = model.bounds(batch, samples=samples, generator=generator)
+        tokens = model.tokenize(batch)
+        error = (model.detokenize(tokens) - batch).square().flatten(1).mean(1)
+        sums = [getattr(bounds, name).double().sum().cpu() for name in _COLUMNS]
+        totals += torch.stack([*sums, error.double().sum().cpu()])
+        counts += tokens.flatten().bincount(minlength=model.space.k).cpu()
+        if on_batch is not None:
+            on_batch(len(batch))
+    group.add_up(totals)
+    group.add_up(counts)
+    elbo, log_likelihood, reconstruction, kl, mse = (totals / max(len(pictures), 1)).tolist()
+    return {
+        "elbo": elbo,
+        "nll": -log_likelihood,
+        "kl": kl,
+        "reconstruction": reconstruction,
+        "mse": mse,
+        "perplexity": float(perplexity(counts / counts.sum().clamp_min(1))),
+        "alive": alive(counts),
+    }
+
+
+@final
+class DvaeTask(AbstractTask[DvaeConfig, TokenVAE]):
+    """Maximise the bound of a `TokenVAE`, its KL warmed up; or quantize, and draw encoder and codes together."""
+
+    sums = ("elbo", "reconstruction", "kl", "evaluations")
+
+    def __init__(self, config: DvaeConfig, images: Images, model: TokenVAE, group: Group) -> None:
+        self.config, self.group = config, group
+        self.model = model.to(config.device)
+        self.pictures = held_out(config, images, "train").to(config.device)
+        self.count = len(self.pictures)
+        self.held_out = {s: held_out(config, images, s)[: config.evaluate_images].to(config.device) for s in SPLITS}
+        self.generators = {name: torch.Generator(config.device) for name in ("noise", "codes")}
+        self._steps = config.epochs * math.ceil(self.count / config.batch_size)
+        self._estimated = estimated(config, self._steps)
+
+    @classmethod
+    def start(cls, config: DvaeConfig, images: Images, start: int = 0, group: Group = ALONE) -> "DvaeTask":
+        """Return the task with the initial weights of this number; torch's global generator is kept."""
+        likelihood = config.likelihood
+        if likelihood == "auto":
+            likelihood = "gaussian" if config.binarize == "none" else "bernoulli"
+        with initial_weights(config.seed, start):
+            model = TokenVAE.build(
+                images.shape,
+                config.codes,
+                dimensions=config.dimensions,
+                longest=config.grid,
+                width=config.width,
+                likelihood=likelihood,
+            )
+        return cls(config, images, model, group)
+
+    @classmethod
+    def couples_examples(cls, config: DvaeConfig) -> bool:
+        """Whether the estimator looks at the whole batch."""
+        return estimator_at(estimated(config, 1), Categorical(2, 2), 0, 0).couples_examples
+
+    def explain(self) -> str:
+        """Say what tokens there are, and how the encoder learns."""
+        height, width = self.model.grid
+        tokens = f"{height} x {width} tokens of {self.config.codes} codes for a picture"
+        if self.config.quantize == "nearest":
+            return f"{tokens}, the nearest ones, with a straight-through gradient"
+        first, last = (estimator_at(self._estimated, self.model.space, 0, step) for step in (0, self._steps))
+        return f"{tokens}, drawn by {first}" + (f", in the end {last}" if first != last else "")
+
+    def add_gradients(self, index: Tensor, epoch: int, step: int) -> Tensor:
+        """Add this process's part to the gradients of the loss of a step."""
+        self._tend(index, step)
+        part = self.group.part(len(index))
+        x = self.pictures[index[part].to(self.pictures.device)]
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=self.config.mixed_precision):
+            loss, told, best = self._quantized(x) if self.config.quantize == "nearest" else self._drawn(x, index, step)
+        if len(x):  # the last batch of an epoch may have fewer pictures than there are processes
+            (loss / len(index)).backward()
+        counts = best.flatten().bincount(minlength=self.config.codes).double()
+        self.group.add_up(counts)
+        self.model.codebook.used += counts
+        return torch.stack([*told, told[0].new_tensor(len(x))])
+
+    def _drawn(self, x: Tensor, index: Tensor, step: int) -> tuple[Tensor, list[Tensor], Tensor]:
+        """Return the loss of tokens that are drawn, what is told of them, and the best ones `[B, n]`."""
+        model, config, part = self.model, self.config, self.group.part(len(index))
+        estimator = estimator_at(self._estimated, model.space, 0, step)
+        samples = (config.samples or estimator.default_samples) * estimator.noises
+        noise = model.space.noise((samples, len(index)), self.generators["noise"], device=config.device)[:, part]
+        weight = kl_weight_at(config, step, self._steps)
+        scores = model.scores(x)
+        out = model(x, scores=scores, estimator=estimator, kl=config.kl, kl_weight=weight, noise=noise)
+        # The row tells the bound itself, at any weight.
+        bound, evaluations = (out.reconstruction - out.kl).sum(), x.new_tensor(out.evaluations * len(x))
+        return -out.value.sum(), [bound, out.reconstruction.sum(), out.kl.sum(), evaluations], scores.argmax(-1)
+
+    def _quantized(self, x: Tensor) -> tuple[Tensor, list[Tensor], Tensor]:
+        """Return the same of tokens that are the nearest codes."""
+        out = self.model.quantized(x)
+        loss = -out.reconstruction + out.distance + self.config.commitment * out.commitment
+        reconstruction = out.reconstruction.detach().sum()
+        kl, count = x.new_tensor(self.model.space.log_size * len(x)), x.new_tensor(len(x))
+        return loss.sum(), [reconstruction - kl, reconstruction, kl, count], out.z.argmax(-1)
+
+    @torch.no_grad()
+    def _tend(self, index: Tensor, step: int) -> None:
+        """Place the codes before the first step, and later move those that are hardly used.
+
+        Every process looks at all pictures of the step, so that all move the same codes to the same places.
+        """
+        if step > 0 and not is_tended(self.config, step, self._steps):
+            return
+        vectors = self.model.vectors(self.pictures[index.to(self.pictures.device)])
+        if step == 0:
+            self.model.codebook.place(vectors, self.generators["codes"])
+        else:
+            self.model.codebook.revive(vectors, self.config.revive_below, self.generators["codes"])
+
+    def evaluate(self, split: str) -> dict[str, Any]:
+        """Return the bound, what it is made of, how well tokens are drawn again, and how the codes are used."""
+        return evaluate(self.model, self.held_out[split], self.config, group=self.group)
+
+    def tell(self, rows: Mapping[str, Row]) -> str:
+        """Return bounds, error and use of the codes of an epoch."""
+        test = rows["test"]
+        return (
+            f"epoch {test['epoch']:>3}  -ELBO train {-rows['train']['elbo']:.2f}  "
+            f"validation {-rows['validation']['elbo']:.2f}  test {-test['elbo']:.2f}  error {test['mse']:.5f}  "
+            f"perplexity {test['perplexity']:.1f}  alive {test['alive']:.1%}"
+        )

@@ -1,1 +1,0 @@
-"""What commands do for runs of mixed VAEs."""

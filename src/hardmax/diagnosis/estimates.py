@@ -1,0 +1,277 @@
+"""Many independent estimates of one gradient, in a few batched calls of f."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import ceil, prod
+from typing import final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from hardmax.estimators import AbstractEstimator
+from hardmax.expectations import expectation
+from hardmax.objectives import elbo
+from hardmax.objectives.elbo import Kl
+from hardmax.spaces import AbstractSpace
+from hardmax.types import Estimate, Flips, Objective
+
+# From an estimator, D copies of the scores `[D, *B, *score]` and noise `[S * noises, D, *B, *score]` to an estimate
+# whose value is `[D, *B]`: what is differentiated.
+Call = Callable[[AbstractEstimator, Tensor, Tensor], Estimate]
+
+
+class Moments:
+    """Sums over estimates. They are of distances from the first one: sums of squares far from zero would cancel."""
+
+    def __init__(self) -> None:
+        self.draws = 0
+        self._first: Tensor | None = None
+        self._total: Tensor | float = 0.0
+        self._squares: Tensor | float = 0.0
+
+    def add(self, estimates: Float[Tensor, "D ..."]) -> None:
+        """Take in a block, `[D, *B, *score]`."""
+        if self._first is None:
+            self._first = estimates[0]
+        away = estimates - self._first
+        self.draws += len(estimates)
+        self._total = self._total + away.sum(0)
+        self._squares = self._squares + away.square().sum(0)
+
+    @property
+    def mean(self) -> Float[Tensor, "..."]:
+        """`[*B, *score]`."""
+        assert self._first is not None
+        return self._first + self._total / self.draws
+
+    @property
+    def variance(self) -> Float[Tensor, "..."]:
+        """`[*B, *score]`, of one estimate."""
+        assert self._first is not None
+        away = self.mean - self._first
+        return ((self._squares - self.draws * away.square()) / (self.draws - 1)).clamp_min(0)
+
+
+@final
+class Repeated:
+    """f for D copies of its batch: `[D, *B]` takes the place of `*B`, and f itself never knows.
+
+    A copy is one more candidate of the same examples, so f gets `[C * D, *B, *event]` where it is called with
+    `[C, D, *B, *event]`. The optional methods are there where f has them.
+
+    Args:
+        f: the objective, for examples `*B`.
+        copies: D.
+        batch_shape: `*B`.
+
+    Example:
+        >>> import torch, hardmax as hm
+        >>> from hardmax.diagnosis import Repeated
+        >>> worth = torch.randn(5, 3)  # of five examples
+        >>> f = Repeated(lambda z: (z * worth).sum(-1), 1000, (5,))
+        >>> hm.expectation(f, torch.zeros(1000, 5, 3), hm.Categorical(3)).value.shape
+        torch.Size([1000, 5])
+    """
+
+    def __init__(self, f: Objective, copies: int, batch_shape: tuple[int, ...]) -> None:
+        self._f = f
+        self._copies = copies
+        self._examples = prod(batch_shape)
+        # An estimator asks with hasattr.
+        for name in ("rows", "pairs", "table", "flips"):
+            if hasattr(f, name):
+                setattr(self, name, getattr(self, f"_{name}"))
+
+    def __call__(self, z: Float[Tensor, "C D ..."]) -> Float[Tensor, "C D *B"]:
+        """Evaluate f, `[C, D, *B, *event] -> [C, D, *B]`."""
+        return self._f(z.flatten(0, 1)).unflatten(0, z.shape[:2])
+
+    def _rows(self, z: Float[Tensor, "R ..."], index: Int[Tensor, " R"]) -> Float[Tensor, " R"]:
+        """Evaluate f at chosen examples; index counts through `[D, *B]`, and copies of an example are the same to f."""
+        return self._f.rows(z, index % self._examples)  # pyright: ignore[reportFunctionMemberAccess]
+
+    def _pairs(self, z: Float[Tensor, "M ..."]) -> Float[Tensor, "D *B M"]:
+        """Evaluate f at the same z for every example, once for all copies."""
+        return self._spread(self._f.pairs(z))  # pyright: ignore[reportFunctionMemberAccess]
+
+    def _table(self) -> Float[Tensor, "D *B K"]:
+        """Evaluate f at every category, once for all copies."""
+        return self._spread(self._f.table())  # pyright: ignore[reportFunctionMemberAccess]
+
+    def _flips(self, z: Float[Tensor, "S D *B N"]) -> "RepeatedFlips":
+        """Return the flips of the bits of z."""
+        return RepeatedFlips(self._f.flips(z.flatten(0, 1)), tuple(z.shape[:2]))  # pyright: ignore[reportFunctionMemberAccess]
+
+    def _spread(self, values: Tensor) -> Tensor:
+        return values.expand(self._copies, *values.shape)
+
+
+@final
+class RepeatedFlips:
+    """Flips of `[S * D, *B, N]`, laid out as `[S, D, *B, N]`."""
+
+    def __init__(self, flips: Flips, lead: tuple[int, ...]) -> None:
+        self._flips = flips
+        self._lead = lead
+
+    @property
+    def bounds(self) -> Float[Tensor, "S D *B N"]:
+        """No flip gains more than this."""
+        return self._flips.bounds.unflatten(0, self._lead)
+
+    def gains(self, wanted: Tensor) -> Float[Tensor, " R"]:
+        """Return f(z with bit i flipped) - f(z) where wanted `[S, D, *B, N]`, a flat tensor in that order."""
+        return self._flips.gains(wanted.flatten(0, 1))
+
+
+def expected(f: Objective, space: AbstractSpace, *, chunk_size: int | None = None) -> Call:
+    """Return the call of `hardmax.expectation`; f gets at most `chunk_size` candidates at a time, copies included."""
+
+    def call(estimator: AbstractEstimator, copies: Tensor, noise: Tensor) -> Estimate:
+        repeated, chunk = _repeated(f, copies, space, chunk_size)
+        return expectation(repeated, copies, space, estimator, noise=noise, chunk_size=chunk)
+
+    return call
+
+
+def bounded(
+    likelihood: Objective,
+    space: AbstractSpace,
+    *,
+    prior: Tensor | None = None,
+    kl: Kl = "auto",
+    chunk_size: int | None = None,
+) -> Call:
+    """Return the call of `hardmax.elbo`, arguments as there."""
+    prior = None if prior is None else prior.detach()
+
+    def call(estimator: AbstractEstimator, copies: Tensor, noise: Tensor) -> Estimate:
+        repeated, chunk = _repeated(likelihood, copies, space, chunk_size)
+        return elbo(repeated, copies, space, estimator, prior=prior, kl=kl, noise=noise, chunk_size=chunk)
+
+    return call
+
+
+def _repeated(
+    f: Objective, copies: Tensor, space: AbstractSpace, chunk_size: int | None
+) -> tuple[Objective, int | None]:
+    """Return f for the copies, and how many candidates of all of them keep within f's own number."""
+    count, *batch = space.batch_shape(copies)
+    return Repeated(f, count, tuple(batch)), chunk_size and max(chunk_size // count, 1)
+
+
+_ENTRIES = 2**22  # of noise, in a block
+ROWS = 2**14  # evaluations of f in a block: a decoder's rows are hundreds of numbers wide
+BLOCKS = 4  # at least, so that a median of their times means something
+
+
+@dataclass(frozen=True)
+class Block:
+    """Independent estimates of one gradient.
+
+    Attributes:
+        gradient: `[D, *B, *score]`. One estimate for each copy, in float64.
+        z: `[S, D, *B, *event]`. The draws behind them.
+        evaluations: of f, mean per example of one estimate.
+        solves: arg maxes, counted the same way.
+        seconds: that the block took, forward, backward and noise.
+    """
+
+    gradient: Tensor
+    z: Tensor
+    evaluations: float
+    solves: float
+    seconds: float
+
+
+def one_block(
+    call: Call,
+    estimator: AbstractEstimator,
+    scores: Tensor,
+    space: AbstractSpace,
+    samples: int,
+    copies: int,
+    generator: torch.Generator,
+) -> Block:
+    """Make an estimate for each of D copies of scores `[*B, *score]`."""
+    begin = _clock(scores.device)
+    shape = (samples * estimator.noises, copies, *space.batch_shape(scores))
+    noise = space.noise(shape, generator=generator, dtype=scores.dtype, device=scores.device)
+    out, gradient = differentiated(call, estimator, scores, noise)
+    return Block(gradient, out.z, out.evaluations, out.solves, _clock(scores.device) - begin)
+
+
+def differentiated(call: Call, estimator: AbstractEstimator, scores: Tensor, noise: Tensor) -> tuple[Estimate, Tensor]:
+    """Return the estimate that this noise makes, and its gradient `[D, *B, *score]` in float64."""
+    copied = scores.detach().expand(noise.shape[1:]).clone().requires_grad_()
+    out = call(estimator, copied, noise)
+    if not out.value.requires_grad:
+        return out, torch.zeros_like(copied, dtype=torch.float64)
+    (gradient,) = torch.autograd.grad(out.value.sum(), copied, allow_unused=True, materialize_grads=True)
+    return out, gradient.double()
+
+
+def many_blocks(
+    call: Call,
+    estimator: AbstractEstimator,
+    scores: Tensor,
+    space: AbstractSpace,
+    samples: int,
+    draws: int,
+    most: int,
+    generator: torch.Generator,
+) -> Iterator[Block]:
+    """Make so many independent estimates, at most so many at a time, and in four blocks or more."""
+    most, done = min(most, ceil(draws / BLOCKS)), 0
+    while done < draws:
+        copies = min(most, draws - done)
+        yield one_block(call, estimator, scores, space, samples, copies, generator)
+        done += copies
+
+
+def copies_at_once(
+    estimator: AbstractEstimator,
+    scores: Tensor,
+    space: AbstractSpace,
+    samples: int,
+    evaluations: float,
+    chunk_size: int | None,
+) -> int:
+    """Return how many estimates of so many samples and evaluations a block may hold, so that its memory is bounded."""
+    examples = max(prod(space.batch_shape(scores)), 1)
+    entries = _ENTRIES // (examples * samples * estimator.noises * prod(space.score_shape))
+    rows = ROWS // (examples * max(ceil(evaluations), samples))
+    return max(min(entries, rows, chunk_size or rows), 1)
+
+
+def looks_across(
+    call: Call,
+    estimator: AbstractEstimator,
+    scores: Tensor,
+    space: AbstractSpace,
+    samples: int,
+    copies: int,
+    generator: torch.Generator,
+) -> bool:
+    """Whether an estimate depends on the noise of the other examples in its call, as with a baseline over the batch.
+
+    Of some copies, all but the first get other noise: then its gradient must not change, but for rounding.
+    """
+    shape = (samples * estimator.noises, copies, *space.batch_shape(scores))
+    noise, other = (space.noise(shape, generator=generator, dtype=scores.dtype, device=scores.device) for _ in range(2))
+    other[:, 0] = noise[:, 0]
+    first, second = (differentiated(call, estimator, scores, each)[1][0] for each in (noise, other))
+    return float((first - second).norm()) > 1e-3 * float(first.norm())
+
+
+def drawn_seed(generator: torch.Generator | None) -> int:
+    """Draw a seed for generators of our own; from torch's global generator where there is none."""
+    return int(torch.randint(2**62, (), generator=generator, device="cpu" if generator is None else generator.device))
+
+
+def _clock(device: torch.device) -> float:
+    if device.type != "cpu":
+        torch.accelerator.synchronize(device)
+    return time.perf_counter()

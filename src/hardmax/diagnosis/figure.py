@@ -1,0 +1,140 @@
+"""The figure of a diagnosis: bias against standard deviation, a point for each estimator."""
+
+import re
+from math import sqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.text import Annotation
+
+from hardmax.diagnosis.advice import Quality
+from hardmax.drawing.labels import place_around
+from hardmax.drawing.style import house_style, plain_logarithms
+
+if TYPE_CHECKING:
+    from hardmax.diagnosis.result import Diagnosis
+
+
+_COLOURS = ("#3b82c4", "#d97b29", "#3a9d6e", "#c2527e", "#8a6fd1", "#a8843c", "#3aa6b9", "#d0605e", "#7c9a3a")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
+_GREY = "#777777"
+_SIZE = (9.0, 6.2)  # inches
+_TINY = 1e-5  # of the gradient: rounding
+_MARGIN = 1.8  # by which the axes reach beyond the points
+
+
+def draw(diagnosis: "Diagnosis", batch: int) -> Figure:
+    """Draw what a diagnosis found; whatever the user has set up for matplotlib plays no part.
+
+    A bias that does not show is drawn hollow, on the noise floor: it may be anywhere to the left. The dotted curve is
+    the least error that any of them has in a batch: what lies beyond is worse. Estimators of a family are joined.
+
+    Args:
+        diagnosis: what was measured.
+        batch: examples that the error is for.
+    """
+    with house_style("diagnosis"):
+        figure = Figure(figsize=_SIZE, layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.add_subplot()
+        points = _Points(diagnosis)
+        axes.set(xscale="log", yscale="log", xlim=points.xlim, ylim=points.ylim)
+        axes.set_xlabel("bias, relative to the exact gradient")
+        axes.set_ylabel("standard deviation of one estimate, relative likewise")
+        axes.set_title(
+            f"{diagnosis.space}, {diagnosis.examples:,} examples: {diagnosis.draws:,} estimates each, up to "
+            f"{diagnosis.evaluations:.4g} evaluations of f",
+            loc="left",
+            fontsize=11,
+        )
+        for axis in (axes.xaxis, axes.yaxis):
+            plain_logarithms(axis, (1, 2, 5) if points.decades(axis is axes.xaxis) < 2.5 else (1,))
+        axes.grid()
+        _floor(axes, diagnosis, points)
+        _least_error(axes, diagnosis, points, batch)
+        texts = _families(axes, diagnosis.rows, points)
+        figure.legend(loc="outside lower left", fontsize=9, alignment="left")
+        figure.canvas.draw()
+        place_around(axes, texts)
+    return figure
+
+
+class _Points:
+    """Where rows stand, and how far the axes reach."""
+
+    def __init__(self, diagnosis: "Diagnosis") -> None:
+        self._draws, self._source = diagnosis.draws, diagnosis.source_error
+        rows = diagnosis.rows
+        deviations = [row.deviation for row in rows if row.deviation > _TINY] or [1.0]
+        # Those without noise stand on the lower edge.
+        self.ylim = (min(deviations) / _MARGIN**2, max(deviations) * _MARGIN)
+        x = [self.at(row)[0] for row in rows] or [1.0]
+        self.xlim = (min(x) / _MARGIN, max(x) * _MARGIN)
+
+    def floor(self, deviation: float) -> float:
+        """Return the noise floor of the bias for estimates of this standard deviation."""
+        return sqrt(deviation**2 / self._draws + self._source**2)
+
+    def at(self, row: Quality) -> tuple[float, float]:
+        """Return a row's place."""
+        y = row.deviation if row.deviation > _TINY else self.ylim[0]
+        return row.bias if row.biased else self.floor(y), y
+
+    def decades(self, across: bool) -> float:
+        """Return how many powers of ten an axis spans."""
+        low, high = self.xlim if across else self.ylim
+        return float(np.log10(high / low))
+
+
+def _floor(axes: Axes, diagnosis: "Diagnosis", points: _Points) -> None:
+    """Shade what noise hides."""
+    y = np.geomspace(*points.ylim, 200)
+    x = np.array([points.floor(value) for value in y])
+    axes.fill_betweenx(y, points.xlim[0], x, color="#f1f1f1", linewidth=0, zorder=0)
+    label = f"noise floor of {diagnosis.draws:,} estimates; hollow: no bias seen, it may lie anywhere to the left"
+    axes.plot(x, y, color=_GREY, linewidth=1, linestyle=(0, (4, 2)), zorder=1, label=label)
+
+
+def _least_error(axes: Axes, diagnosis: "Diagnosis", points: _Points, batch: int) -> None:
+    """Draw the curve of equal error through the recommended estimator."""
+    advice = diagnosis.recommend(batch)
+    if advice is None or advice.error <= _TINY:
+        return
+    angle = np.linspace(0, np.pi / 2, 400)[1:-1]
+    label = f"equal to the recommended one in a batch of {batch}: $\\sqrt{{bias^2 + deviation^2 / {batch}}}$"
+    x, y = advice.error * np.cos(angle), advice.error * sqrt(batch) * np.sin(angle)
+    axes.plot(x, y, color=_GREY, linewidth=1, linestyle=(0, (1, 1.65)), zorder=1, label=label)
+
+
+def _families(axes: Axes, rows: tuple[Quality, ...], points: _Points) -> list[Annotation]:
+    """Draw the points, and join those that differ by a number; return their labels."""
+    families: dict[str, list[tuple[Quality, str]]] = {}
+    for row in rows:
+        family, rest = _split(row.name)
+        families.setdefault(family, []).append((row, rest))
+    texts = []
+    for number, members in enumerate(families.values()):
+        style: dict[str, Any] = {"color": _COLOURS[number % len(_COLOURS)]}
+        places = [points.at(row) for row, _ in members]
+        ladder = all(re.search(r"\d", rest) for _, rest in members)
+        if ladder:
+            axes.plot(*zip(*places, strict=True), linewidth=1, alpha=0.6, zorder=2, **style)
+        for i, ((row, rest), place) in enumerate(zip(members, places, strict=True)):
+            still = row.deviation <= _TINY
+            marker = {
+                "marker": "v" if still else _MARKERS[number % len(_MARKERS)],
+                "markerfacecolor": style["color"] if row.biased else "white",
+            }
+            axes.plot(*place, markersize=7, markeredgewidth=1.5, zorder=3, clip_on=False, **marker, **style)
+            label = (rest if ladder and i else row.name) + (": no noise" if still else "")
+            texts.append(axes.annotate(label, place, fontsize=9, annotation_clip=False, **style))
+    return texts
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Return the family and the rest of a name such as "direct, epsilon 0.1" or "Direct(epsilon=0.1)"."""
+    family, rest = re.fullmatch(r"([^,(]*)[,(]?\s*(.*?)\)?", name).groups()  # pyright: ignore[reportOptionalMemberAccess]
+    return family, rest

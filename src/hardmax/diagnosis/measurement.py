@@ -1,0 +1,243 @@
+"""Measure how far each estimator is from the exact gradient, at equal numbers of evaluations."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import prod, sqrt
+from statistics import median
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from hardmax.diagnosis.advice import Quality, Refusal, named
+from hardmax.diagnosis.candidates import least_samples, samples_within
+from hardmax.diagnosis.estimates import (
+    Block,
+    Call,
+    Moments,
+    copies_at_once,
+    drawn_seed,
+    looks_across,
+    many_blocks,
+    one_block,
+)
+from hardmax.diagnosis.reference import Reference
+from hardmax.diagnosis.result import Diagnosis
+from hardmax.errors import ArgumentError, NotExactError
+from hardmax.estimators import AbstractEstimator
+from hardmax.spaces import AbstractFactorised, AbstractSpace
+from hardmax.validation import check_samples, check_scores
+
+# Gets the name of an estimator and how many more of its estimates are done.
+Observe = Callable[[str, int], None]
+
+_PROBES = 8  # copies that the evaluations of an estimator are counted on
+_SIGMAS = 4.0  # a bias shows if what is left of it exceeds so many standard deviations of the noise that was removed
+_VAGUE = 0.2  # relative standard error of a reference that one should know of
+_ROUNDINGS = 1e4  # a relative bias of fewer roundings than this is none
+
+
+def measure(
+    call: Call,
+    scores: Float[Tensor, "..."],
+    space: AbstractSpace,
+    estimators: Mapping[str, AbstractEstimator] | Sequence[AbstractEstimator],
+    *,
+    exact: Reference,
+    draws: int = 1024,
+    evaluations: float | None = None,
+    samples: int | None = None,
+    generator: torch.Generator | None = None,
+    chunk_size: int | None = None,
+    observe: Observe | None = None,
+) -> Diagnosis:
+    """Measure the estimates of every estimator against a reference.
+
+    All estimators get noise from the same seed, so that with `evaluations` given a row does not depend on which others
+    there are. An estimator that looks at the whole batch, as `Reinforce("mean")` does for its baseline, is found out by
+    a probe and makes its estimates one batch at a time: among copies of the batch it would see more draws than in use.
+
+    Args:
+        call: what is estimated; see the module.
+        scores: `[*B, *score]`.
+        space: what z may be.
+        estimators: those to compare, by name, or in a sequence, named after themselves.
+        exact: the gradient to compare with.
+        draws: how many independent estimates of each, at least 2.
+        evaluations: of f for each example that an estimate may take; None is what the dearest takes with its fewest
+            samples. Each estimator gets as many samples as fit, at least its fewest.
+        samples: S of every estimator, instead of as many as fit.
+        generator: where the noise comes from; None is torch's global generator.
+        chunk_size: the most copies in one call; the call itself has to keep f from getting more candidates.
+        observe: told of progress.
+
+    Returns:
+        What was measured. Those that refuse the space, or f, are in `refused`, with their reasons.
+
+    Raises:
+        ArgumentError: too few draws, scores that cannot be used, a reference that is zero.
+    """
+    check_scores(scores, space, values=True)
+    check_draws(draws)
+    if samples is not None:
+        check_samples(samples)
+    if evaluations is not None and not evaluations > 0:
+        raise ArgumentError(f"evaluations must be positive, got {evaluations}")
+    square = exact.square
+    seed, observe = drawn_seed(generator), observe or (lambda name, count: None)
+    entrants, refused, notes, rows = [], [], [], []
+    for name, estimator in named(estimators).items():
+        entrant = _Entrant(name, estimator, call, scores.detach(), space, seed, chunk_size)
+        try:
+            entrants.append((entrant, entrant.enter(samples)))
+        except (NotExactError, ArgumentError) as error:
+            refused.append(Refusal(name, estimator, str(error)))
+            observe(name, draws)
+    budget = max((entrant.cost(least) for entrant, least in entrants), default=0.0)
+    budget = budget if evaluations is None else float(evaluations)
+    for entrant, least in entrants:
+        count = samples or samples_within(budget, entrant.cost, least, entrant.estimator, space)
+        alone = entrant.looks_across(count)
+        if alone:
+            notes.append(f"{entrant.name} looks at the whole batch: its estimates were made one batch at a time.")
+        record, seconds = _Record(exact, space), []
+        for block in entrant.blocks(count, draws, alone=alone):
+            record.add(block)
+            seconds.append(block.seconds / len(block.gradient))
+            observe(entrant.name, len(block.gradient))
+        if alone:  # timed as the others are
+            seconds = [block.seconds / len(block.gradient) for block in entrant.blocks(count, draws, alone=False)]
+        rows.append(
+            record.quality(entrant.name, entrant.estimator, count, median(seconds), torch.finfo(scores.dtype).eps)
+        )
+    perturbing = {type(entrant.estimator).__name__ for entrant, _ in entrants if entrant.estimator.perturbs}
+    if perturbing and not isinstance(space, AbstractFactorised):
+        names = ", ".join(sorted(perturbing))
+        notes.append(f"Drawn by perturb-and-MAP: {names}. What that differs from q counts as bias.")
+    if exact.error > _VAGUE:
+        notes.append(f"The gradient to compare with is itself known to {exact.error:.2g} only: raise draws.")
+    return Diagnosis(
+        rows=tuple(rows),
+        refused=tuple(refused),
+        notes=tuple(notes),
+        space=str(space),
+        examples=prod(space.batch_shape(scores)),
+        draws=draws,
+        evaluations=budget,
+        source=exact.source,
+        source_error=exact.error,
+        norm=sqrt(square),
+    )
+
+
+def check_draws(draws: int) -> None:
+    """Check the number of estimates."""
+    if draws < 2:
+        raise ArgumentError(f"draws must be at least 2, since a variance is measured, got {draws}")
+
+
+class _Entrant:
+    """An estimator, and what it is to estimate."""
+
+    def __init__(
+        self,
+        name: str,
+        estimator: AbstractEstimator,
+        call: Call,
+        scores: Tensor,
+        space: AbstractSpace,
+        seed: int,
+        chunk_size: int | None,
+    ) -> None:
+        self.name, self.estimator = name, estimator
+        self._call, self._scores, self._space = call, scores, space
+        self._seed, self._chunk_size = seed, chunk_size
+        self._costs: dict[int, float] = {}
+
+    def enter(self, samples: int | None) -> int:
+        """Return the fewest samples, or those asked for, after one estimate with them; raises where that fails."""
+        least = least_samples(self.estimator, self._space) if samples is None else samples
+        self.estimator.check(self._space, least)
+        self.cost(least)
+        return least
+
+    def cost(self, samples: int) -> float:
+        """Count the evaluations of an estimate, mean over a few; the first tells how many copies there may be."""
+        if samples not in self._costs:
+            self._costs[samples] = self._probe(samples, 1)
+            self._costs[samples] = self._probe(samples, min(_PROBES, self._most(samples)))
+        return self._costs[samples]
+
+    def looks_across(self, samples: int) -> bool:
+        """Whether an estimate depends on the noise of other examples; of no account where it is alone anyway."""
+        copies = min(_PROBES, self._most(samples))
+        return copies > 1 and looks_across(
+            self._call, self.estimator, self._scores, self._space, samples, copies, self._noise()
+        )
+
+    def blocks(self, samples: int, draws: int, *, alone: bool) -> Iterator[Block]:
+        """Make the estimates, alone or in blocks."""
+        most = 1 if alone else self._most(samples)
+        return many_blocks(self._call, self.estimator, self._scores, self._space, samples, draws, most, self._noise())
+
+    def _probe(self, samples: int, copies: int) -> float:
+        return one_block(
+            self._call, self.estimator, self._scores, self._space, samples, copies, self._noise()
+        ).evaluations
+
+    def _most(self, samples: int) -> int:
+        return copies_at_once(self.estimator, self._scores, self._space, samples, self.cost(samples), self._chunk_size)
+
+    def _noise(self) -> torch.Generator:
+        """Return a generator that begins at the beginning."""
+        return torch.Generator(self._scores.device).manual_seed(self._seed)
+
+
+class _Record:
+    """What is kept of the estimates of one estimator."""
+
+    def __init__(self, exact: Reference, space: AbstractSpace) -> None:
+        self._exact, self._space = exact, space
+        self._norm = self._length(exact.gradient)
+        self._moments = Moments()
+        self._cosine = torch.zeros_like(self._norm)
+        self._evaluations = self._solves = 0.0
+
+    def add(self, block: Block) -> None:
+        """Take in a block of estimates."""
+        self._moments.add(block.gradient)
+        product = self._space.dot(block.gradient, self._exact.gradient)
+        lengths = self._length(block.gradient) * self._norm
+        self._cosine += torch.where(lengths > 0, product / lengths.clamp_min(torch.finfo(lengths.dtype).tiny), 0).sum(0)
+        self._evaluations += len(block.gradient) * block.evaluations
+        self._solves += len(block.gradient) * block.solves
+
+    def quality(
+        self, name: str, estimator: AbstractEstimator, samples: int, seconds: float, rounding: float
+    ) -> Quality:
+        """Work out what they say; rounding is the unit of the estimates' dtype."""
+        square, draws = self._exact.square, self._moments.draws
+        away, variance = self._moments.mean - self._exact.gradient, self._moments.variance
+        # Noise in |mean - exact|^2, by example: its mean is what it is, its standard deviation at most sqrt(2) of it,
+        # reached where an example's components move together.
+        noise = self._sum(variance / draws + self._exact.variance) / square
+        left = max(float(away.square().sum()) / square - float(noise.sum()), 0.0)
+        shows = max(_SIGMAS * sqrt(2) * float(noise.norm()), (_ROUNDINGS * rounding) ** 2)
+        return Quality(
+            name=name,
+            estimator=estimator,
+            samples=samples,
+            bias=sqrt(left),
+            floor=sqrt(float(noise.sum())),
+            biased=left > shows,
+            deviation=sqrt(float(variance.sum()) / square),
+            cosine=float((self._cosine / draws)[self._norm > 0].mean()),
+            evaluations=self._evaluations / draws,
+            solves=self._solves / draws,
+            seconds=seconds,
+        )
+
+    def _sum(self, values: Tensor) -> Tensor:
+        return self._space.dot(values, torch.ones_like(values))
+
+    def _length(self, values: Tensor) -> Tensor:
+        return self._sum(values.square()).sqrt()

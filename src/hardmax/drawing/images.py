@@ -1,0 +1,171 @@
+"""Tensors as images: grids, sheets with captions, files, and PNG inside a page."""
+
+import base64
+import io
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib
+import torch
+from jaxtyping import Float, Shaped
+from PIL import Image, ImageDraw, ImageFont
+from torch import Tensor
+from torch.nn.functional import interpolate
+
+from hardmax.errors import ArgumentError, DtypeError, ShapeError
+from hardmax.files import write_output
+
+_GREY = 128  # between the pictures of a grid: seen beside black, white and colours
+_LARGEST = 128  # pixels of a side on a page: a report of large pictures stays small
+
+
+def grid(pictures: Shaped[Tensor, "..."], columns: int | None = None, padding: int = 2) -> Image.Image:
+    """Lay pictures out in a grid, row by row, with grey lines between and around them.
+
+    Args:
+        pictures: `[N, channels, H, W]`. One channel is grey, three are RGB; values in [0, 1], others are cut off.
+        columns: pictures in a row; None makes about as many columns as rows.
+        padding: width of the lines, in pixels.
+
+    Returns:
+        A picture in mode "L" or "RGB".
+
+    Raises:
+        ShapeError: these are no pictures.
+        DtypeError: their values are no floats.
+        ArgumentError: columns < 1 or padding < 0.
+
+    Example:
+        >>> import torch
+        >>> grid(torch.rand(10, 1, 28, 28), columns=5).size
+        (152, 62)
+    """
+    if pictures.dim() != 4 or pictures.shape[1] not in (1, 3) or 0 in pictures.shape:
+        raise ShapeError(
+            f"expected pictures [N, channels, H, W] with 1 or 3 channels, got {tuple(pictures.shape)}; a single "
+            "picture x is x[None]"
+        )
+    if not pictures.is_floating_point():
+        raise DtypeError(f"expected pictures of floats in [0, 1], got {pictures.dtype}; divide bytes by 255")
+    if (columns is not None and columns < 1) or padding < 0:
+        raise ArgumentError(f"columns must be at least 1 and padding at least 0, got {columns} and {padding}")
+    count, channels, height, width = pictures.shape
+    columns = min(columns or math.ceil(math.sqrt(count)), count)
+    rows = -(-count // columns)
+    size = (channels, rows * (height + padding) + padding, columns * (width + padding) + padding)
+    canvas = torch.full(size, _GREY, dtype=torch.uint8)
+    pixels = (pictures.detach().float().nan_to_num(0.0).clamp(0, 1) * 255).round().to(torch.uint8).cpu()
+    for index, picture in enumerate(pixels):
+        top = index // columns * (height + padding) + padding
+        left = index % columns * (width + padding) + padding
+        canvas[:, top : top + height, left : left + width] = picture
+    return Image.fromarray(canvas[0].numpy() if channels == 1 else canvas.permute(1, 2, 0).contiguous().numpy())
+
+
+def shrink(pictures: Float[Tensor, "N channels H W"]) -> Float[Tensor, "N channels h w"]:
+    """Return pictures no larger than a page needs."""
+    height, width = pictures.shape[2:]
+    if (longest := max(height, width)) <= _LARGEST:
+        return pictures
+    size = [max(1, round(side * _LARGEST / longest)) for side in (height, width)]
+    return interpolate(pictures, size=size, mode="area")
+
+
+def difference(
+    before: Float[Tensor, "N channels H W"], after: Float[Tensor, "N channels H W"]
+) -> Float[Tensor, "N 3 H W"]:
+    """Return what changes as colours: orange where it gets brighter, blue where darker, black where it stays.
+
+    The scale is one for all pictures, so that a change that is weak among them looks weak.
+    """
+    change = (after - before).mean(1)
+    change = change / change.abs().amax().clamp_min(1e-6)
+    up, down = change.clamp_min(0), (-change).clamp_min(0)
+    return torch.stack([up + 0.2 * down, 0.6 * up + 0.55 * down, 0.1 * up + down], 1)
+
+
+def data_uri(picture: Image.Image) -> str:
+    """Return a picture as PNG inside an address, which a page needs no file for."""
+    buffer = io.BytesIO()
+    picture.save(buffer, "PNG", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+def save(picture: Image.Image, path: Path) -> None:
+    """Write a picture under a temporary name, then rename it; its format is what the name ends with, else PNG.
+
+    Raises:
+        DataError: the file cannot be written.
+    """
+    kind = Image.registered_extensions().get(path.suffix.lower(), "PNG")
+    with write_output(path) as temporary:
+        try:
+            picture.save(temporary, format=kind)
+        except ValueError as error:  # a format that Pillow only reads
+            raise OSError(str(error)) from error
+
+
+_LEAST = 64  # pixels of a picture's shorter side; smaller ones are enlarged by a whole number
+_GAP, _MARGIN, _LINE, _LETTERS = 4, 8, 17, 13  # pixels
+_PAPER, _INK = (255, 255, 255), (40, 40, 40)
+
+
+def sheet(
+    pictures: Float[Tensor, "R C channels H W"],
+    *,
+    names: Sequence[str],
+    heads: Sequence[Sequence[str]],
+    rows: Sequence[str] = (),
+) -> Image.Image:
+    """Lay pictures out with words.
+
+    Args:
+        pictures: by row and column.
+        names: of the lines above the pictures, at the left.
+        heads: what stands above each column, one word for each of those lines.
+        rows: what stands beside each row, in lines of its own; none if empty.
+
+    Returns:
+        A picture in mode "RGB", black on white.
+
+    Raises:
+        ArgumentError: not one word for each line and column, or not one text for each row.
+    """
+    count, columns = pictures.shape[:2]
+    if len(heads) != columns or any(len(head) != len(names) for head in heads) or len(rows) not in (0, count):
+        raise ArgumentError(
+            f"a sheet of {count} rows and {columns} columns needs so many texts, with {len(names)} words above each "
+            f"column; got {len(rows)} and {[len(head) for head in heads]}"
+        )
+    rows = rows or [""] * count
+    scale = -(-_LEAST // min(pictures.shape[-2:]))
+    height, width = (scale * side for side in pictures.shape[-2:])
+    # DejaVu comes with matplotlib and has the letters of many languages.
+    font = ImageFont.truetype(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf", _LETTERS)
+    wide = max([width, *(_length(font, word) for head in heads for word in head)])
+    left = max([0, *(_length(font, line) for text in (*names, *rows) for line in text.splitlines())])
+    left, top = _MARGIN + (left + _MARGIN if left else 0), _MARGIN + _LINE * len(names)
+    high = max([height, *(_LINE * len(text.splitlines()) for text in rows)])
+    size = (left + columns * (wide + _GAP) - _GAP + _MARGIN, top + count * (high + _GAP) - _GAP + _MARGIN)
+    drawn = Image.new("RGB", size, _PAPER)
+    pen = ImageDraw.Draw(drawn)
+    for line, name in enumerate(names):
+        pen.text((left - _MARGIN, _MARGIN + _LINE * line), name, _INK, font, anchor="ra")
+        for column, head in enumerate(heads):
+            at = left + column * (wide + _GAP) + wide // 2
+            pen.text((at, _MARGIN + _LINE * line), head[line], _INK, font, anchor="ma")
+    for row, text in enumerate(rows):
+        lines = text.splitlines()
+        begin = top + row * (high + _GAP) + (high - _LINE * len(lines)) // 2
+        for line, words in enumerate(lines):
+            pen.text((left - _MARGIN, begin + _LINE * line), words, _INK, font, anchor="ra")
+        for column in range(columns):
+            one = grid(pictures[row, column, None], padding=0).resize((width, height), Image.Resampling.NEAREST)
+            place = left + column * (wide + _GAP) + (wide - width) // 2
+            drawn.paste(one, (place, top + row * (high + _GAP) + (high - height) // 2))
+    return drawn
+
+
+def _length(font: ImageFont.FreeTypeFont, text: str) -> int:
+    return round(font.getlength(text)) + 1

@@ -1,1 +1,0 @@
-"""Who makes the runs: this process, several on this machine, or a cluster."""

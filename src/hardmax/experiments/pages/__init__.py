@@ -1,0 +1,1 @@
+"""Pages of tables and figures: Markdown, LaTeX, HTML and SVG from rows."""

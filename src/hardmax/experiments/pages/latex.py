@@ -1,0 +1,114 @@
+r"""A page as LaTeX, to be put into a document with \input."""
+
+import re
+from collections.abc import Sequence
+from typing import assert_never
+
+from hardmax.experiments.pages.blocks import Block, Code, Column, Entry, Heading, Image, Page, Paragraph, Table, spans
+
+_PREAMBLE = r"% For \input into a document with \usepackage{booktabs,graphicx}."
+
+# What TeX takes for a command, or has in no font of its own.
+_SIGNS = {
+    "\\": r"\textbackslash{}",
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "[": "{[}",  # at the beginning of a line of a table it would be an option
+    "±": r"$\pm$",
+    "−": "$-$",
+    "–": "--",
+    "×": r"$\times$",
+    "†": r"$\dagger$",
+}
+_SIGN = re.compile("|".join(map(re.escape, _SIGNS)))
+_MARKS = {"plain": "{}", "strong": r"\textbf{{{}}}", "emphasis": r"\emph{{{}}}", "code": r"\texttt{{{}}}"}
+
+
+def as_latex(page: Page) -> str:
+    """Return the text of a file; pictures are those beside it."""
+    return "\n\n".join([_PREAMBLE, rf"\section*{{{_text(page.title)}}}", *map(_block, page.blocks)]) + "\n"
+
+
+def _block(block: Block) -> str:
+    match block:
+        case Heading():
+            return rf"\subsection*{{{_text(block.text)}}}"
+        case Paragraph():
+            return _text(block.text)
+        case Table():
+            return _table(block)
+        case Image():
+            return _image(block)
+        case Code():
+            return _code(block)
+    assert_never(block)
+
+
+def _text(text: str) -> str:
+    return "".join(_MARKS[kind].format(_escaped(piece, code=kind == "code")) for kind, piece in spans(text))
+
+
+def _escaped(text: str, *, code: bool = False) -> str:
+    text = _SIGN.sub(lambda found: _SIGNS[found[0]], text)
+    return text.replace("--", "-{}-") if code else text  # two of them would be joined into a dash
+
+
+def _table(table: Table) -> str:
+    """Return a table that is made smaller where it is wider than the text."""
+    places = "".join(_place(column) for column in table.columns)
+    lines = [
+        rf"\begin{{tabular}}{{@{{}}{places}@{{}}}}",
+        r"\toprule",
+        *_rows([Entry(column.head, note=column.note) for column in table.columns]),
+        r"\midrule",
+        *(row for line in table.lines for row in _rows(line)),
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    return "\n".join(
+        [
+            r"\begin{table}[htbp]",
+            r"\centering",
+            *([rf"\caption{{{_text(table.caption)}}}"] if table.caption else []),
+            r"\sbox0{%",
+            *lines[:-1],
+            lines[-1] + "}",
+            r"\ifdim\wd0>\linewidth\resizebox{\linewidth}{!}{\usebox0}\else\usebox0\fi",
+            r"\end{table}",
+        ]
+    )
+
+
+def _place(column: Column) -> str:
+    return "r" if column.number else "l"
+
+
+def _rows(line: Sequence[Entry]) -> list[str]:
+    """Return a line, and a small one with the notes beneath it where there are any."""
+    rows = [" & ".join(rf"\textbf{{{_text(entry.text)}}}" if entry.best else _text(entry.text) for entry in line)]
+    if any(entry.note for entry in line):
+        notes = [rf"\scriptsize {_text(entry.note)}" if entry.note else "" for entry in line]
+        rows.append(" & ".join(notes))
+    return [*(rf"{row} \\" for row in rows), *([r"\addlinespace[2pt]"] if len(rows) > 1 else [])]
+
+
+def _image(image: Image) -> str:
+    return "\n".join(
+        [
+            r"\begin{figure}[htbp]",
+            r"\centering",
+            rf"\includegraphics[width=\linewidth]{{{image.name}}}",
+            rf"\caption{{{_text(image.caption)}}}",
+            r"\end{figure}",
+        ]
+    )
+
+
+def _code(code: Code) -> str:
+    """Return commands as paragraphs, so that long ones are broken."""
+    lines = [rf"\noindent {_escaped(line, code=True)}\par" for line in code.lines]
+    return "\n".join([r"{\footnotesize\ttfamily\raggedright", *lines, "}"])

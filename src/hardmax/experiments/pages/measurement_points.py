@@ -1,0 +1,161 @@
+"""A measurement as points: bias against standard deviation of estimators, and tables by epoch."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.text import Annotation
+
+from hardmax.drawing.labels import place_around, place_in_column
+from hardmax.drawing.style import house_style, plain_logarithms, save
+from hardmax.drawing.svg import COLOURS
+from hardmax.experiments.pages.blocks import Block, Column, Entry, Heading, Table
+from hardmax.experiments.pages.measurement_ladders import error, number, seen
+from hardmax.experiments.runner.readings import Found, Reading, select
+from hardmax.experiments.runner.rows import Row
+from hardmax.experiments.tables.measurement import Measurement
+
+EXPLANATION = (
+    "*S* is the number of samples that fit, *evaluations* those of f that they take for a picture. Relative to the "
+    "exact gradient: *bias* of the mean of {draws} estimates, with a dash where none shows above their noise, and "
+    "*std*, the standard deviation of a single estimate. *cosine* is of a single estimate with the exact gradient, "
+    "mean over pictures. *error* is `sqrt(bias^2 + std^2 / {batch})`, what is left in a batch of {batch} pictures; the "
+    "least comes first. *ms* is the time of one estimate for all pictures, backward pass to the scores included."
+)
+
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
+_GREY = "#888888"
+_SIZE, _WIDTHS = (9.0, 6.6), (1, 2)  # inches; of the strip and the plane
+_ERRORS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+_FAR = 30  # estimators with so many times less noise than the median stand on the lower edge, their noise told
+_ROOM = 1.6  # by which the axes reach beyond the points
+
+
+def tables(form: Measurement, found: Found) -> list[Block]:
+    """Return a section for each epoch, with a table for each part."""
+    blocks: list[Block] = []
+    for epoch in form.epochs:
+        blocks.append(Heading(f"After {epoch} epoch{'' if epoch == 1 else 's'}"))
+        for part in form.parts:
+            blocks.append(_table(select(found, epoch, part), part.title, form.training.batch_size))
+    return blocks
+
+
+def _table(own: Found, title: str, batch: int) -> Table:
+    measured = [(reading.entrant.name, row) for reading, row in own if row is not None]
+    lines = []
+    for name, row in sorted(measured, key=lambda pair: error(pair[1], batch)):
+        values = [
+            str(row["samples"]),
+            f"{row['evaluations']:.3g}",
+            seen(row),
+            number(row["deviation"]),
+            f"{row['cosine']:.2f}",
+            number(error(row, batch)),
+            number(1e3 * row["seconds"]),
+        ]
+        lines.append([Entry(f"`{name}`"), *map(Entry, values)])
+    for reading in (reading for reading, row in own if row is None):
+        lines.append([Entry(f"`{reading.entrant.name}`"), Entry("not measured"), *[Entry("")] * 6])
+    heads = ("S", "evaluations", "bias", "std", "cosine", "error", "ms")
+    return Table([Column("estimator", number=False), *map(Column, heads)], lines, title)
+
+
+def pictures(form: Measurement, found: Found) -> dict[str, str]:
+    """Return the pictures, and what they show: one for each part that is drawn and has been measured."""
+    measured = {reading.part for reading, row in found if row is not None}
+    return {f"{form.name}-{part.name}": part.title for part in form.parts if part.drawn and part in measured}
+
+
+def draw(form: Measurement, found: Found, name: str, files: Mapping[str, Path], *, quick: bool) -> None:
+    """Draw a part after the last epoch that it was measured at: bias against standard deviation.
+
+    Those whose bias does not show stand in a strip of their own. Dotted curves are of equal error in a batch.
+    """
+    part = next(part for part in form.parts if name == f"{form.name}-{part.name}")
+    own = [(reading, row) for reading, row in found if reading.part == part and row is not None]
+    last = max(reading.epoch for reading, _ in own)
+    own = [(reading, row) for reading, row in own if reading.epoch == last]
+    batch = form.training.batch_size
+    with house_style(name):
+        figure = Figure(figsize=_SIZE, layout="constrained")
+        FigureCanvasAgg(figure)
+        strip, axes = figure.subplots(1, 2, sharey=True, width_ratios=_WIDTHS)
+        least = _least([row["deviation"] for _, row in own])
+        _axes(strip, axes, [row for _, row in own], least, batch)
+        unseen, biased = _marks(strip, axes, own, least)
+        when = f"after {last} epoch{'' if last == 1 else 's'}{' (quick form)' if quick else ''}"
+        figure.suptitle(f"{form.title}: {part.title}, {when}", x=0.01, ha="left", fontsize=12)
+        figure.canvas.draw()  # labels are moved once all else has its place
+        figure.set_layout_engine("none")
+        place_in_column(strip, unseen, 0.16)
+        place_around(axes, biased)
+        save(figure, files)
+
+
+def _least(deviations: Sequence[float]) -> float:
+    """Return the least noise that is drawn where it belongs: others would take the room of all."""
+    enough = max(median(deviations) / _FAR, 1e-4)
+    return min((value for value in deviations if value > enough), default=enough)
+
+
+def _axes(strip: Axes, axes: Axes, rows: Sequence[Row], least: float, batch: int) -> None:
+    """Set up the strip and the plane, with curves of equal error."""
+    deviations = [row["deviation"] for row in rows]
+    low, high = least / (_ROOM**2 if min(deviations) < least else _ROOM), max(*deviations, least) * _ROOM
+    strip.set(xlim=(0, 1), xticks=[], yscale="log", ylim=(low, high))
+    strip.set_title("no bias seen", loc="left", fontsize=10.5)
+    strip.set_ylabel("standard deviation of one estimate, relative to the gradient's size")
+    plain_logarithms(strip.yaxis, (1,) if high > 1e3 * low else (1, 2, 5))
+    biases = [row["bias"] for row in rows if row["biased"]] or [1.0]
+    left, right = min(biases) / _ROOM, max(biases) * _ROOM
+    axes.set(xscale="log", xlim=(left, right))
+    axes.set_title(f"biased; dotted: equal error in a batch of {batch}", loc="left", fontsize=10.5)
+    axes.set_xlabel("bias, relative to the gradient's size")
+    plain_logarithms(axes.xaxis)
+    for each in (strip, axes):
+        each.grid()
+    for level in _ERRORS:
+        y = np.geomspace(low, min(high, level * math.sqrt(batch)), 400)
+        x = np.sqrt(np.clip(level**2 - y**2 / batch, 0, None))
+        axes.plot(x, y, color=_GREY, linewidth=0.9, linestyle=":", zorder=1)
+        if left < level < right:
+            place: dict[str, Any] = {"xytext": (2, 4), "textcoords": "offset points", "rotation": 90}
+            axes.annotate(f"error {level:g}", (level, low), fontsize=8, color=_GREY, **place)
+
+
+def _marks(
+    strip: Axes, axes: Axes, own: Sequence[tuple[Reading, Row]], least: float
+) -> tuple[list[Annotation], list[Annotation]]:
+    """Draw the points, those of a line joined; return the labels of the strip and of the plane."""
+    low = strip.get_ylim()[0]
+
+    def at(row: Row) -> tuple[float, float]:
+        return row["bias"], row["deviation"] if row["deviation"] >= least else low
+
+    families: dict[str, list[tuple[Reading, Row]]] = {}
+    for reading, row in own:
+        families.setdefault(reading.entrant.line or reading.entrant.name.split("(")[0], []).append((reading, row))
+    texts: tuple[list[Annotation], list[Annotation]] = ([], [])
+    for i, members in enumerate(families.values()):
+        style: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "marker": _MARKERS[i % len(_MARKERS)]}
+        biased = [row for _, row in members if row["biased"]]
+        if members[0][0].entrant.line is not None and biased:
+            places = zip(*map(at, biased), strict=True)
+            axes.plot(*places, linewidth=1, alpha=0.6, color=style["color"])
+        for reading, row in members:
+            on, place = (axes, at(row)) if row["biased"] else (strip, (0.07, at(row)[1]))
+            off = row["deviation"] < least
+            on.plot(*place, markersize=6.5, zorder=3, clip_on=False, **{**style, **({"marker": "v"} if off else {})})
+            first = not row["biased"] or row is biased[0]
+            label = reading.entrant.label if first or reading.entrant.line is None else f"{reading.entrant.step:g}"
+            label += f": {number(row['deviation'])}" if off else ""
+            text = on.annotate(label, place, fontsize=8.5, annotation_clip=False, color=style["color"])
+            texts[int(row["biased"])].append(text)
+    return texts

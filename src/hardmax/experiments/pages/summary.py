@@ -1,0 +1,94 @@
+"""What the runs of one cell came to: means over seeds."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from statistics import mean, median
+
+from hardmax.experiments.runner.plan import Planned
+from hardmax.experiments.runner.rows import Row, find_row
+from hardmax.experiments.tables.declaration import Cell, Experiment
+from hardmax.experiments.tables.metrics import Mean, Metric
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A cell that has run with at least one seed.
+
+    Attributes:
+        cell: which.
+        seeds: how many it has run with, and how many it is to run with.
+        curve: the experiment's first metric after each epoch, from the first.
+        seconds: of training alone, up to the end of each epoch, mean over seeds; with those that starts were tried for.
+        last: metrics after the last epoch, by their keys; those that rows tell.
+        seconds_per_epoch: median of a run, mean over seeds.
+        command: of its first seed.
+        evaluations: of f for each picture and step, mean over epochs and seeds; None where rows do not tell.
+        ends: what rows tell of the last epoch, for every seed.
+    """
+
+    cell: Cell
+    seeds: tuple[int, int]
+    curve: list[Mean]
+    seconds: list[float]
+    last: Mapping[str, Mean]
+    seconds_per_epoch: float
+    command: str
+    evaluations: float | None = None
+    ends: Sequence[Mapping[str, float]] = ()
+
+
+def summarise(experiment: Experiment, runs: Sequence[Planned], rows: list[Row]) -> dict[str, Summary]:
+    """Return a summary of every cell that has a row, by its name."""
+    found = {}
+    by_cell = {cell.name: [row for row in rows if row["cell"] == cell.name] for cell in experiment.cells}
+    for cell in experiment.cells:
+        own = [planned for planned in runs if planned.cell == cell]
+        finished = [row for row in (find_row(by_cell[cell.name], planned) for planned in own) if row is not None]
+        if finished:
+            ends = [row["test"][-1] for row in finished]
+            found[cell.name] = Summary(
+                cell=cell,
+                seeds=(len(finished), len(own)),
+                curve=_by_epoch(finished, experiment.metrics[0]),
+                seconds=[mean(values) for values in zip(*map(_clock, finished), strict=False)],
+                last={
+                    metric.key: metric.mean([end[metric.key] for end in ends])
+                    for metric in experiment.metrics
+                    if all(metric.key in end for end in ends)
+                },
+                seconds_per_epoch=mean(median(_seconds(row)[1]) for row in finished),
+                command=finished[0]["command"],
+                evaluations=_mean_of([row.get("evaluations") for row in finished]),
+                ends=ends,
+            )
+    return found
+
+
+def _clock(row: Row) -> list[float]:
+    """Return the seconds up to the end of each epoch."""
+    tried, each = _seconds(row)
+    return list(accumulate(each, initial=tried))[1:]
+
+
+def _seconds(row: Row) -> tuple[float, list[float]]:
+    """Return the seconds that starts were tried for, and those of each epoch.
+
+    Those of the processor where they are known: a run has one thread, so that they are what an idle machine would
+    take, and other work on it does not count.
+    """
+    starts, worked = row.get("starts", []), row.get("processor_seconds", [])
+    if worked and None not in worked and row["config"].get("device", "cpu") == "cpu":
+        return sum(start["processor"] for start in starts), worked
+    return sum(start["seconds"] for start in starts), row["seconds"]
+
+
+def _mean_of(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return mean(known) if known else None
+
+
+def _by_epoch(rows: Sequence[Row], metric: Metric) -> list[Mean]:
+    """Return the means of all seeds after each epoch, as far as all have come."""
+    curves = [[epoch[metric.key] for epoch in row["test"] if metric.key in epoch] for row in rows]
+    return [metric.mean(values) for values in zip(*curves, strict=False)]

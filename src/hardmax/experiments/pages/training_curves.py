@@ -1,0 +1,211 @@
+"""Figures of trainings: a metric by epoch or by seconds, in panels."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.gridspec import GridSpec, SubplotSpec
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from hardmax.drawing.style import house_style, plain_logarithms, save
+from hardmax.drawing.svg import COLOURS
+from hardmax.experiments.pages.summary import Summary
+from hardmax.experiments.tables.declaration import Cell, Experiment, Panel, Picture
+from hardmax.experiments.tables.metrics import Mean, Metric
+
+Styles = Mapping[str, dict[str, Any]]
+
+_MARKERS = ("o", "s", "^", "D", "v", "P")
+_DASHES = ((0, (4, 2)), "-", (0, (1, 1.2)))  # the first group, the second, ...
+_FILLED = (False, True, True)
+_UNLIKE = 4  # where the slowest cell takes so many times as long as the fastest, seconds are drawn on a log scale
+_MANY, _MARKED = 30, 8  # curves of so many epochs have about so many markers; others have one for each epoch
+
+
+def styles_of(experiment: Experiment, picture: Picture) -> Styles:
+    """Return how each cell is drawn, by name; it does not depend on which others have run.
+
+    Colour is a cell's row, dash and filling its group, marker its column, or its row too where columns have panels of
+    their own: no two in a panel are told apart by colour alone.
+    """
+    return {cell.name: _style(experiment, picture, cell) for cell in experiment.cells}
+
+
+def _style(experiment: Experiment, picture: Picture, cell: Cell) -> dict[str, Any]:
+    row = _place(cell.row, [other.row for other in experiment.cells])
+    column = _place(cell.column, [other.column for other in experiment.cells])
+    group = min(_place(cell.group, [other.group for other in experiment.cells]), len(_DASHES) - 1)
+    colour = COLOURS[row % len(COLOURS)]
+    return {
+        "color": colour,
+        "marker": _MARKERS[(row if picture.columns else column) % len(_MARKERS)],
+        "linestyle": _DASHES[group],
+        "markersize": 5,
+        "markerfacecolor": colour if _FILLED[group] else "white",
+    }
+
+
+def _place(value: str, values: Sequence[str]) -> int:
+    return list(dict.fromkeys(values)).index(value)
+
+
+def draw_panel(axes: Axes, panel: Panel, found: Sequence[Summary], styles: Styles) -> None:
+    """Draw the curves of cells, and name the horizontal axis."""
+    for summary in found:
+        x = summary.seconds if panel.by == "seconds" else list(range(1, len(summary.curve) + 1))
+        _line(axes, x, summary, styles[summary.cell.name])
+    if panel.by == "epoch":
+        axes.set_xlabel("epoch")
+        axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
+    else:
+        axes.set_xlabel("seconds of training")
+        _seconds_axis(axes, found)
+    axes.grid(axis="y")
+    if not found:
+        axes.set(xticks=[], yticks=[])
+        axes.text(0.5, 0.5, "not run", transform=axes.transAxes, ha="center", color="#777777")
+
+
+def _line(axes: Axes, x: Sequence[float], summary: Summary, style: dict[str, Any]) -> None:
+    """Draw a mean over seeds, and its standard error as a band."""
+    count = min(len(x), len(summary.curve))
+    means = summary.curve[:count]
+    y = [mean.value for mean in means]
+    long: dict[str, Any] = {"markevery": count // _MARKED, "linewidth": 1.2} if count > _MANY else {}
+    axes.plot(x[:count], y, **style, **long)
+    if summary.seeds[0] > 1:
+        low = [mean.value - (mean.error or 0) for mean in means]
+        high = [mean.value + (mean.error or 0) for mean in means]
+        axes.fill_between(x[:count], low, high, color=style["color"], alpha=0.15, linewidth=0)
+
+
+def _seconds_axis(axes: Axes, found: Sequence[Summary]) -> None:
+    totals = [summary.seconds[-1] for summary in found]
+    if totals and max(totals) > _UNLIKE * min(totals):
+        axes.set_xscale("log")
+        plain_logarithms(axes.xaxis)
+        axes.set_xlabel("seconds of training (log scale)")
+
+
+def cut_off(axes: Axes, found: Sequence[Summary], metric: Metric) -> float | None:
+    """Let the first third of the epochs leave the axis: how curves begin would take all the room.
+
+    Returns:
+        The worst value, if it is off the axis now.
+    """
+    values = _finite(summary.curve for summary in found)
+    settled = _finite(summary.curve[(len(summary.curve) - 1) // 3 :] for summary in found)
+    if not settled:
+        return None
+    low, high = min(settled), max(settled)
+    room = 0.05 * max(high - low, 1e-3 * abs(high))
+    worst = min(values) if metric.higher else max(values)
+    if low - 4 * room <= worst <= high + 4 * room:
+        return None
+    axes.set_ylim(low - room, high + room)
+    return worst
+
+
+def _finite(curves: Iterable[Sequence[Mean]]) -> list[float]:
+    return [mean.value for curve in curves for mean in curve if math.isfinite(mean.value)]
+
+
+_WIDTH, _LEGEND = 9.0, 0.235  # inches: 900 pixels wide on a page; height of a legend's line
+_ALONE, _AMONG = (3.9, 3.9), (2.4, 1.9)  # heights of a row of panels, with titles and labels and without
+_LIST: dict[str, Any] = {"loc": "upper left", "alignment": "left", "handlelength": 3.4, "fontsize": 9.5}
+
+# Titles of legends, with labels and the names of cells that are drawn so.
+Legends = dict[str, list[tuple[str, str]]]
+
+
+def draw(
+    experiment: Experiment, picture: Picture, found: Mapping[str, Summary], files: Mapping[str, Path], *, quick: bool
+) -> None:
+    """Draw the cells that have run; whatever the user has set up for matplotlib plays no part.
+
+    Args:
+        experiment: what was made.
+        picture: which panels.
+        found: what its cells came to, by name.
+        files: where to, by format: svg, png.
+        quick: whether this is the quick form.
+    """
+    with house_style(experiment.name + picture.name):
+        styles = styles_of(experiment, picture)
+        metric = experiment.metrics[0]
+        legends = _ways(experiment, picture, found) if picture.columns else _cells(list(found.values()), metric)
+        rows = len(picture.rows)
+        whole, inner = _ALONE if rows == 1 else _AMONG
+        legend = _LEGEND * (max(map(len, legends.values()), default=0) + 2)
+        figure = Figure(figsize=(_WIDTH, rows * whole + legend), layout="constrained")
+        grid = figure.add_gridspec(rows + 1, max(map(len, picture.rows)), height_ratios=[*[inner] * rows, legend])
+        _panels(figure, grid, picture, list(found.values()), styles, metric)
+        title = experiment.title + picture.title + (" (quick form)" if quick else "")
+        figure.suptitle(title, x=0.01, ha="left", fontsize=12)
+        if found:
+            _legends(figure, grid[-1, :], legends, styles)
+        save(figure, files)
+
+
+def _panels(
+    figure: Figure, grid: GridSpec, picture: Picture, found: Sequence[Summary], styles: Styles, metric: Metric
+) -> None:
+    """Draw all panels; those of one column share a vertical axis, which is set up with the first."""
+    first: dict[str | None, Axes] = {}
+    for i, row in enumerate(picture.rows):
+        for j, panel in enumerate(row):
+            own = [summary for summary in found if panel.column in (None, summary.cell.column)]
+            axes = figure.add_subplot(grid[i, j], sharey=first.get(panel.column))
+            draw_panel(axes, panel, own, styles)
+            if panel.column not in first:
+                first[panel.column] = axes
+                _head(axes, panel, cut_off(axes, own, metric), metric)
+            if j == 0:
+                axes.set_ylabel(f"test {metric.name}, {metric.unit}")
+            elif row[j - 1].column == panel.column:
+                axes.tick_params(labelleft=False)
+            if i + 1 < len(picture.rows) and picture.rows[i + 1][j].by == panel.by:
+                axes.set_xlabel("")
+
+
+def _head(axes: Axes, panel: Panel, farthest: float | None, metric: Metric) -> None:
+    """Write above a panel what it shows, and what is off the axis; beside a title there is little room for that."""
+    if panel.column is not None:
+        axes.set_title(panel.column, loc="left", fontsize=10, pad=2)
+    if farthest is not None:
+        edge = axes.get_ylim()[0 if metric.higher else 1]
+        whole = f"cut off at {edge:.0f}: the first epochs reach {farthest:.0f}"
+        note = whole if panel.column is None else f"begins at {farthest:.0f}"
+        axes.set_title(note, loc="right", fontsize=8, color="#777777", pad=2)
+
+
+def _cells(found: Sequence[Summary], metric: Metric) -> Legends:
+    """Return the cells of each group, with the values at the end of the curves, the best first."""
+    legends: Legends = {f"{summary.cell.group}, after the last epoch": [] for summary in found}
+    for summary in sorted(found, key=lambda summary: summary.curve[-1].value, reverse=metric.higher):
+        label = f"{summary.cell.label}: {metric.write_mean(summary.curve[-1])}"
+        legends[f"{summary.cell.group}, after the last epoch"].append((label, summary.cell.name))
+    return legends
+
+
+def _ways(experiment: Experiment, picture: Picture, found: Mapping[str, Summary]) -> Legends:
+    """Return the rows of each group, which look the same in every panel."""
+    drawn = {cell.row for cell in experiment.cells if cell.name in found and cell.column in picture.columns}
+    legends: Legends = {}
+    for cell in {cell.row: cell for cell in experiment.cells if cell.row in drawn}.values():
+        legends.setdefault(cell.group, []).append((cell.row, cell.name))
+    return legends
+
+
+def _legends(figure: Figure, below: SubplotSpec, legends: Legends, styles: Styles) -> None:
+    """Put the legends side by side beneath the panels."""
+    places = below.subgridspec(1, max(len(legends), 1))
+    for i, (title, entries) in enumerate(legends.items()):
+        handles = [Line2D([], [], label=label, **styles[name]) for label, name in entries]
+        axes = figure.add_subplot(places[i])
+        axes.set_axis_off()
+        axes.legend(handles=handles, title=title, **_LIST)

@@ -1,0 +1,225 @@
+"""Tables of trainings: by epochs, or as a grid beside the published numbers."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from hardmax.experiments.pages.blocks import Block, Column, Entry, Paragraph, Table
+from hardmax.experiments.pages.summary import Summary
+from hardmax.experiments.tables.declaration import Cell, Experiment
+from hardmax.experiments.tables.metrics import Mean, Metric, units_of
+from hardmax.experiments.tables.published import Published, read_published
+
+SECONDS = "Seconds are of training alone, on one thread."
+
+
+def marked(means: Sequence[Mean | None], metric: Metric) -> list[Entry]:
+    """Return numbers, the best in bold where there are several, dashes for what is not there."""
+    known = [mean.value for mean in means if mean is not None and math.isfinite(mean.value)]
+    best = metric.best(known) if len(known) > 1 else None
+    bold = None if best is None else metric.write(best)
+    return [
+        Entry("–") if mean is None else Entry(metric.write_mean(mean), best=metric.write(mean.value) == bold)
+        for mean in means
+    ]
+
+
+def plain(value: float | None) -> Entry:
+    """Return a number that is not compared, a dash for what is not there."""
+    return Entry("–" if value is None else f"{value:.1f}")
+
+
+def what_means_are(experiment: Experiment, *, quick: bool) -> str:
+    """Return a sentence on seeds; nothing where there is but one."""
+    count = len(experiment.quick.seeds if quick else experiment.seeds)
+    return "" if count == 1 else f" Means over {count} seeds, with the standard error where more than one has run."
+
+
+_CELL = [Column("", number=False), Column("whose", number=False), Column("lr", number=False)]
+
+
+def epoch_tables(experiment: Experiment, found: Mapping[str, Summary], *, quick: bool) -> list[Block]:
+    """Return what the numbers are, and a table of them.
+
+    Args:
+        experiment: what was made.
+        found: what its cells came to, by name; those that have not run leave a dash.
+        quick: whether this is the quick form.
+    """
+    sets = [experiment.config(cell, seed=0).data for cell in experiment.cells]
+    best = "the best of a column" if len(set(sets)) == 1 else "the best of a column and data set"
+    first, *others = experiment.metrics
+    text = (
+        f"Test {first.name} in {first.unit} after epochs, {first.direction} is better; {best} is bold."
+        f"{what_means_are(experiment, quick=quick)} {SECONDS} Evaluations are of {experiment.evaluated}."
+    )
+    summaries = [found.get(cell.name) for cell in experiment.cells]
+    last = max((len(summary.curve) for summary in found.values()), default=0)
+    epochs = [epoch for epoch in experiment.epochs if epoch < last] + ([last] if last else [])
+    numbers = {
+        **{f"epoch {epoch}": _marked([_at(summary, epoch) for summary in summaries], first, sets) for epoch in epochs},
+        **{
+            metric.name: _marked([summary and summary.last.get(metric.key) for summary in summaries], metric, sets)
+            for metric in others
+        },
+        "evaluations": [plain(None if summary is None else summary.evaluations) for summary in summaries],
+        "s per epoch": [plain(None if summary is None else summary.seconds_per_epoch) for summary in summaries],
+    }
+    words = {
+        "seeds": _seeds,
+        **({} if experiment.verdict is None else {"verdict": partial(_verdict, experiment.verdict)}),
+    }
+    lines = [
+        [Entry(cell.label), Entry(cell.group), Entry(f"{cell.lr:g}"), *own, *(say(summary) for say in words.values())]
+        for cell, summary, *own in zip(experiment.cells, summaries, *numbers.values(), strict=True)
+    ]
+    return [
+        Paragraph(text),
+        Table([*_CELL, *map(Column, numbers), *(Column(word, number=False) for word in words)], lines),
+    ]
+
+
+def _marked(means: Sequence[Mean | None], metric: Metric, sets: Sequence[str]) -> list[Entry]:
+    """Return the numbers of a column; those of different data sets do not compare."""
+    entries: dict[int, Entry] = {}
+    for data in dict.fromkeys(sets):
+        places = [i for i, own in enumerate(sets) if own == data]
+        entries |= zip(places, marked([means[i] for i in places], metric), strict=True)
+    return [entries[i] for i in range(len(means))]
+
+
+def _at(summary: Summary | None, epoch: int) -> Mean | None:
+    return summary.curve[epoch - 1] if summary is not None and len(summary.curve) >= epoch else None
+
+
+def _verdict(of: Callable[[Sequence[Mapping[str, float]]], str], summary: Summary | None) -> Entry:
+    return Entry("–" if summary is None else of(summary.ends))
+
+
+def _seeds(summary: Summary | None) -> Entry:
+    return Entry("not run" if summary is None else f"{summary.seeds[0]} of {summary.seeds[1]}")
+
+
+_BEATS = "†"
+
+
+@dataclass(frozen=True)
+class _Line:
+    """Cells of one column, in the order of the ways to train; None where there is no such cell, or it has not run."""
+
+    column: str
+    cells: list[Cell | None]
+    found: list[Summary | None]
+
+    def means(self, metric: Metric) -> list[Mean | None]:
+        return [None if summary is None else summary.last.get(metric.key) for summary in self.found]
+
+    def best(self, metric: Metric) -> float | None:
+        known = [mean.value for mean in self.means(metric) if mean is not None]
+        return metric.best(value for value in known if math.isfinite(value))
+
+    @property
+    def seconds(self) -> list[float | None]:
+        return [None if summary is None else summary.seconds_per_epoch for summary in self.found]
+
+
+def grid_tables(experiment: Experiment, found: Mapping[str, Summary], *, quick: bool) -> list[Block]:
+    """Return what the numbers are, and grids: of each metric, beside what was published of it, and of seconds.
+
+    The quick form has other data and is compared with nothing.
+
+    Args:
+        experiment: what was made.
+        found: what its cells came to, by name; those that have not run leave a dash.
+        quick: whether this is the quick form.
+    """
+    lines = _lines(experiment, found)
+    groups = {cell.row: cell.group for cell in experiment.cells}
+    columns = [Column("", number=False), *(Column(row, note=group) for row, group in groups.items())]
+    known = {} if quick or experiment.published is None else read_published(experiment.published)
+    text = (
+        f"{units_of(experiment.metrics)}; the best of a line is bold, a dash stands for what has not run."
+        f"{what_means_are(experiment, quick=quick)} {SECONDS}"
+    )
+    blocks: list[Block] = [Paragraph(text)]
+    for metric in experiment.metrics:
+        caption = f"Test {metric.name}"
+        if (published := known.get(metric.key)) is not None:
+            blocks += [
+                Paragraph(_explained(published, metric)),
+                _compared(caption, columns, lines, published, metric),
+            ]
+        else:
+            blocks.append(_grid(caption, columns, lines, [marked(line.means(metric), metric) for line in lines]))
+    return [
+        *blocks,
+        _grid("Seconds per epoch", columns, lines, [list(map(plain, line.seconds)) for line in lines]),
+    ]
+
+
+def _lines(experiment: Experiment, found: Mapping[str, Summary]) -> list[_Line]:
+    known = {(cell.column, cell.row): cell for cell in experiment.cells}
+    rows = dict.fromkeys(cell.row for cell in experiment.cells)
+    lines = []
+    for column in dict.fromkeys(cell.column for cell in experiment.cells):
+        cells = [known.get((column, row)) for row in rows]
+        lines.append(_Line(column, cells, [None if cell is None else found.get(cell.name) for cell in cells]))
+    return lines
+
+
+def _grid(caption: str, columns: list[Column], lines: Sequence[_Line], entries: Sequence[Sequence[Entry]]) -> Table:
+    own = [[Entry(line.column), *others] for line, others in zip(lines, entries, strict=True)]
+    return Table(columns, own, caption)
+
+
+def _compared(
+    caption: str, columns: list[Column], lines: Sequence[_Line], published: Published, metric: Metric
+) -> Table:
+    """Return a grid with the paper's numbers beneath ours, and at the end what our best is up against."""
+    entries = []
+    for line in lines:
+        best = metric.best(published.of_column(line.column))
+        entries.append([*_beside(line, published, best, metric), _against(line, best, metric)])
+    columns = [*columns, Column("best published", note="our best less it")]
+    if published.floor is not None:
+        columns.append(Column(published.floor.name, note="our best less it"))
+        for line, own in zip(lines, entries, strict=True):
+            own.append(_against(line, published.floor.values.get(line.column), metric))
+    return _grid(caption, columns, lines, entries)
+
+
+def _beside(line: _Line, published: Published, best: float | None, metric: Metric) -> list[Entry]:
+    """Return our numbers with the paper's beneath them, and a mark where they are better than all of the paper's."""
+    means, entries = line.means(metric), []
+    for cell, mean, entry in zip(line.cells, means, marked(means, metric), strict=True):
+        ours = mean.value if mean is not None and math.isfinite(mean.value) else None
+        theirs = None if cell is None else published.values.get(cell.name)
+        if theirs is not None:
+            less = "" if ours is None else f" ({metric.write_difference(ours, theirs)})"
+            entry = replace(entry, note=f"paper {metric.write(theirs)}{less}")
+        better = ours is not None and best is not None and metric.beats(ours, best)
+        if better and line.column not in published.other_data:
+            entry = replace(entry, text=f"{entry.text} {_BEATS}")
+        entries.append(entry)
+    return entries
+
+
+def _against(line: _Line, theirs: float | None, metric: Metric) -> Entry:
+    """Return a number of others, with our best of the line less that beneath it."""
+    if theirs is None:
+        return Entry("–")
+    ours = line.best(metric)
+    return Entry(metric.write(theirs), note="" if ours is None else metric.write_difference(ours, theirs))
+
+
+def _explained(published: Published, metric: Metric) -> str:
+    sentences = [
+        "Beneath a number: the paper's, and ours less the paper's.",
+        f"{_BEATS} marks ours where it is {'above' if metric.higher else 'below'} the best that was published for the "
+        "line.",
+        f"Published: {published.source}: {published.what}.",
+    ]
+    if published.floor is not None:
+        sentences.append(f"{published.floor.name}: {published.floor.what}.")
+    return " ".join([*sentences, *dict.fromkeys(published.other_data.values())])

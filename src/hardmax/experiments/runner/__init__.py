@@ -1,0 +1,1 @@
+"""Runs of tables and figures: plan, executors, locks, rows."""

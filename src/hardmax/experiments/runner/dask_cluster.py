@@ -1,0 +1,99 @@
+"""An executor that runs on the workers of a Dask cluster."""
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from hardmax.errors import ClusterError, MissingExtraError
+from hardmax.experiments.runner.executors import AbstractCrew
+from hardmax.experiments.runner.job import Job, Outcome, work
+
+T = TypeVar("T")
+
+
+class DaskCluster(AbstractCrew):
+    """A Dask cluster that is there already, one job for each worker at a time.
+
+    Args:
+        address: of its scheduler, such as tcp://host:8786.
+        seconds: how long to wait for it.
+
+    Raises:
+        MissingExtraError: Dask is not installed.
+        ClusterError: no scheduler answers, or it has no workers, or workers with several threads.
+    """
+
+    tries = 1  # the scheduler gives it out again itself, as often as its allowed-failures says
+
+    def __init__(self, address: str, seconds: float) -> None:
+        try:
+            from distributed import Client
+        except ImportError as error:
+            raise MissingExtraError(
+                f"a Dask cluster needs distributed, which is not here ({error}): pip install 'hardmax[cluster]'"
+            ) from error
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # what goes wrong is ours to tell
+        self._address = address
+        try:
+            self._client: Any = Client(address, timeout=seconds, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise ClusterError(
+                f"no Dask scheduler answers at {address} within {seconds:g} seconds: {error}; start one with dask "
+                "scheduler, or mend the address"
+            ) from error
+        try:
+            self._client.wait_for_workers(1, timeout=seconds)
+        except TimeoutError as error:
+            self._client.close()
+            raise ClusterError(
+                f"the Dask cluster at {address} got no worker within {seconds:g} seconds; start some with dask worker "
+                f"{address} --nthreads 1"
+            ) from error
+        crowded = {worker: threads for worker, threads in self._client.nthreads().items() if threads > 1}
+        if crowded:
+            self._client.close()
+            worker, threads = next(iter(crowded.items()))
+            raise ClusterError(
+                f"the Dask worker {worker} has {threads} threads, and runs of one process would share one torch; start "
+                f"workers with --nthreads 1, and several on a machine with --nworkers"
+            )
+        self._executor = self._client.get_executor(pure=False)
+
+    @property
+    def size(self) -> int:
+        """As many as there are workers now."""
+        self.check()
+        try:
+            return len(self._client.nthreads())
+        except OSError as error:
+            raise self._gone() from error
+
+    def make(self, job: Job) -> "Future[Outcome]":
+        """Have a job done by one of the workers."""
+        return self._executor.submit(work, job)
+
+    def everywhere(self, function: Callable[..., T], *arguments: Any) -> list[T]:
+        """Call a function in every worker."""
+        answers = self._client.run(function, *arguments, on_error="return")
+        for worker, answer in answers.items():
+            if isinstance(answer, Exception):
+                raise ClusterError(
+                    f"the Dask worker {worker} cannot work for hardmax: {type(answer).__name__}: {answer}; install the "
+                    "same hardmax on all machines"
+                ) from answer
+        return list(answers.values())
+
+    def check(self) -> None:
+        """Find out whether the scheduler is still there."""
+        if self._client.status != "running":
+            raise self._gone()
+
+    def _gone(self) -> ClusterError:
+        return ClusterError(
+            f"the Dask scheduler at {self._address} no longer answers; once it is back, the same command goes on"
+        )
+
+    def close(self, *, at_once: bool) -> None:
+        """Leave the cluster, which goes on."""
+        self._client.close()

@@ -1,0 +1,97 @@
+"""Locks in a folder that several runners share. A lock is released when its process exits."""
+
+import json
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from hardmax.errors import ArgumentError, DataError
+from hardmax.files import write_text
+
+
+def lock_of(out: Path, name: str) -> Path:
+    """Return the file of a lock: of a run by its name, or of `folder`, `results` and `page`."""
+    return out / "locks" / f"{name}.lock"
+
+
+@contextmanager
+def taken(path: Path) -> Iterator[bool]:
+    """Hold a lock if nobody else does, and give whether it is ours; never waits."""
+    lock = FileLock(path)
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        lock.release()
+
+
+def is_free(path: Path) -> bool:
+    """Whether nobody holds a lock."""
+    with taken(path) as ours:
+        return ours
+
+
+class Presence:
+    """A lock that a runner holds as long as it wants the work that it gave out.
+
+    Whoever works for it looks at the lock: once it is free, the runner has been stopped or killed, here or on another
+    machine, and the work is saved and ended.
+    """
+
+    def __init__(self, out: Path) -> None:
+        self.path = lock_of(out, f"runner-{secrets.token_hex(8)}")
+        self._lock = FileLock(self.path)
+        with FileLock(lock_of(out, "folder")):  # nobody takes our file for one that a killed runner has left
+            for old in out.glob("locks/runner-*.lock"):
+                if is_free(old):
+                    old.unlink(missing_ok=True)
+            self._lock.acquire()
+
+    def end(self) -> None:
+        """Let all who work for it save and stop."""
+        self._lock.release()
+
+    def __enter__(self) -> "Presence":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.end()
+        self.path.unlink(missing_ok=True)
+
+
+_KIND = "experiment.json"
+
+
+def claim(out: Path, name: str, *, quick: bool) -> None:
+    """Write down what a folder is for, or refuse one that is for something else: runs would replace each other.
+
+    Args:
+        out: the folder.
+        name: of the table or figure.
+        quick: whether this is its quick form.
+
+    Raises:
+        ArgumentError: it is for something else.
+        DataError: it cannot be read or written.
+    """
+    kind = {"experiment": name, "quick": quick}
+    path, lock = out / _KIND, lock_of(out, "folder")
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(lock):
+            if not path.exists():
+                write_text(path, json.dumps(kind) + "\n")
+            found = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise DataError(f"cannot use the folder {out}: {error}; choose another with --out") from error
+    if found != kind:
+        form = "the quick form" if isinstance(found, dict) and found.get("quick") else "the full form"
+        what = found.get("experiment") if isinstance(found, dict) else "something else"
+        raise ArgumentError(f"{out} holds {form} of {what}; choose another folder with --out")

@@ -1,0 +1,317 @@
+"""Images that a trained model draws, with numbers about them: the panels of a gallery."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from itertools import product
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from hardmax.applications.completion.config import CompletionConfig
+from hardmax.applications.completion.evaluation import evaluate, measure_completions, train_judge_of
+from hardmax.applications.completion.masks import holed
+from hardmax.applications.completion.model import CompletionModel
+from hardmax.applications.hashing.model import HashEncoder
+from hardmax.applications.hashing.retrieval import precision_of_codes, precision_of_vectors
+from hardmax.applications.hashing.task import codes_of, packed
+from hardmax.applications.mixed_vae.config import MixedConfig
+from hardmax.applications.mixed_vae.model import MixedVAE
+from hardmax.applications.mixed_vae.supervision import seen
+from hardmax.applications.runs import load_run
+from hardmax.data import load
+from hardmax.drawing.images import data_uri, grid
+from hardmax.errors import ArgumentError
+from hardmax.metrics.codes import best_matching, contingency
+from hardmax.metrics.images import Components
+from hardmax.metrics.judges import recognise, shares_right, train_recogniser
+from hardmax.random import stream
+from hardmax.report.sections import spread
+from hardmax.spaces import Binary, Categorical
+from hardmax.training.config import PictureConfig
+from hardmax.training.task import held_out
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """A grid of pictures, and numbers beneath it.
+
+    Attributes:
+        picture: all of the grid as one PNG, inside its own address.
+        heads: what stands above each column of the grid.
+        rows: how many the grid has.
+        numbers: lines of numbers by the keys of metrics; `of` says what a line is about, where there are several.
+    """
+
+    picture: str
+    heads: Sequence[str]
+    rows: int
+    numbers: Sequence[Mapping[str, Any]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields, for JSON."""
+        return asdict(self)
+
+
+def look_at_attributes(config: MixedConfig, *, rows: int, samples: int, judge_epochs: int) -> Exhibit:
+    """Draw every setting with the same Gaussians; count how often a judge sees what was set, and what else changes.
+
+    Numbers have a line for each attribute, one for all of them at once, and one for two samples that share nothing,
+    which the flip of an attribute is compared with.
+
+    Args:
+        config: of the run, whose latest model is looked at.
+        rows: of the grid, each with Gaussians of its own.
+        samples: Gaussians that the numbers are of, each with every setting.
+        judge_epochs: that the judge is trained for.
+
+    Raises:
+        ArgumentError: the model has no attributes.
+    """
+    restored = load_run(config.out, "latest", kind=MixedVAE)
+    images, space = restored.load_data(config.data_dir), restored.model.space
+    if not isinstance(space, Binary):
+        raise ArgumentError(f"a picture for each setting needs attributes, got {space}")
+    (train, taught), (validation, known), (test, wanted) = (
+        (pictures.x, torch.empty(0) if pictures.labels is None else pictures.labels)
+        for pictures in (seen(config, images, split) for split in ("train", "validation", "test"))
+    )
+    judge = train_recogniser(train, taught, (validation, known), epochs=judge_epochs, seed=config.seed)
+    settings = torch.tensor(list(product((0, 1), repeat=space.n)))
+    pictures = draw_settings(restored.model, settings.float(), max(samples, rows), seed=config.seed)
+    drawn = Drawn(pictures, recognise(judge, pictures.flatten(0, 1)).view(*pictures.shape[:2], space.n), settings)
+    names = [name.replace("_", " ") for name in images.attribute_names]
+    heads = [", ".join(name for name, bit in zip(names, row, strict=True) if bit) or "none" for row in settings]
+    return Exhibit(
+        data_uri(grid(pictures[:rows].flatten(0, 1), columns=len(heads), padding=1)),
+        heads,
+        rows,
+        numbers_of(names, drawn, (recognise(judge, test), wanted), Components.of(train), seed=config.seed),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Generated pictures, and what a judge sees in them.
+
+    Attributes:
+        pictures: `[N, K, *shape]`, of N Gaussians and K settings.
+        judged: `[N, K, A]`, the attributes that are seen.
+        settings: `[K, A]`, those that were set, from all off to all on as one counts.
+    """
+
+    pictures: Tensor
+    judged: Tensor
+    settings: Tensor
+
+
+def numbers_of(
+    names: list[str], drawn: Drawn, test: tuple[Tensor, Tensor], components: Components, *, seed: int
+) -> list[dict[str, Any]]:
+    """Return a line for each attribute, one for all at once, and one for two samples.
+
+    - `real`: how often the judge is right on real test pictures.
+    - `recognised`: how often it sees in a generated one what was set.
+    - `others`: how often another attribute looks changed when this one is flipped.
+    - `pixels` and `features`: how much the picture then changes, by pixels and by principal components.
+
+    Args:
+        names: of the attributes.
+        drawn: generated pictures.
+        test: `[M, A]`, what the judge sees in real pictures, and what they have.
+        components: of real pictures.
+        seed: of the settings that two samples have.
+    """
+    (found, wanted), judged, settings = test, drawn.judged, drawn.settings
+    right, seen_right = shares_right(found, wanted), judged == settings
+    pictures, bits = drawn.pictures, drawn.judged
+    lines: list[dict[str, Any]] = []
+    for place, name in enumerate(names):
+        off, on = ((settings[:, place] == bit).nonzero().squeeze(1) for bit in (0, 1))  # the others in the same order
+        rest = [other for other in range(len(names)) if other != place]
+        unlike = (bits[:, off] != bits[:, on])[..., rest].double()
+        lines.append({
+            "of": name,
+            "real": float(right[place]),
+            "recognised": float(seen_right[..., place].double().mean()),
+            "others": float(unlike.mean()) if rest else None,
+            **_apart(pictures[:, off].flatten(0, 1), pictures[:, on].flatten(0, 1), components),
+        })  # fmt: skip
+    known = (wanted >= 0).all(1)
+    everything = {
+        "of": "all at once",
+        "real": float((found == wanted)[known].all(1).double().mean()),
+        "recognised": float(seen_right.all(-1).double().mean()),
+    }
+    index = torch.arange(len(pictures))
+    chosen = torch.randint(len(settings), (len(index),), generator=stream(seed, "settings"))
+    alone, said = pictures[index, chosen], bits[index, chosen]
+    two = {
+        "of": "two samples",
+        "others": float((said != said.roll(1, 0)).double().mean()),
+        **_apart(alone, alone.roll(1, 0), components),
+    }
+    return [*lines, everything, two]
+
+
+def _apart(first: Tensor, second: Tensor, components: Components) -> dict[str, float]:
+    """Return how much pictures differ, pair by pair."""
+    return {
+        "pixels": float((first - second).abs().mean()),
+        "features": float(components.distance(first, second).mean()),
+    }
+
+
+def look_at_categories(config: MixedConfig, *, rows: int) -> Exhibit:
+    """Draw every category with the same Gaussians, and count how often the arg max is the class of a test picture.
+
+    With labels, category i is class i. Without, each class gets the category of the best one-to-one matching, and the
+    columns of the grid stand in the order of their classes.
+
+    Args:
+        config: of the run, whose latest model is looked at.
+        rows: of the grid, each with Gaussians of its own.
+
+    Raises:
+        ArgumentError: the model has no categories, or the pictures have no classes.
+    """
+    restored = load_run(config.out, "latest", kind=MixedVAE)
+    model, pictures = restored.model, seen(config, restored.load_data(config.data_dir), "test")
+    if not isinstance(model.space, Categorical) or pictures.labels is None:
+        raise ArgumentError(f"a picture for each category needs categories and classes, got {model.space}")
+    found = torch.cat([model.predict(some.shown).argmax(-1) for some in pictures.split(500)])
+    counts = contingency(found, pictures.labels, model.space.k, int(pictures.labels.max()) + 1)
+    order, agreement = best_matching(counts)
+    if config.labels:
+        order, agreement = list(range(model.space.k)), int(counts.diagonal().sum()) / int(counts.sum())
+    order = [category for category in order if category >= 0]
+    order += [category for category in range(model.space.k) if category not in order]
+    drawn = draw_settings(model, torch.eye(model.space.k)[order], rows, seed=config.seed)
+    heads = [str(i) if i < counts.shape[1] else "–" for i in range(model.space.k)]
+    picture = data_uri(grid(drawn.flatten(0, 1), columns=len(heads), padding=1))
+    return Exhibit(picture, heads, rows, [{"agreement": agreement}])
+
+
+def draw_settings(model: MixedVAE, settings: Tensor, count: int, *, seed: int) -> Tensor:
+    """Draw every setting of the discrete latent with the same Gaussians, `[count, settings, *shape]`.
+
+    Args:
+        model: what draws.
+        settings: `[K, *event]`, of the discrete latent.
+        count: of Gaussians.
+        seed: of their draw.
+    """
+    z_c = model.join.sample_prior(count, generator=stream(seed, "gallery"))
+    pictures = [model.decode(z_d.expand(count, *z_d.shape), z_c) for z_d in settings]
+    return torch.stack(pictures, 1).clamp(0, 1)
+
+
+_SEEN_BY_A_JUDGE = ("data", "data_dir", "size", "limit", "binarize", "seed")
+
+
+def look_at_completions(
+    config: CompletionConfig,
+    *,
+    rows: int,
+    shown: int,
+    images: int,
+    samples: int,
+    completions: int,
+    judge_epochs: int,
+    judge_images: int,
+) -> Exhibit:
+    """Complete test pictures, and measure: likelihoods, how near, how different, how real.
+
+    Args:
+        config: of the run, whose best model by validation is looked at.
+        rows: of the grid: test pictures from all over the set, each with its hole, whole, and completed.
+        shown: completions in a row.
+        images: most test pictures that are measured.
+        samples: of the latent, for importance weights.
+        completions: of each picture, for the rest.
+        judge_epochs: that the classifier is trained for which judges completions.
+        judge_images: most training pictures that it learns from.
+    """
+    restored = load_run(config.out, "best", kind=CompletionModel)
+    data = restored.load_data(config.data_dir)
+    pictures = holed(config, data, "test")
+    some = pictures[torch.tensor(spread(len(pictures), rows))]
+    generator = stream(config.seed, "gallery")
+    found = restored.model.complete(some.x, some.hidden, count=shown, generator=generator).pictures
+    holes = some.x.where(~some.hidden, 0.5)
+    lines = torch.cat([torch.stack([holes, some.x], 1), found.transpose(0, 1)], 1)
+    measured = pictures[:images]
+    seen = CompletionConfig(**{name: getattr(config, name) for name in _SEEN_BY_A_JUDGE})
+    judge = _judge_of(seen, judge_epochs, judge_images)
+    bounds = evaluate(restored.model, measured, samples=samples, seed=config.seed)
+    numbers = {
+        "negative_elbo": -bounds["elbo"],
+        "nll": bounds["nll"],
+        "components": bounds["components"],
+        **measure_completions(restored.model, measured, count=completions, seed=config.seed, judge=judge),
+    }
+    heads = ["hole", "true", *map(str, range(1, shown + 1))]
+    return Exhibit(data_uri(grid(lines.flatten(0, 1), columns=len(heads), padding=1)), heads, rows, [numbers])
+
+
+@lru_cache(maxsize=2)  # it takes as long as epochs of the run do, and all runs on the same pictures have the same one
+def _judge_of(seen: CompletionConfig, epochs: int, most: int) -> nn.Module | None:
+    images = load(seen.data, data_dir=seen.data_dir, size=seen.size, limit=seen.limit, seed=seen.seed)
+    return train_judge_of(seen, images, epochs=epochs, most=most)
+
+
+KS = (1, 10, 100)
+
+
+def look_at_neighbours(config: PictureConfig, *, rows: int, found: int, queries: int) -> Exhibit:
+    """Search for test pictures among the training pictures, by what a model makes of them.
+
+    A hash encoder's codes are compared by Hamming distance. A Gaussian VAE's means are compared by Euclidean distance,
+    and so are the pixels, which have a line of their own.
+
+    Args:
+        config: of the run, whose latest model is looked at.
+        rows: of the grid, each with a test picture and the nearest ones.
+        found: how many of these.
+        queries: most test pictures that the numbers are of.
+
+    Raises:
+        ArgumentError: the pictures have no classes.
+    """
+    restored = load_run(config.out, "latest")
+    model, images = restored.model, restored.load_data(config.data_dir)
+    if images.labels is None:
+        raise ArgumentError(f"how many of the nearest are of the same class needs classes, which {images.name} has not")
+    train, test = held_out(config, images, "train"), held_out(config, images, "test")[:queries]
+    labels, wanted = images.labels["train"], images.labels["test"][:queries]
+    ks = [k for k in KS if k <= len(train)]
+    if isinstance(model, HashEncoder):
+        codes, sought = codes_of(model, train), codes_of(model, test)
+        precisions = precision_of_codes(packed(sought), wanted.numpy(), packed(codes), labels.numpy(), ks)
+        numbers: list[dict[str, Any]] = [_numbers(ks, precisions)]
+    elif isinstance(model, MixedVAE):
+        codes, sought = means_of(model, train), means_of(model, test)
+        pixels = precision_of_vectors(test.flatten(1), wanted, train.flatten(1), labels, ks)
+        numbers = [
+            {"of": "means", **_numbers(ks, precision_of_vectors(sought, wanted, codes, labels, ks))},
+            {"of": "raw pixels", **_numbers(ks, pixels)},
+        ]
+    else:
+        raise ArgumentError(f"neither codes nor means can be searched for in a {type(model).__name__}")
+    shown = spread(len(test), rows)
+    # Of bits, squared Euclidean distance is Hamming distance.
+    near = torch.cdist(sought[shown], codes).topk(found, largest=False).indices
+    pictures = torch.cat([test[shown][:, None], train[near]], 1).flatten(0, 1)
+    heads = ["query", *(str(i + 1) for i in range(found))]
+    return Exhibit(data_uri(grid(pictures, columns=found + 1, padding=1)), heads, len(shown), numbers)
+
+
+@torch.no_grad()
+def means_of(model: MixedVAE, pictures: Tensor) -> Tensor:
+    """Return the means of the Gaussians of a model with one category, `[N, c]`."""
+    return torch.cat([model.encode(some).mean[:, 0] for some in pictures.split(1000)])
+
+
+def _numbers(ks: Sequence[int], precisions: Sequence[float]) -> dict[str, float]:
+    return {f"precision_{k}": value for k, value in zip(ks, precisions, strict=True)}

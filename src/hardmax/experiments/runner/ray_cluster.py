@@ -1,0 +1,99 @@
+"""An executor that runs on the machines of a Ray cluster."""
+
+import logging
+import os
+import socket
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from hardmax.errors import ClusterError, MissingExtraError
+from hardmax.experiments.runner.executors import AbstractCrew
+from hardmax.experiments.runner.job import Job, Outcome, work
+
+T = TypeVar("T")
+
+
+class RayCluster(AbstractCrew):
+    """A Ray cluster that is there already, one job for each of its CPUs at a time.
+
+    Ray's tasks, not its backend for joblib: that one ends with the first process that is lost, gives back no result
+    before the last one is there, and takes no CPU for what it runs.
+
+    Args:
+        address: "auto" for the cluster that this machine belongs to (or `RAY_ADDRESS`), else ray://host:10001.
+        seconds: how long to wait for it.
+
+    Raises:
+        MissingExtraError: Ray is not installed.
+        ClusterError: no cluster answers.
+    """
+
+    def __init__(self, address: str, seconds: float) -> None:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        try:
+            import ray
+        except ImportError as error:
+            raise MissingExtraError(
+                f"a Ray cluster needs ray, which is not here ({error}): pip install 'hardmax[cluster]'"
+            ) from error
+        self._ray = ray
+        address = os.environ.get("RAY_ADDRESS", address) if address == "auto" else address
+        try:
+            _knock(address, seconds)
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+        except (OSError, RuntimeError, ValueError) as error:
+            raise ClusterError(
+                f"no Ray cluster answers at {address} within {seconds:g} seconds: {error}; start one with ray start "
+                "--head, or mend the address"
+            ) from error
+        self._work = ray.remote(num_cpus=1, max_retries=0)(work)
+
+    @property
+    def size(self) -> int:
+        """As many as there are CPUs now."""
+        return int(self._ray.cluster_resources().get("CPU", 0))
+
+    def make(self, job: Job) -> "Future[Outcome]":
+        """Have a job done by one of the CPUs."""
+        return self._work.remote(job).future()
+
+    def everywhere(self, function: Callable[..., T], *arguments: Any) -> list[T]:
+        """Call a function on every machine that has a CPU."""
+        from ray.exceptions import RayError
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        nodes = [node["NodeID"] for node in self._ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+        if not nodes:
+            raise ClusterError("the Ray cluster has no machine with a CPU; start one with ray start")
+        remote = self._ray.remote(num_cpus=0, max_retries=0)(function)
+        calls = [
+            remote.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(*arguments)
+            for node in nodes
+        ]
+        try:
+            return self._ray.get(calls)
+        except RayError as error:
+            raise ClusterError(
+                f"a machine of the Ray cluster cannot work for hardmax: {error}; install the same hardmax on all of "
+                "them"
+            ) from error
+
+    def check(self) -> None:
+        """It is there: without its cluster, Ray ends this process."""
+
+    def close(self, *, at_once: bool) -> None:
+        """Leave the cluster, which goes on; what still runs for us there is ended by it."""
+        self._ray.shutdown()
+
+
+def _knock(address: str, seconds: float) -> None:
+    """Find out whether anyone is there: Ray itself waits for minutes.
+
+    Raises:
+        OSError: nobody is.
+    """
+    if address != "auto":  # which Ray looks for among the processes of this machine
+        place = urlsplit(address if "://" in address else f"//{address}")
+        socket.create_connection((place.hostname or "", place.port or 10001), timeout=seconds).close()

@@ -1,1 +1,0 @@
-"""A page in the formats that a reader may want, one file each."""

@@ -1,0 +1,186 @@
+"""Image quality: PSNR and SSIM where pixels were hidden, diversity of completions, principal components."""
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn.functional import pad
+
+_LEAST = 1e-10  # mean squared error, below which pictures are the same: 100 dB
+_WINDOW, _SIGMA = 11, 1.5
+_SMALL_MEAN, _SMALL_VARIANCE = 0.01**2, 0.03**2  # for pixels in [0, 1]
+
+
+def psnr(
+    completed: Float[Tensor, "B channels H W"], truth: Float[Tensor, "B channels H W"], hidden: Bool[Tensor, "B 1 H W"]
+) -> Float[Tensor, "B"]:
+    """Return the peak signal-to-noise ratio of the hidden pixels, `-10 log10(mean squared error)`, in decibels.
+
+    Args:
+        completed: in [0, 1].
+        truth: the same.
+        hidden: True where pixels were hidden; others do not count.
+
+    Example:
+        >>> truth, hidden = torch.zeros(1, 1, 4, 4), torch.ones(1, 1, 4, 4, dtype=torch.bool)
+        >>> psnr(truth + 0.1, truth, hidden)
+        tensor([20.])
+    """
+    return -10 * hidden_mean((completed - truth).square(), hidden).clamp_min(_LEAST).log10()
+
+
+def ssim(
+    completed: Float[Tensor, "B channels H W"], truth: Float[Tensor, "B channels H W"], hidden: Bool[Tensor, "B 1 H W"]
+) -> Float[Tensor, "B"]:
+    """Return the structural similarity at the hidden pixels, at most 1.
+
+    Around each hidden pixel means, variances and the covariance are taken in a Gaussian window of 11 x 11 (sigma 1.5),
+    which reaches into the visible part at the edge of the hole; the picture is mirrored at its own edges.
+
+    Args:
+        completed: in [0, 1].
+        truth: the same.
+        hidden: True where pixels were hidden; SSIM at others does not count.
+
+    Example:
+        >>> truth, hidden = torch.rand(1, 1, 28, 28), torch.ones(1, 1, 28, 28, dtype=torch.bool)
+        >>> ssim(truth, truth, hidden)
+        tensor([1.])
+
+    References:
+        Wang, Bovik, Sheikh & Simoncelli, "Image quality assessment: from error visibility to structural similarity",
+        2004.
+    """
+    rows, columns = (_smoothing(size, truth) for size in truth.shape[-2:])
+
+    def smooth(x: Tensor) -> Tensor:
+        return rows.mT @ x @ columns
+
+    mean, mean2 = smooth(completed), smooth(truth)
+    variance, variance2 = smooth(completed.square()) - mean.square(), smooth(truth.square()) - mean2.square()
+    covariance = smooth(completed * truth) - mean * mean2
+    alike = (2 * mean * mean2 + _SMALL_MEAN) * (2 * covariance + _SMALL_VARIANCE)
+    scale = (mean.square() + mean2.square() + _SMALL_MEAN) * (variance + variance2 + _SMALL_VARIANCE)
+    return hidden_mean(alike / scale, hidden)
+
+
+def _smoothing(size: int, like: Tensor) -> Float[Tensor, "size size"]:
+    """Return the matrix that smooths a row of pixels: quicker than a convolution of a single channel."""
+    at = torch.arange(_WINDOW, dtype=like.dtype, device=like.device) - _WINDOW // 2
+    window = (-at.square() / (2 * _SIGMA**2)).exp()
+    pixels = torch.eye(size, dtype=like.dtype, device=like.device)[None]
+    mirrored = pad(pixels, [_WINDOW // 2] * 2, mode="reflect")[0]
+    return mirrored.unfold(-1, _WINDOW, 1) @ (window / window.sum())
+
+
+def hidden_mean(values: Float[Tensor, "B channels H W"], hidden: Bool[Tensor, "B 1 H W"]) -> Float[Tensor, "B"]:
+    """Return the mean over the hidden pixels of each picture, and its channels."""
+    return values.mean(1, keepdim=True).where(hidden, 0.0).flatten(1).sum(1) / hidden.flatten(1).sum(1)
+
+
+def pairwise_distance(
+    completed: Float[Tensor, "S B channels H W"], hidden: Bool[Tensor, "B 1 H W"]
+) -> Float[Tensor, "B"]:
+    """Return the mean absolute difference of the hidden pixels between two of S completions; 0 where S is 1.
+
+    Example:
+        >>> completed = torch.stack([torch.zeros(1, 1, 4, 4), torch.ones(1, 1, 4, 4)])
+        >>> pairwise_distance(completed, torch.ones(1, 1, 4, 4, dtype=torch.bool))
+        tensor([1.])
+    """
+    count = len(completed)
+    total = completed.new_zeros(completed.shape[1])
+    for first in range(count):
+        for second in range(first):
+            total += hidden_mean((completed[first] - completed[second]).abs(), hidden)
+    return total / max(count * (count - 1) // 2, 1)
+
+
+@final
+@dataclass(frozen=True)
+class Classes:
+    """What a classifier takes completions for, means over pictures.
+
+    Attributes:
+        distinct: classes among the completions of a picture.
+        entropy: of the classes of the completions of a picture, in nats.
+        sure: share of completions that one class gets at least 0.9 of. Diversity without it may be rubbish.
+        right: share of completions that are taken for the picture's own class; None where that is not known.
+    """
+
+    distinct: float
+    entropy: float
+    sure: float
+    right: float | None
+
+
+def classes_of(logits: Float[Tensor, "S B K"], labels: Tensor | None = None, confidence: float = 0.9) -> Classes:
+    """Return how many classes completions belong to, and how surely.
+
+    Args:
+        logits: `[S, B, K]`, of a classifier, for S completions of B pictures.
+        labels: `[B]`, of the pictures; None where they are not known.
+        confidence: from which on it is sure.
+
+    Example:
+        >>> logits = torch.tensor([[[9.0, 0.0]], [[0.0, 9.0]]])  # two completions of one picture, two classes
+        >>> found = classes_of(logits, torch.tensor([1]))
+        >>> found.distinct, round(found.entropy, 4), found.sure, found.right
+        (2.0, 0.6931, 1.0, 0.5)
+    """
+    found = logits.argmax(-1)
+    shares = torch.nn.functional.one_hot(found, logits.shape[-1]).double().mean(0)
+    taken = logits.isfinite().all(-1)  # a picture that is none is taken for nothing
+    right = None if labels is None else float(((found == labels) & taken).double().mean())
+    return Classes(
+        distinct=float((shares > 0).double().sum(-1).mean()),
+        entropy=float(torch.special.entr(shares).sum(-1).mean()),
+        sure=float((logits.softmax(-1).amax(-1) >= confidence).double().mean()),
+        right=right,
+    )
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Components:
+    """The directions in which pictures differ most, each divided by how much they do.
+
+    Of faces these are the eigenfaces, by which people were first told apart automatically.
+
+    Attributes:
+        mean: `[D]`, the mean picture.
+        directions: `[D, P]`.
+
+    References:
+        Turk & Pentland, "Eigenfaces for recognition", 1991.
+    """
+
+    mean: Float[Tensor, "D"]
+    directions: Float[Tensor, "D P"]
+
+    @classmethod
+    def of(cls, pictures: Float[Tensor, "N channels H W"], count: int = 50) -> "Components":
+        """Find them.
+
+        Args:
+            pictures: `[N, channels, H, W]`, at least two.
+            count: how many; of few pictures fewer.
+        """
+        flat = pictures.flatten(1)
+        mean = flat.mean(0)
+        centred = (flat - mean) / (len(flat) - 1) ** 0.5
+        few = len(flat) < flat.shape[1]
+        # The products of pictures have the same eigenvalues as those of pixels; whatever is fewer is quick.
+        values, vectors = torch.linalg.eigh(centred @ centred.T if few else centred.T @ centred)
+        count = min(count, len(flat) - 1, flat.shape[1])
+        values, vectors = values[-count:].flip(0), vectors[:, -count:].flip(1)
+        directions = torch.nn.functional.normalize(centred.T @ vectors, dim=0) if few else vectors
+        return cls(mean, directions / values.clamp_min(1e-6 * float(values[0])).sqrt())
+
+    def distance(
+        self, first: Float[Tensor, "N channels H W"], second: Float[Tensor, "N channels H W"]
+    ) -> Float[Tensor, "N"]:
+        """Return how far apart pictures are, pair by pair; between two real ones it is about sqrt(2 P)."""
+        return ((first.flatten(1) - second.flatten(1)) @ self.directions).norm(dim=1)

@@ -1,1 +1,0 @@
-"""What is told and shown of dVAEs: what their codes look like, how they are used, what is drawn again from tokens."""

@@ -1,1 +1,0 @@
-"""What is told and shown of hash encoders: what their codes find, and how far codes are apart."""

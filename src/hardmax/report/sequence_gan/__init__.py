@@ -1,1 +1,0 @@
-"""A page about sequence GANs: what they write, and how much of the language."""

@@ -1,0 +1,248 @@
+"""Tables of a report: the numbers of runs, and the options that tell runs apart."""
+
+import math
+import shlex
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from hardmax.report.run import Run
+from hardmax.training.config import PLACES, TrainConfig
+
+Better = Literal["lower", "higher", "none"]
+
+
+def number(value: float | None) -> str:
+    """Return a number with two decimals, a dash where there is none."""
+    if value is None:
+        return "–"
+    if not math.isfinite(value):
+        return "not finite"
+    # What rounds to zero has no sign.
+    return f"{round(value, 2) + 0.0:,.2f}".replace("-", "−")
+
+
+def percent(part: float) -> str:
+    """Return a share as a reader wants it: a small one is not zero, almost all is not all."""
+    if 0 < part < 5e-4:
+        return "< 0.1 %"
+    if 1 - 5e-4 < part < 1:
+        return "> 99.9 %"
+    return f"{100 * part:.1f} %" if 0 < part < 1 else f"{100 * part:.0f} %"
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """Something that is measured.
+
+    Attributes:
+        name: what it is called.
+        meaning: what it is.
+        of: its value in a row.
+        better: which values are; if none are, no value of it is the best one.
+        shown: a value as text.
+    """
+
+    name: str
+    meaning: str
+    of: Callable[[Any], float | None]
+    better: Better = "none"
+    shown: Callable[[float | None], str] = number
+
+
+@dataclass(frozen=True)
+class Fact:
+    """Something else that belongs among the numbers, as text.
+
+    Attributes:
+        name: what it is called where there is room.
+        short: above a column.
+        meaning: what it is.
+        best: at the best epoch.
+        last: after the last epoch.
+    """
+
+    name: str
+    short: str
+    meaning: str
+    best: str
+    last: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A number in a table, and whether it is the best of its column."""
+
+    text: str
+    best: bool = False
+
+
+BOUND = Quantity("−ELBO", "what training minimises: reconstruction + KL", lambda row: row.bound, "lower")
+
+
+def key_numbers(run: Run, quantities: Sequence[Quantity], facts: Sequence[Fact]) -> list[tuple[str, str, str, str]]:
+    """Return name, meaning, and the test pictures' values at the best and at the last epoch."""
+    rows = [(q.name, q.meaning, q.shown(q.of(run.best)), q.shown(q.of(run.last))) for q in quantities]
+    return [*rows, *((fact.name, fact.meaning, fact.best, fact.last) for fact in facts)]
+
+
+def comparison(
+    runs: Sequence[Run], quantities: Sequence[Quantity], facts: Sequence[Sequence[Fact]], differences: Sequence[str]
+) -> tuple[list[str], list[list[Cell]]]:
+    """Return the headings and, for each run, the cells of a table; the best of a column only where runs compare.
+
+    Args:
+        runs: at least one.
+        quantities: that are measured of them, first what training is about.
+        facts: of each run, the same ones.
+        differences: why their numbers do not compare; none where they do.
+    """
+    judge = not differences
+    table = {q.name: _column([q.of(run.best) for run in runs], judge, q.better, q.shown) for q in quantities}
+    for same in zip(*facts, strict=True):
+        table[same[0].short] = [Cell(fact.best) for fact in same]
+    table["Best epoch"] = [Cell(f"{run.best_epoch} of {run.last.epoch}") for run in runs]
+    first = quantities[0]
+    table[f"{first.name}, last epoch"] = _column([first.of(run.last) for run in runs], judge, first.better, first.shown)
+    table["Seconds per epoch"] = _column([run.seconds_per_epoch for run in runs], judge)
+    return list(table), [list(row) for row in zip(*table.values(), strict=True)]
+
+
+def incomparable(runs: Sequence[Run], options: Sequence[str]) -> list[str]:
+    """Return what of the runs' test examples differs, so that their numbers do not compare.
+
+    Args:
+        runs: of one application.
+        options: that must agree.
+    """
+    traits = {
+        "data": [(run.facts.get("data", {}).get("name"), run.images.shape) for run in runs],
+        **{name: [getattr(run.config, name) for run in runs] for name in options},
+        "number of test examples": [len(run.pictures) for run in runs],
+    }
+    return [name for name, values in traits.items() if len(set(values)) > 1]
+
+
+def _column(
+    values: Sequence[float | None],
+    judge: bool,
+    better: Better = "lower",
+    shown: Callable[[float | None], str] = number,
+) -> list[Cell]:
+    texts = [shown(value) for value in values]
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    best = None
+    if judge and better != "none" and known and len(values) > 1:
+        best = shown(min(known) if better == "lower" else max(known))
+    # What looks the same is as good.
+    return [Cell(text, text == best) for text in texts]
+
+
+# Their values say enough without the option's name.
+_PLAIN = ("data", "space", "estimator")
+# What an option belongs to, by the option that chooses it; elsewhere it changes nothing.
+_OWNERS = {
+    "space": {
+        "categories": ("categorical", "chain"),
+        "chosen": ("subset",),
+        "supermodular": ("pairwise",),
+        "graph": ("pairwise",),
+        "solver": ("pairwise",),
+    },
+    "contrast": {
+        "temperature": ("info-nce",),
+        "margin": ("triplet",),
+    },
+    "pairs": {
+        "neighbours": ("neighbours",),
+    },
+    "estimator": {
+        "draws": ("conditional",),
+        "epsilon": ("auto", "direct"),
+        "two_sided": ("auto", "direct"),
+        "epsilon_floor": ("auto", "direct"),
+        "direct_epochs": ("auto",),
+        "tau": ("gumbel-softmax",),
+        "tau_floor": ("gumbel-softmax",),
+        "hard": ("gumbel-softmax",),
+        "baseline": ("reinforce",),
+    },
+}
+
+Value = str | int | float | bool | None
+
+
+def option(name: str) -> str:
+    """Return the name of an option on the command line, without dashes before it."""
+    return name.replace("_", "-")
+
+
+def shown(value: Value) -> str:
+    """Return a value as a reader wants it."""
+    if value is None:
+        return "not set"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def is_default(config: TrainConfig, name: str) -> bool:
+    """Whether an option was left at its default."""
+    return getattr(config, name) == getattr(type(config), name)
+
+
+def command(config: TrainConfig) -> str:
+    """Return the line that trains like this: the options that are not at their defaults."""
+    words = ["hardmax", "train", *([] if config.model == "discrete" else ["--model", config.model])]
+    for field in fields(config):
+        value = getattr(config, field.name)
+        if field.name == "resume" or is_default(config, field.name):
+            continue
+        if isinstance(value, bool):
+            words.append(f"--{'' if value else 'no-'}{option(field.name)}")
+        else:
+            words += [f"--{option(field.name)}", str(value)]
+    return shlex.join(words)
+
+
+def differing(configs: Sequence[TrainConfig]) -> list[str]:
+    """Return the options that are not the same in all of them."""
+    names = dict.fromkeys(field.name for config in configs for field in fields(config) if field.name not in PLACES)
+    return [name for name in names if len({getattr(config, name, None) for config in configs}) > 1]
+
+
+def labels(configs: Sequence[TrainConfig], folders: Sequence[str]) -> list[str]:
+    """Name each run by what differs from the others, and by its folder where that does not tell them apart."""
+    names = sorted(differing(configs), key=lambda name: (name != "data", _distance(name, type(configs[0]))))
+    found = [
+        ", ".join(_phrase(name, getattr(config, name)) for name in names if _applies(name, config))
+        for config in configs
+    ]
+    counts = Counter(found)
+    return [
+        label if label and counts[label] == 1 else ", ".join(filter(None, (label, folder)))
+        for label, folder in zip(found, folders, strict=True)
+    ]
+
+
+def _distance(name: str, kind: type[TrainConfig]) -> int:
+    """Return from how far up an option comes: what a model alone has tells more than what every run has."""
+    return next(i for i, one in enumerate(kind.__mro__) if name in vars(one).get("__annotations__", {}))
+
+
+def _applies(name: str, config: TrainConfig) -> bool:
+    """Whether an option plays a part; a model that has no choice of spaces has no option that belongs to some."""
+    chosen = {kind: getattr(config, kind) for kind in _OWNERS if hasattr(config, kind)}
+    return all(chosen[kind] in _OWNERS[kind].get(name, (chosen[kind],)) for kind in chosen)
+
+
+def _phrase(name: str, value: Value) -> str:
+    if name == "data":
+        return Path(str(value)).name
+    if name in _PLAIN:
+        return str(value)
+    if isinstance(value, bool):
+        return option(name) if value else f"not {option(name)}"
+    return f"{option(name)} {shown(value)}"

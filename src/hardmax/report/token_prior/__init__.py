@@ -1,1 +1,0 @@
-"""What is told and shown of priors over tokens: what they generate."""

@@ -1,0 +1,108 @@
+"""How compiled solvers are built and run: Numba with a cache on disk, batches split over threads."""
+
+import logging
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from inspect import unwrap
+from typing import Any
+
+import torch
+
+from hardmax.errors import MissingExtraError
+
+try:
+    import numba
+    from numba.extending import intrinsic as numba_intrinsic
+except ImportError as error:
+    raise MissingExtraError(
+        "this solver is compiled by Numba, which is not installed; pip install 'hardmax[solvers]', "
+        "or take solver='auto', which does without (slower, and only for fewer bits)"
+    ) from error
+
+logger = logging.getLogger(__name__)
+logger.info(
+    "solvers are compiled on their first call, which takes some seconds; later processes load them from a cache"
+)
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a function on its first call, or load it from the cache of an earlier process.
+
+    No `fastmath`: it may reorder sums and assume there is no NaN, and then equal is no longer equal. `nogil`
+    lets several Python threads run kernels at once (see `threads.py`).
+    """
+    function = unwrap(function)  # type checkers wrap functions, and Numba cannot see through
+    options = {"nogil": True, "boundscheck": False, "error_model": "numpy"}
+    try:
+        return numba.njit(cache=True, **options)(function)
+    except RuntimeError:  # neither the package's folder nor the user's cache can be written to
+        return numba.njit(**options)(function)
+
+
+@numba_intrinsic
+@unwrap
+def _trailing_zeros(typing_context, word):
+    from llvmlite import ir
+
+    def generate(context, builder, signature, arguments):
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
+
+    return numba.types.uint64(numba.types.uint64), generate
+
+
+@compiled
+def lowest(word):
+    """Return the place of the lowest bit that is set in a word of 64 (one machine instruction)."""
+    return numba.int64(_trailing_zeros(word))
+
+
+HANDOVER = 1e-4  # seconds of work that make one more thread worth its start
+CHUNKS = 4  # per thread: examples differ in how hard they are
+
+_pool: ThreadPoolExecutor | None = None
+_size = 0
+
+
+def over_batch(solve: Callable[[slice], object], batch: int, seconds: float) -> None:
+    """Call `solve` with slices that together make up the batch, in as many threads as torch has and the work is worth.
+
+    Not Numba's own `parallel=True`: its threads end the process when two Python threads, or a forked
+    child, use them at the same time. Ours are Python threads, and any number of callers may share them.
+
+    Args:
+        solve: solves the examples of a slice and stores what it finds.
+        batch: number of examples.
+        seconds: what one example takes, roughly.
+    """
+    threads = min(torch.get_num_threads(), int(batch * seconds / HANDOVER), batch)
+    if threads <= 1:
+        solve(slice(0, batch))
+        return
+    step = -(-batch // (CHUNKS * threads))
+    chunks = iter([slice(first, first + step) for first in range(0, batch, step)])
+
+    def work() -> None:
+        for chunk in chunks:  # taking the next one is a single operation: no two threads get the same
+            solve(chunk)
+
+    pool = _threads(threads - 1)
+    helpers = [pool.submit(work) for _ in range(threads - 1)]
+    work()
+    for helper in helpers:
+        helper.result()
+
+
+def _threads(count: int) -> ThreadPoolExecutor:
+    global _pool, _size
+    if _pool is None or _size < count:
+        _pool, _size = ThreadPoolExecutor(count, thread_name_prefix="hardmax"), count
+    return _pool
+
+
+def _forget() -> None:
+    global _pool
+    _pool = None
+
+
+os.register_at_fork(after_in_child=_forget)  # a forked child has none of its parent's threads

@@ -1,0 +1,149 @@
+"""The Gibbs distribution of interacting bits, exact, by enumeration of the two halves of the bits."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+_BUDGET = 2**17  # energies at a time: what stays in the cache of a core
+
+
+@dataclass(frozen=True)
+class _Half:
+    """The states of one half of the bits, and which scores they meet alone."""
+
+    bits: Tensor  # [X, n_half]
+    features: Tensor  # [X, F], bits and their products
+    columns: Tensor  # [F], where the scores of the features stand
+
+    def like(self, scores: Tensor) -> "_Half":
+        """Return this half on the device and in the dtype of scores."""
+        return _Half(self.bits.to(scores), self.features.to(scores), self.columns.to(scores.device))
+
+
+@dataclass(frozen=True)
+class Halves:
+    """How n bits and their edges are split: x and y, and the edges between them."""
+
+    x: _Half
+    y: _Half
+    cross: Tensor  # [C], where the scores of the edges between x and y stand
+    place: Tensor  # [C], which entry of W, flattened, each of them is
+    order: Tensor  # [n + E], where each score's statistic is in [features of x, features of y, cross]
+
+    def like(self, scores: Tensor) -> "Halves":
+        """Return this split on the device and in the dtype of scores."""
+        rest = (index.to(scores.device) for index in (self.cross, self.place, self.order))
+        return Halves(self.x.like(scores), self.y.like(scores), *rest)
+
+
+def halves(n: int, edges: tuple[tuple[int, int], ...]) -> Halves:
+    """Return the split of a graph."""
+    low = (n + 1) // 2
+    kinds: tuple[list[int], list[int], list[int]] = ([], [], [])  # edges within x, within y, between
+    for row, (i, j) in enumerate(edges):
+        kinds[0 if j < low else 1 if i >= low else 2].append(row)
+
+    def half(first: int, last: int, within: list[int]) -> _Half:
+        count = last - first
+        place = torch.arange(count - 1, -1, -1)
+        bits = (torch.arange(2**count)[:, None] >> place) & 1
+        products = [bits[:, edges[row][0] - first] * bits[:, edges[row][1] - first] for row in within]
+        features = torch.cat([bits, *(product[:, None] for product in products)], 1)
+        columns = torch.tensor([*range(first, last), *(n + row for row in within)], dtype=torch.int64)
+        return _Half(bits.float(), features.float(), columns)
+
+    x, y = half(0, low, kinds[0]), half(low, n, kinds[1])
+    cross = torch.tensor([n + row for row in kinds[2]], dtype=torch.int64)
+    place = torch.tensor([edges[row][0] * (n - low) + edges[row][1] - low for row in kinds[2]], dtype=torch.int64)
+    order = torch.cat([x.columns, y.columns, cross]).argsort()
+    return Halves(x, y, cross, place, order)
+
+
+def log_partition_and_marginals(
+    scores: Float[Tensor, "B D"], split: Halves
+) -> tuple[Float[Tensor, " B"], Float[Tensor, "B D"]]:
+    """Return `log Z` and `E_q[statistics(z)]`, both differentiable."""
+    found = [_moments(energies, split) for energies in _energies(*_parts(scores, split), split)]
+    log_z, marginals = zip(*found, strict=True)
+    return torch.cat(log_z), torch.cat(marginals)
+
+
+def log_partition(scores: Float[Tensor, "B D"], split: Halves) -> Float[Tensor, " B"]:
+    """Return `log Z = log sum_z exp h(z)`."""
+    return _log_sum_exp(_log_weights(*_parts(scores, split), split))
+
+
+def draws(
+    scores: Float[Tensor, "B D"], first: Float[Tensor, "S B"], second: Float[Tensor, "S B"], split: Halves
+) -> tuple[Float[Tensor, "S B N"], Float[Tensor, " B"]]:
+    """Return samples of q by inverting two distribution functions, that of x, then that of y given x; and log Z.
+
+    Args:
+        scores: of every example.
+        first: uniform numbers that choose x.
+        second: uniform numbers that choose y.
+        split: of the graph.
+    """
+    own_x, own_y, field = _parts(scores, split)
+    log_weights = _log_weights(own_x, own_y, field, split)
+    x = _invert(_levelled(log_weights)[0].softmax(1), first)  # [S, B]
+    field = field.gather(1, x.mT[:, :, None].expand(-1, -1, field.shape[2]))  # [B, S, n_y]
+    given = _levelled(field @ split.y.bits.mT + own_y[:, None])[0].softmax(2).transpose(0, 1)
+    z = torch.cat([split.x.bits[x], split.y.bits[_invert(given, second)]], -1)
+    return z, _log_sum_exp(log_weights)
+
+
+def _log_weights(own_x: Tensor, own_y: Tensor, field: Tensor, split: Halves) -> Tensor:
+    """Return `log sum_y exp h(x, y)` of every x, `[B, X]`."""
+    return torch.cat([_log_sum_exp(energies) for energies in _energies(own_x, own_y, field, split)])
+
+
+def _moments(energies: Tensor, split: Halves) -> tuple[Tensor, Tensor]:
+    flat, top = _levelled(energies.flatten(1))
+    log_z = flat.exp().sum(1).log() + top.squeeze(1)
+    q = (flat + (top - log_z[:, None])).exp().view(energies.shape)
+    of_x, of_y = q.sum(2) @ split.x.features, q.sum(1) @ split.y.features
+    between = (split.x.bits.mT @ (q @ split.y.bits)).flatten(1)[:, split.place]
+    return log_z, torch.cat([of_x, of_y, between], 1)[:, split.order]
+
+
+def _energies(own_x: Tensor, own_y: Tensor, field: Tensor, split: Halves) -> Iterator[Tensor]:
+    """Yield h of all z, `[b, X, Y]`, for some examples at a time."""
+    rows = max(1, _BUDGET // (len(split.x.bits) * len(split.y.bits)))
+    for of_x, of_y, between in zip(own_x.split(rows), own_y.split(rows), field.split(rows), strict=True):
+        yield torch.baddbmm(of_x[:, :, None] + of_y[:, None], between, split.y.bits.mT.expand(len(of_x), -1, -1))
+
+
+def _parts(scores: Tensor, split: Halves) -> tuple[Tensor, Tensor, Tensor]:
+    """Return f(x) `[B, X]`, g(y) `[B, Y]` and `x' W` `[B, X, n_y]`."""
+    own_x = scores[:, split.x.columns] @ split.x.features.mT
+    own_y = scores[:, split.y.columns] @ split.y.features.mT
+    n_x, n_y = split.x.bits.shape[1], split.y.bits.shape[1]
+    weights = scores.new_zeros(len(scores), n_x * n_y).index_copy(1, split.place, scores[:, split.cross])
+    return own_x, own_y, split.x.bits @ weights.view(len(scores), n_x, n_y)
+
+
+def _log_sum_exp(energies: Tensor) -> Tensor:
+    """Return `log sum exp` over the last dimension."""
+    level, top = _levelled(energies)
+    return level.exp().sum(-1).log() + top.squeeze(-1)
+
+
+def _levelled(energies: Tensor) -> tuple[Tensor, Tensor]:
+    """Return energies less the largest of the last dimension, and that; what is 80 below it counts as 80 below.
+
+    `exp(-80)` adds nothing to one in any dtype we sum in. But exponentials that underflow take ten times as long as
+    others, and a trained encoder has energies of hundreds.
+    """
+    top = energies.amax(-1, keepdim=True).detach()
+    return (energies - top).clamp_min(-80.0), top
+
+
+def _invert(q: Tensor, uniform: Tensor) -> Tensor:
+    """Return the states that uniform numbers fall on: `[*L, X]` and `[..., *L] -> [..., *L]`."""
+    below = (q.cumsum(-1) <= uniform[..., None]).sum(-1)
+    # Rounding may leave the sum of all below the uniform number: the last state that has any probability is meant.
+    return torch.minimum(below, q.shape[-1] - 1 - (q.flip(-1) > 0).to(torch.int8).argmax(-1))

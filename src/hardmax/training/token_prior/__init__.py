@@ -1,1 +1,0 @@
-"""Training of a prior over the tokens of a dVAE."""

@@ -1,0 +1,55 @@
+"""Training with every structured space, from a configuration to a folder and back."""
+
+import pytest
+
+import hardmax as hm
+from hardmax.applications.discrete_vae.config import DiscreteConfig
+from hardmax.applications.discrete_vae.task import evaluate, perturbed, refined
+from hardmax.applications.runs import load_run, train
+from hardmax.training.run_folder import read_rows
+from hardmax.training.task import held_out
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"space": "pairwise", "variables": 6},
+        {"space": "pairwise", "variables": 6, "supermodular": True, "estimator": "direct", "kl": "none"},
+        {"space": "pairwise", "variables": 30, "graph": "chain"},
+        {"space": "subset", "variables": 6, "chosen": 2},
+        {"space": "chain", "variables": 3, "categories": 4},
+        {"space": "permutation", "variables": 4, "estimator": "direct"},
+        {"space": "spanning-tree", "variables": 4, "estimator": "reinforce", "samples": 4},
+    ],
+    ids=str,
+)
+def test_train_and_evaluate(options, tmp_path):
+    config = DiscreteConfig(
+        epochs=1, batch_size=500, hidden=20, evaluate_images=50, out=str(tmp_path / "run"), lr=0.01, **options
+    )
+    assert train(config)
+    rows = read_rows(tmp_path / "run" / "metrics.jsonl")
+    assert all(row["nll"] <= -row["elbo"] + 1e-3 for row in rows if row["split"] != "train")
+    restored = load_run(tmp_path / "run")
+    pictures = held_out(config, restored.load_data(), "test")[:50]
+    found = evaluate(restored.model, pictures, samples=20)
+    assert found["nll"] <= -found["elbo"] + 1e-3
+    if options["space"] == "pairwise":
+        # Upper bounds of -log p(x), which itself is sampled at n = 30.
+        assert found["nll"] - 2 <= refined(restored.model, pictures)
+        assert found["nll"] - 2 <= perturbed(restored.model, pictures, samples=20)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"space": "subset", "variables": 3, "chosen": 5}, hm.ArgumentError, "5"),
+        ({"space": "spanning-tree"}, hm.ArgumentError, "1"),
+        ({"space": "pairwise", "variables": 4, "estimator": "local-expectation"}, hm.NotExactError, "independent"),
+        ({"space": "spanning-tree", "variables": 4, "estimator": "direct"}, hm.NotExactError, "needs change"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be(options, error, message, tmp_path):
+    with pytest.raises(error, match=message):
+        train(DiscreteConfig(out=str(tmp_path / "run"), **options))

@@ -1,0 +1,159 @@
+"""Training of hash encoders: which pictures are paired, what is measured, and that a run is one run however cut."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from hardmax.applications.hashing import HashEncoder
+from hardmax.applications.hashing.config import HashingConfig
+from hardmax.applications.hashing.pairs import Classes, nearest_pictures
+from hardmax.applications.hashing.task import HashingTask, use_of_bits
+from hardmax.applications.runs import load_run, train
+from hardmax.errors import ArgumentError
+from hardmax.training.loop import Observer
+from hardmax.training.processes import Group
+
+PATTERNS = np.random.default_rng(0).integers(0, 2, (4, 8, 8))
+
+
+@pytest.fixture(scope="module")
+def patterns(tmp_path_factory):
+    """Four patterns with noise; which one it is, is the label."""
+    generator = np.random.default_rng(1)
+    labels = np.arange(400) % 4
+    noise = generator.random((400, 8, 8)) < 0.15
+    path = tmp_path_factory.mktemp("data") / "patterns.npz"
+    np.savez(path, images=((PATTERNS[labels] ^ noise) * 255).astype(np.uint8), labels=labels)
+    return str(path)
+
+
+def config_of(data, out, **options):
+    small = {"bits": 16, "hidden": 30, "epochs": 3, "batch_size": 40, "neighbours": 5, "lr": 3e-3}
+    return HashingConfig(data=data, out=str(out), **{**small, **options})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"pairs": "labels", "estimator": "reinmax"},
+        {"pairs": "distorted", "augment": "shift", "estimator": "gumbel-softmax"},
+        {"contrast": "triplet", "estimator": "local-expectation"},
+    ],
+    ids=["neighbours", "labels", "distorted", "triplet"],
+)
+def test_it_learns(options, patterns, tmp_path):
+    rows = []
+    assert train(config_of(patterns, tmp_path / "run", **options), Observer(rows=rows.append))
+    training, validation, test = rows[-1]
+    assert training["objective"] > rows[0][0]["objective"]
+    assert validation["objective"] is not None
+    assert test["precision"] > (0.25 if options.get("pairs") == "distorted" else 0.7)  # a quarter by chance
+    assert 0.8 < test["balance"] <= 1
+    assert 0 <= test["correlation"] < 1
+
+
+def test_no_labels_are_looked_at_but_to_judge(patterns, tmp_path):
+    """With the labels shuffled, every number but precision is the same."""
+    plain = config_of(patterns, tmp_path / "plain", epochs=1)
+    with np.load(patterns) as arrays:
+        shuffled = tmp_path / "shuffled.npz"
+        np.savez(shuffled, images=arrays["images"], labels=np.random.default_rng(3).permutation(arrays["labels"]))
+    found = []
+    for config in (plain, replace(plain, data=str(shuffled), out=str(tmp_path / "other"))):
+        train(config, Observer(rows=found.append))
+    # The split is by seed, not by label, so that pictures are in the same parts.
+    for name in ("objective", "balance", "correlation"):
+        assert [row[name] for row in found[0]] == [row[name] for row in found[1]]
+    assert found[0][2]["precision"] != found[1][2]["precision"]
+
+
+def test_a_run_that_is_stopped_goes_on_as_if_nothing_had_happened(patterns, tmp_path):
+    whole = config_of(patterns, tmp_path / "whole", epochs=2, augment="affine")
+    train(whole)
+    parts, asked = replace(whole, out=str(tmp_path / "parts")), 0
+
+    def stop():
+        nonlocal asked
+        asked += 1
+        return asked == 5
+
+    assert not train(parts, Observer(stop=stop))
+    assert train(replace(parts, resume=True))
+    assert (tmp_path / "whole" / "metrics.jsonl").read_text() == (tmp_path / "parts" / "metrics.jsonl").read_text()
+    first, second = (load_run(tmp_path / name, "latest").model.state_dict() for name in ("whole", "parts"))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_the_best_is_kept_by_the_objective(patterns, tmp_path):
+    rows = []
+    config = config_of(patterns, tmp_path / "run", epochs=2, starts=2, start_epochs=1)
+    assert train(config, Observer(rows=rows.append))
+    assert HashingTask.criterion == "objective"
+    best = max(rows, key=lambda found: found[1]["objective"])[1]["step"]
+    assert load_run(config.out, kind=HashEncoder).checkpoint == f"checkpoint-{best}"
+    assert "objective" in (tmp_path / "run" / "starts.jsonl").read_text()
+
+
+def test_several_processes_cannot_share_a_contrast(patterns, tmp_path):
+    config = config_of(patterns, tmp_path)
+    assert HashingTask.couples_examples(config)
+    with pytest.raises(ArgumentError, match="looks at all pictures of a batch"):
+        Group(0, 2, 2).check(replace(config, devices=2), couples_examples=True)
+
+
+def test_neighbours_are_the_nearest_and_not_oneself():
+    left = torch.tensor([0.05, 0.2, 0.5, 0.9])
+    pictures = torch.stack([left, 1 - left], 1).view(4, 1, 1, 2)
+    assert nearest_pictures(pictures, pictures, 2, same=True).tolist() == [[1, 2], [0, 2], [1, 3], [2, 1]]
+    dark = 0.1 * pictures[2:3]  # it is the same light, of which there is less
+    assert nearest_pictures(dark, pictures, 9).tolist() == [[2, 1, 3, 0]]
+    assert nearest_pictures(torch.zeros(1, 1, 1, 2), pictures, 1).shape == (1, 1)
+
+
+def test_partners_of_a_class():
+    labels = torch.tensor([0, 1, 0, 1, -1])
+    pairs = Classes({"train": labels, "test": torch.tensor([1, 2])})
+    generator = torch.Generator().manual_seed(0)
+    index = torch.tensor([4, 1, 0, 3])
+    drawn = torch.stack([pairs.draw(index, generator) for _ in range(50)])
+    assert set(drawn[:, 0].tolist()) == {4}  # its class is not known: it is its own partner
+    assert set(drawn[:, 1].tolist()) == {1, 3}
+    assert set(drawn[:, 2].tolist()) == {0, 2}
+    expected = ~torch.eye(4, dtype=torch.bool)
+    expected[1, 3] = expected[3, 1] = False
+    assert torch.equal(pairs.negative("train", index), expected)
+    assert {int(labels[pairs.draw_for("test", generator)[0]]) for _ in range(20)} == {1}
+
+
+def test_use_of_bits():
+    codes = torch.tensor([[0.0, 0, 0, 1], [0, 0, 1, 1], [1, 1, 0, 1], [1, 1, 1, 1]])
+    found = use_of_bits(codes)
+    assert found["balance"] == pytest.approx(3 / 4)  # the last bit is always one
+    assert found["correlation"] == pytest.approx(2 / 12)  # the first two are the same
+
+
+def test_pictures_without_classes(tmp_path):
+    path = tmp_path / "plain.npz"
+    np.savez(path, images=np.random.default_rng(0).integers(0, 256, (60, 6, 6)).astype(np.uint8))
+    with pytest.raises(ArgumentError, match="has no labels"):
+        train(config_of(str(path), tmp_path / "labels", pairs="labels"))
+    rows = []
+    assert train(config_of(str(path), tmp_path / "run", epochs=1), Observer(rows=rows.append))
+    assert rows[0][2]["precision"] is None
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"pairs": "distorted"}, "needs distortions"),
+        ({"bits": 0}, "bits must be at least 1"),
+        ({"temperature": 0.0}, "temperature must be positive"),
+        ({"gain": -1.0}, "gain must be positive"),
+    ],
+)
+def test_options_that_do_not_fit(options, said):
+    with pytest.raises(ArgumentError, match=said):
+        HashingConfig(**options)

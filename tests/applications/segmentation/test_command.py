@@ -1,0 +1,226 @@
+"""`hardmax segment`, with stand-ins for what learns and segments."""
+
+import csv
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import nibabel
+import numpy as np
+import pytest
+from applications.segmentation.heads import WorldSegmenter, anatomy, head, places, save
+
+from hardmax.cli.main import main
+from hardmax.errors import DataError
+
+
+@pytest.fixture(autouse=True)
+def stand_ins(monkeypatch, tmp_path):
+    """Put stand-ins where the segmenter, the atlas and the training are; keep out of the user's cache."""
+    made = SimpleNamespace(segmenter=WorldSegmenter(), calls=[])
+
+    def build_prior(maps, out, progress):
+        made.calls.append((maps, out))
+        progress(0.5, "aligning")
+        (out / "atlas.json").write_text("{}")
+        if len(maps) == 1:
+            raise DataError("one map is too few")
+
+    def train_encoder(scans, prior, out, *, align, mixing, pretraining, steps, seed, progress):
+        made.calls.append((scans, prior, align, mixing, pretraining, steps, seed))
+        for number in range(pretraining):
+            progress(number + 1, pretraining, 1.0)
+        for number in range(steps):
+            progress(number + 1, steps, 1.0)
+        (out / "encoder.json").write_text("{}")
+
+    made.segmenter.align, made.segmenter.mixing = "align", "mixing"
+    modules = {
+        "segmenter": SimpleNamespace(Segmenter=SimpleNamespace(load=lambda folder: made.segmenter)),
+        "atlas.atlas": SimpleNamespace(build_prior=build_prior),
+        "vae.atlas_vae": SimpleNamespace(with_vae=lambda prior, out: prior),
+        "vae.encoder_training": SimpleNamespace(train_encoder=train_encoder),
+    }
+    for name, module in modules.items():
+        monkeypatch.setitem(sys.modules, f"hardmax.segmentation.{name}", module)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.chdir(tmp_path)
+    return made
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Two scans, the second turned; a label map of the first; a model."""
+    scans = tmp_path / "scans"
+    scans.mkdir()
+    (tmp_path / "model").mkdir()
+    values, affine = head()
+    save(scans / "1_t1.nii.gz", values, affine)
+    save(scans / "1_labels.nii.gz", anatomy(places(values.shape, affine), values.astype(np.float32)), affine)
+    save(scans / "2_t1.mgz", *head(turned=(10, 0, 20)), kind=nibabel.MGHImage)
+    return scans
+
+
+def names(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def failing(capsys, *arguments):
+    """Run what should fail, and return the one line that says why."""
+    assert main(["segment", *map(str, arguments)]) == 2
+    said = capsys.readouterr().err
+    line = [line for line in said.splitlines() if line.startswith("hardmax: error: ")]
+    assert len(line) == 1
+    assert "Traceback" not in said
+    return line[0]
+
+
+class TestRun:
+    def test_one_scan(self, folder, tmp_path, capsys):
+        out = tmp_path / "out"
+        assert main(["segment", "run", str(folder / "1_t1.nii.gz"), "--out", str(out), "--model", "model"]) == 0
+        assert names(out) == ["1_t1_labels.nii.gz", "colours.txt", "index.html", "qc/1_t1.png", "volumes.csv"]
+        said = capsys.readouterr().out
+        assert f"the results are in {out}: 1_t1_labels.nii.gz, volumes.csv, index.html, qc/, colours.txt" in said
+        assert "doubtful" in said  # the made-up head is far too small
+        assert "1_t1: The brain has" in said
+
+    def test_a_folder_with_a_truth_for_one(self, folder, tmp_path, capsys):
+        out = tmp_path / "out"
+        arguments = ["segment", "run", str(folder), "--out", str(out), "--model", "model", "--compare", str(folder)]
+        assert main(arguments) == 0
+        said = capsys.readouterr().out
+        assert "1 of 2 scans have no true map" in said
+        lines = {line.split("  ")[0]: line.split() for line in said.splitlines()}
+        assert lines["mean"][1:] == ["1.000", "0.00"]
+        assert lines["hippocampus"][1:] == ["1.000", "0.00"]
+        with (out / "dice.csv").open() as file:
+            assert len(list(csv.DictReader(file))) == 17
+        with (out / "volumes.csv").open() as file:
+            assert [row["scan"] for row in csv.DictReader(file)] == ["1_t1", "2_t1"]
+        assert "2 scans" in (out / "index.html").read_text()
+        assert main(arguments) == 0  # its own results are written over
+
+    def test_posteriors(self, folder, tmp_path):
+        main(["segment", "run", str(folder / "2_t1.mgz"), "--out", "out", "--model", "model", "--posteriors"])
+        assert nibabel.load(tmp_path / "out" / "2_t1_posteriors.nii.gz").shape == (22, 26, 24, 19)
+
+    def test_low_likelihood_is_flagged(self, folder, stand_ins, tmp_path, capsys):
+        stand_ins.segmenter.log_likelihood = -8.0
+        assert main(["segment", "run", str(folder), "--out", "out", "--model", "model"]) == 0
+        assert "Low likelihood (-8.00 per voxel" in capsys.readouterr().out
+        assert "Low likelihood (-8.00 per voxel" in (tmp_path / "out" / "index.html").read_text()
+        assert "Low likelihood (-8.00 per voxel" in (tmp_path / "out" / "volumes.csv").read_text()
+
+    def test_one_broken_scan_of_several(self, folder, tmp_path, capsys):
+        (folder / "3_t1.nii.gz").write_bytes(b"text")
+        assert main(["segment", "run", str(folder), "--out", "out", "--model", "model"]) == 1
+        said = capsys.readouterr()
+        assert "hardmax: error: 1 of 3 scans failed" in said.err
+        assert "3 of 3: 3_t1, failed" in said.err
+        assert "not compressed by gzip" in said.out
+        assert "2 label maps" in said.out
+        assert "failed" in (tmp_path / "out" / "volumes.csv").read_text()
+        assert "3_t1_labels.nii.gz" not in names(tmp_path / "out")
+
+    def test_ctrl_c_leaves_what_is_whole(self, folder, stand_ins, tmp_path):
+        class Interrupted(WorldSegmenter):
+            def segment(self, volume, **options):
+                if volume.path.name == "2_t1.mgz":
+                    raise KeyboardInterrupt
+                return super().segment(volume, **options)
+
+        stand_ins.segmenter = Interrupted()
+        assert main(["segment", "run", str(folder), "--out", "out", "--model", "model"]) == 130
+        assert names(tmp_path / "out") == [
+            "1_t1_labels.nii.gz", "colours.txt", "index.html", "qc/1_t1.png", "volumes.csv",
+        ]  # fmt: skip
+
+    def test_the_default_model(self, folder, tmp_path, capsys, monkeypatch):
+        monkeypatch.setattr("hardmax.applications.segmentation.model_folder._SHIPPED", tmp_path / "none")
+        said = failing(capsys, "run", folder)
+        assert "there is no model yet; make one from label maps" in said
+        save(tmp_path / "a_labels.nii.gz", np.ones((3, 3, 3)), np.eye(4))
+        main(["segment", "prior", str(folder), str(tmp_path / "a_labels.nii.gz")])
+        assert main(["segment", "run", str(folder), "--out", "out"]) == 0
+
+    def test_what_cannot_be(self, folder, tmp_path, capsys):
+        def bad(*arguments):
+            return failing(capsys, "run", *arguments, "--out", "out", *(["--model", "model"]))
+
+        assert "name the scans" in bad()
+        assert "does not exist" in bad("none.nii.gz")
+        (tmp_path / "empty").mkdir()
+        assert "holds no scans" in bad("empty")
+        assert "would both be written as" in bad(folder / "1_t1.nii.gz", save(tmp_path / "1_t1.nii", *head()))
+        assert "no label map for any" in bad(folder, "--compare", "empty")
+        assert "smooth must be at least 0" in bad(folder, "--smooth", "-1")
+        broken = tmp_path / "broken.nii.gz"
+        broken.write_bytes(b"text")
+        assert "not compressed by gzip" in bad(broken)
+        save(tmp_path / "four.nii.gz", np.ones((3, 3, 3, 5)), np.eye(4))
+        assert "has 5 volumes" in bad("four.nii.gz")
+        save(tmp_path / "zero.nii.gz", np.zeros((3, 3, 3)), np.eye(4))
+        assert "is empty" in bad("zero.nii.gz")
+        assert names(tmp_path / "out") == []
+        (tmp_path / "file").touch()
+        scan = folder / "1_t1.nii.gz"
+        assert "cannot write to the folder" in failing(capsys, "run", scan, "--out", "file", "--model", "model")
+        assert "no folder with a model" in failing(capsys, "run", scan, "--model", "none")
+
+    def test_a_label_map_of_somebody_else_is_not_written_over(self, folder, capsys):
+        save(folder / "1.nii.gz", *head())
+        before = (folder / "1_labels.nii.gz").read_bytes()
+        said = failing(capsys, "run", folder / "1.nii.gz", "--out", folder, "--model", "model")
+        assert "was not made by hardmax segment" in said
+        assert (folder / "1_labels.nii.gz").read_bytes() == before
+
+
+class TestPrior:
+    def test_it_is_made_whole(self, folder, stand_ins, tmp_path, capsys):
+        save(tmp_path / "a.nii.gz", np.ones((3, 3, 3)), np.eye(4))
+        assert main(["segment", "prior", str(folder), "a.nii.gz", "--out", "prior"]) == 0
+        assert [path.name for path in stand_ins.calls[0][0]] == ["1_labels.nii.gz", "a.nii.gz"]
+        assert names(tmp_path / "prior") == ["atlas.json"]
+        assert "the prior of 2 label maps is in prior" in capsys.readouterr().out
+        assert "is there already" in failing(capsys, "prior", folder, "--out", "prior")
+
+    def test_a_failure_leaves_nothing(self, folder, tmp_path, capsys):
+        assert "one map is too few" in failing(capsys, "prior", folder, "--out", "prior")
+        assert not list(tmp_path.glob("prior*"))
+        assert "name the label maps" in failing(capsys, "prior")
+
+
+class TestTrain:
+    def test_train(self, folder, stand_ins, tmp_path, capsys):
+        arguments = ["--prior", "model", "--out", "trained", "--steps", "3", "--pretraining", "2", "--seed", "5"]
+        assert main(["segment", "train", str(folder), *arguments]) == 0
+        scans, prior, *others = stand_ins.calls[0]
+        assert [path.name for path in scans] == ["1_t1.nii.gz", "2_t1.mgz"]
+        assert prior.name == "model"
+        assert others == ["align", "mixing", 2, 3, 5]
+        assert names(tmp_path / "trained") == ["encoder.json"]
+        assert "--model trained" in capsys.readouterr().out
+
+    def test_what_cannot_be(self, folder, capsys):
+        assert "steps must be at least 1, got 0" in failing(capsys, "train", folder, "--steps", "0")
+        assert "name the scans" in failing(capsys, "train", "--prior", "model")
+
+
+def test_no_such_command(capsys):
+    assert "no command 'segment rum'; there are: prior, train, run" in failing(capsys, "rum")
+    assert main(["segment"]) == 2
+
+
+@pytest.mark.parametrize("command", [[], ["run"], ["prior"], ["train"]], ids=str)
+def test_help_is_quick_and_imports_no_torch(command):
+    code = (
+        "import sys\nfrom hardmax.cli.main import main\n"
+        f"try: main(['segment', *{command}, '--help'])\nexcept SystemExit: pass\n"
+        "assert not {'torch', 'nibabel', 'scipy', 'matplotlib'} & set(sys.modules)"
+    )
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=environment)
+    assert "xample" in done.stdout

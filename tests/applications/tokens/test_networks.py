@@ -1,0 +1,75 @@
+"""A codebook: the best code is the nearest, codes are spread over what they stand for, unused ones are moved."""
+
+import torch
+
+from hardmax.applications.tokens.networks import Codebook
+
+
+def clusters(count=4, each=50, apart=20.0):
+    """Points around so many centres, far apart."""
+    generator = torch.Generator().manual_seed(0)
+    centres = apart * torch.eye(count, 8)
+    return (centres[:, None] + 0.1 * torch.randn(count, each, 8, generator=generator)).flatten(0, 1), centres
+
+
+def test_scores_are_distances():
+    torch.manual_seed(0)
+    book, e = Codebook(7, 3), torch.randn(5, 4, 3)
+    with torch.no_grad():
+        book.log_scale.fill_(0.3)
+        distance = torch.cdist(e.flatten(0, 1), book.vectors).square().view(5, 4, 7)
+        difference = book.scores(e) + book.log_scale.exp() * distance
+    torch.testing.assert_close(difference, difference[..., :1].expand_as(difference))  # the same for all codes
+    assert torch.equal(book.scores(e).argmax(-1), distance.argmin(-1))
+
+
+def test_one_hot_rows_look_codes_up_and_others_mix_them():
+    book = Codebook(3, 2)
+    z = torch.tensor([[[0.0, 1.0, 0.0], [0.5, 0.0, 0.5]]])
+    found = book.look_up(z)
+    torch.testing.assert_close(found[0, 0], book.vectors[1])
+    torch.testing.assert_close(found[0, 1], (book.vectors[0] + book.vectors[2]) / 2)
+
+
+def test_codes_are_placed_on_every_cluster():
+    points, centres = clusters()
+    book = Codebook(4, 8)
+    book.place(points[None], torch.Generator().manual_seed(0))
+    nearest = torch.cdist(centres, book.vectors.detach())
+    assert nearest.amin(1).max() < 1
+    assert sorted(nearest.argmin(1).tolist()) == [0, 1, 2, 3]
+    spread = book.scores(points).detach()
+    assert 1 < (spread.amax(-1) - spread.mean(-1)).mean() < 10  # neither all alike nor all decided
+
+
+def test_unused_codes_are_moved_to_where_codes_are_missed():
+    points, centres = clusters()
+    book = Codebook(4, 8)
+    with torch.no_grad():
+        book.vectors.copy_(centres)
+        book.vectors[2] = 100.0  # of no use to anyone
+    before = book.vectors.detach().clone()
+    book.used.copy_(torch.tensor([50.0, 50.0, 0.0, 50.0]))
+    moved = book.revive(points, 0.05, torch.Generator().manual_seed(0))
+    assert moved.tolist() == [False, False, True, False]
+    assert torch.equal(book.vectors[~moved], before[~moved])
+    assert (book.vectors[2] - centres[2]).norm() < 1
+    assert not book.used.any()
+
+
+def test_no_code_is_moved_where_all_are_used():
+    points, _ = clusters()
+    book = Codebook(4, 8)
+    before = book.vectors.detach().clone()
+    book.used.fill_(10.0)
+    assert not book.revive(points, 0.05).any()
+    assert torch.equal(book.vectors, before)
+
+
+def test_all_points_alike():
+    """As the black corners of pictures are: codes are still placed, and are not the same."""
+    book = Codebook(5, 3)
+    book.place(torch.ones(20, 3), torch.Generator().manual_seed(0))
+    assert book.vectors.isfinite().all()
+    assert len(book.vectors.detach().unique(dim=0)) == 5
+    assert book.log_scale.isfinite()

@@ -1,0 +1,76 @@
+"""Reports of dVAEs and of priors over their tokens."""
+
+import re
+
+import pytest
+import torch
+
+from hardmax.applications.runs import read_run, train
+from hardmax.applications.tokens.config import TokenPriorConfig
+from hardmax.applications.tokens.report import code_colours, codes, measure, reconstructions
+from hardmax.report.page import render
+
+
+def words(page):
+    return " ".join(re.sub(r"<[^>]*>", " ", page).split())
+
+
+@pytest.mark.parametrize("kind", ["dvae", "rgb-dvae"])
+def test_usage_is_what_was_logged(trained, kind):
+    run = read_run(trained(kind))
+    usage = measure(run, batch_size=7)
+    assert usage.tokens.shape == (len(run.pictures), *run.model.grid)
+    assert usage.share.sum().item() == pytest.approx(1)
+    assert f"Perplexity {run.best.perplexity:.1f} of {run.config.codes} codes" in usage.told()
+    assert usage.share[usage.order].diff().max() <= 0
+
+
+@pytest.mark.parametrize("kind", ["dvae", "rgb-dvae"])
+def test_pictures_of_tokens(trained, kind):
+    run = read_run(trained(kind))
+    usage = measure(run)
+    height, width = run.pictures.shape[2:]
+    drawn = reconstructions(run, usage)
+    assert {(tile.width, tile.height) for _, row in drawn.rows for tile in row} == {(width, 3 * height + 2)}
+    colours = code_colours(run)
+    assert colours.shape == (run.config.codes, 3)
+    assert 0 <= colours.min() <= colours.max() <= 1
+    ((_, (one,)),) = codes(run, usage).rows
+    assert f"{run.config.codes} codes" in one.alt
+
+
+def test_a_code_looks_like_what_it_stands_for(trained):
+    """Planted: of pictures that are black but for one white cell, the code of that cell has a white middle."""
+    from hardmax.applications.tokens.report import _patches
+
+    pictures = torch.zeros(2, 1, 28, 28)
+    pictures[:, :, 8:12, 12:16] = 1
+    patches, cell = _patches(pictures, (7, 7))
+    assert (cell, patches.shape) == (4, (2, 49, 144))
+    middle = patches.view(2, 7, 7, 12, 12)[:, :, :, 4:8, 4:8]
+    assert middle[:, 2, 3].min() == 1
+    assert middle.sum() == 2 * 16
+
+
+@pytest.mark.parametrize("kinds", [("dvae",), ("rgb-dvae",)])
+def test_a_page(page, kinds):
+    text = page(*kinds)
+    for name in ("reconstructions", "codes", "usage"):
+        assert f'id="{name}"' in text
+    assert "Alive" in words(text)
+
+
+def test_a_page_of_a_prior(trained, tmp_path):
+    config = TokenPriorConfig(
+        tokenizer=str(trained("dvae")),
+        out=str(tmp_path / "prior"),
+        epochs=1,
+        batch_size=500,
+        width=8,
+        layers=1,
+        heads=2,
+    )
+    assert train(config)
+    text = render([read_run(tmp_path / "prior")])
+    assert "Nearest pictures" in words(text)
+    assert "Prior over 49 tokens of 12 codes" in words(text)

@@ -1,0 +1,205 @@
+"""A gallery: models are trained, looked at once, and hung; rows are all that a page is made of."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from experiments.parsed_pages import Html, markdown_tables
+
+from hardmax.drawing.images import data_uri, grid
+from hardmax.experiments.pages import gallery_page as hanging
+from hardmax.experiments.runner.model_figures import Exhibit
+from hardmax.experiments.runner.plan import plan
+from hardmax.experiments.runner.progress import Watcher
+from hardmax.experiments.runner.reproduce import reproduce
+from hardmax.experiments.tables.declaration import Cell, Gallery, Look, Quick
+from hardmax.experiments.tables.figure4 import AGREEMENT
+from hardmax.experiments.tables.figure4 import look as look_at_categories
+from hardmax.experiments.tables.metrics import BOUND, Metric
+from hardmax.experiments.tables.registry import find_experiment
+
+TINY = Gallery(
+    name="tiny",
+    title="Tiny",
+    claim="Small is beautiful.",
+    setting="The embedded pictures.",
+    options={
+        "model": "mixed",
+        "epochs": 1,
+        "batch_size": 2250,
+        "head_epochs": 0,
+        "evaluate_images": 20,
+        "augment": "none",
+    },
+    cells=(
+        Cell("clothes", "without labels", "ours", 1e-3, {"labels": 0}),
+        Cell("clothes", "with labels", "ours", 1e-3, {"labels": 20}),
+    ),
+    look=Look(look_at_categories, {"rows": 3}),
+    metrics=(AGREEMENT, BOUND),
+    notes=("A note.",),
+    quick=Quick({"batch_size": 4500}, "one step", looking={"rows": 2}),
+)
+
+
+class Log:
+    def __init__(self):
+        self.finished, self.said = [], []
+
+    def watcher(self):
+        return Watcher(say=self.said.append, finished=lambda name, told: self.finished.append(name))
+
+
+def rows(out):
+    return [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The tiny gallery, made in one go."""
+    out = tmp_path_factory.mktemp("whole")
+    assert reproduce(TINY, out).failed == {}
+    return out
+
+
+def copy(whole, tmp_path):
+    """Return a folder with the rows and no runs."""
+    for name in ("results.jsonl", "experiment.json"):
+        (tmp_path / name).write_text((whole / name).read_text())
+    return tmp_path
+
+
+def test_what_a_row_keeps(whole):
+    for row, labels in zip(rows(whole), (0, 20), strict=True):
+        assert row["look"] == {"rows": 3}
+        exhibit = Exhibit(**row["exhibit"])
+        assert exhibit.heads == list("0123456789")
+        assert hanging._opened(exhibit).size == (10 * 29 + 1, 3 * 29 + 1)
+        assert 0 <= exhibit.numbers[0]["agreement"] <= 1
+        if not labels:  # a matching is at least as good as chance
+            assert exhibit.numbers[0]["agreement"] >= 0.1
+
+
+def test_a_page_of_rows_alone(whole, tmp_path):
+    out, log = copy(whole, tmp_path), Log()
+    assert reproduce(TINY, out, watcher=log.watcher()).failed == {}
+    assert log.finished == []
+    assert not list(out.glob("clothes*"))
+    for name in ("results.md", "tiny.svg"):
+        assert (out / name).read_text() == (whole / name).read_text()
+    page = (out / "results.md").read_text()
+    (table,) = markdown_tables(page)
+    share = rows(whole)[0]["exhibit"]["numbers"][0]["agreement"]
+    assert table[2][:2] == ["clothes, without labels", f"{100 * share:.1f}"]
+    assert float(table[3][2]) == pytest.approx(rows(whole)[1]["test"][-1]["negative_elbo"], abs=0.01)
+    assert "agreement in percent, higher is better; −ELBO in nats, lower is better." in page
+    html = Html((out / "results.html").read_text())
+    assert html.tags.count("svg") == 1
+    assert all(value.startswith(("#tiny", "url(#tiny", "data:image/png")) for value in html.references)
+
+
+def test_another_look_is_taken_again_and_nothing_trained(whole, tmp_path):
+    assert reproduce(TINY, tmp_path).failed == {}
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/latest")}
+    log = Log()
+    other = replace(TINY, look=Look(look_at_categories, {"rows": 1}))
+    assert reproduce(other, tmp_path, watcher=log.watcher()).failed == {}
+    assert len(log.finished) == len(before) == 2
+    assert all(path.stat().st_mtime_ns == moment for path, moment in before.items())
+    assert [row["look"]["rows"] for row in rows(tmp_path)] == [3, 3, 1, 1]
+
+
+def test_the_quick_form_looks_less_closely(tmp_path):
+    assert reproduce(TINY, tmp_path, quick=True, only=["clothes-with-labels"]).failed == {}
+    assert [row["look"] for row in rows(tmp_path)] == [{"rows": 2}]
+    assert "quick form" in (tmp_path / "results.md").read_text()
+    assert (tmp_path / "tiny.png").read_bytes().startswith(b"\x89PNG")
+
+
+def refuse(config, *, rows):
+    """Look, and see nothing."""
+    raise RuntimeError("it is dark")
+
+
+def test_a_look_that_fails_is_told_of(tmp_path):
+    dark = replace(TINY, look=Look(refuse, {"rows": 3}))
+    end = reproduce(dark, tmp_path, only=["clothes-with-labels"])
+    assert end.failed == {"clothes-with-labels-seed0": "RuntimeError: it is dark"}
+
+
+LINES = (
+    {"of": "smiling", "recognised": 0.875, "pixels": 0.1},
+    {"of": "two samples", "recognised": None, "pixels": 0.2},
+)
+MADE_UP = replace(
+    TINY,
+    cells=TINY.cells[:1],
+    metrics=(
+        Metric("recognised", "recognised", "percent", higher=True, scale=100, digits=1),
+        Metric("pixels", "pixels"),
+    ),
+)
+
+
+def hung(gallery, numbers, tmp_path):
+    picture = data_uri(grid(torch.rand(8, 3, 6, 6), columns=4))
+    row = {"test": [{"negative_elbo": 1.0, "pixels": 9.0}], "command": "hardmax train"}
+    return [
+        hanging.Hung(run, row, Exhibit(picture, list("abcd"), 2, numbers))
+        for run in plan(gallery, gallery.cells, tmp_path)
+    ]
+
+
+def test_several_lines_of_numbers(tmp_path):
+    """One cell needs no name; what is not measured leaves a dash, and numbers of the training stay away."""
+    _, table = hanging.tables(MADE_UP, hung(MADE_UP, LINES, tmp_path))
+    assert [[entry.text for entry in line] for line in table.lines] == [
+        ["smiling", "87.5", "0.10"],
+        ["two samples", "–", "0.20"],
+    ]
+    both = replace(MADE_UP, cells=TINY.cells, seeds=(0, 1))
+    _, table = hanging.tables(both, hung(both, LINES, tmp_path))
+    assert len(table.lines) == 8
+    assert table.lines[6][0].text == "clothes, with labels, seed 1, smiling"
+
+
+def test_ways_are_compared_where_each_column_has_a_table(tmp_path):
+    gallery = find_experiment("completion")
+    gallery = replace(gallery, cells=gallery.cells[:12], metrics=MADE_UP.metrics)
+    found = hung(gallery, [{"recognised": 0.5}], tmp_path)
+    worse = replace(found[1], exhibit=replace(found[1].exhibit, numbers=[{"recognised": math.nan}]))
+    better = replace(found[2], exhibit=replace(found[2].exhibit, numbers=[{"recognised": 0.75}]))
+    _, first, second = hanging.tables(gallery, [found[0], worse, better, *found[6:]])
+    assert (first.caption, second.caption) == ("MNIST, 1 quadrant", "MNIST, 2 quadrants")
+    assert [line[0].text for line in first.lines] == ["network", "CVAE", "k = 1"]
+    assert [(line[1].text, line[1].best) for line in first.lines] == [
+        ("50.0", False),
+        ("not finite", False),
+        ("75.0", True),
+    ]
+
+
+def test_what_has_not_run_is_said(tmp_path, monkeypatch):
+    figures = []
+    monkeypatch.setattr(hanging, "save", lambda figure, files: figures.append(figure))
+    hanging.draw(TINY, hung(TINY, [{"agreement": 0.5}], tmp_path)[:1], {}, quick=False)
+    first, second = figures[0].axes
+    assert first.get_title(loc="left") == "clothes, without labels: agreement 50.0 percent"
+    assert [text.get_text() for text in first.get_xticklabels()] == list("abcd")
+    assert len(first.images) == 1
+    assert [text.get_text() for text in second.texts] == ["not run"]
+    hanging.draw(TINY, [], {}, quick=True)
+    assert figures[1].get_suptitle() == "Tiny (quick form)"
+
+
+def test_many_ways_get_a_picture_for_each_column():
+    walls = hanging.walls(find_experiment("completion"))
+    assert len(walls) == 8
+    assert next(iter(walls)) == "completion-mnist-1-quadrant"
+    for lines in walls.values():
+        assert [len(line) for line in lines] == [2, 2, 2]
+        assert len({cell.column for line in lines for cell in line}) == 1
+        assert [cell.row for line in lines for cell in line][3:] == ["k = 4", "k = 8", "published"]
+    assert list(hanging.walls(find_experiment("figure4"))) == ["figure4"]

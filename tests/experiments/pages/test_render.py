@@ -1,0 +1,96 @@
+"""What is in the folder says the same in every format, however few of the runs are there."""
+
+from dataclasses import replace
+
+import pytest
+from experiments.parsed_pages import Html, markdown_tables
+
+from hardmax.experiments.pages.render import render
+from hardmax.experiments.runner.plan import plan
+from hardmax.experiments.runner.rows import identity
+from hardmax.experiments.tables.declaration import Cell, Experiment, Panel, Picture, Quick
+
+COLUMNS = ("letters, k = 2", "digits, k = 2")
+TINY = Experiment(
+    name="tiny",
+    title="Tiny: 100% & more",
+    claim="Small is *beautiful*.",
+    setting="Made up, `a_b`.",
+    options={"epochs": 3},
+    cells=tuple(
+        Cell(column, row, row, 1e-3, {"categories": i + 2}) for column in COLUMNS for i, row in enumerate("ab")
+    ),
+    quick=Quick({}, "no smaller"),
+    seeds=(0, 1),
+    notes=("A note.",),
+)
+SPLIT = (
+    Picture((tuple(Panel("epoch", column) for column in COLUMNS),)),
+    Picture((tuple(Panel("seconds", column) for column in COLUMNS),), name="-seconds", title=", by time"),
+)
+
+
+def made_up(planned, i):
+    """Return a row of a run."""
+    test = [
+        {"epoch": e + 1, "negative_elbo": 100.0 + i - e, "nll": 99.0 + i - e, "kl": 1.0, "active": 2} for e in range(3)
+    ]
+    return {
+        "cell": planned.cell.name, "seed": planned.seed, "config": identity(planned.config), "seconds": [1.0] * 3,
+        "seconds_per_epoch": 1.0, "test": test, "command": f"hardmax train --out {planned.name}",
+    }  # fmt: skip
+
+
+def rendered(experiment, out, count):
+    """Render the first runs; return the three pages."""
+    runs = plan(experiment, experiment.cells, out)
+    render(experiment, runs, [made_up(planned, i) for i, planned in enumerate(runs[:count])], out, quick=False)
+    assert not list(out.glob("*.tmp"))
+    return [(out / f"results.{kind}").read_text() for kind in ("md", "tex", "html")]
+
+
+def plain(place):
+    """Return an entry of a table without its marks."""
+    return place.replace("**", "").replace("*", "").replace("~", "").replace("<br>", "").replace("`", "")
+
+
+@pytest.mark.parametrize("view", ["epochs", "grid"])
+@pytest.mark.parametrize("count", [0, 1, 3, 8])  # of four cells and two seeds
+def test_all_formats_say_the_same(view, count, tmp_path):
+    markdown, latex, html = rendered(replace(TINY, view=view), tmp_path, count)
+    read = Html(html)
+    tables = [[line for i, line in enumerate(table) if i != 1] for table in markdown_tables(markdown)]
+    assert [[list(map(plain, line)) for line in table] for table in tables] == [
+        [list(map(plain, line)) for line in table] for table in read.tables
+    ]
+    assert latex.count(r"\toprule") == len(tables) == (1 if view == "epochs" else 3)
+    best = [r"**100.00 ± 2.00**" in markdown, r"\textbf{100.00 $\pm$ 2.00}" in latex]
+    best.append(any("*100.00 ± 2.00*" in line for table in read.tables for line in table))
+    assert best == [count == 8] * 3  # 98 and 102 with the two seeds
+    for page in (markdown, latex, read.text):
+        assert "A note." in page
+        assert page.count("hardmax train") == min(count, 4)
+        assert ("±" in page or r"$\pm$" in page) == (count == 8)
+    assert r"Tiny: 100\% \& more" in latex
+    assert "Small is beautiful." in read.text
+
+
+def test_pictures_by_name(tmp_path):
+    markdown, latex, html = rendered(replace(TINY, pictures=SPLIT), tmp_path, 3)
+    for name in ("tiny", "tiny-seconds"):
+        assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert f"]({name}.svg)" in markdown
+        assert f"{{{name}}}" in latex
+    read = Html(html)
+    assert read.tags.count("svg") == 2
+    assert len(read.ids) == len(set(read.ids)) > 10
+    assert all(value.startswith(("#tiny", "url(#tiny")) for value in read.references)
+    assert "http" not in html
+
+
+def test_a_table_may_have_no_picture(tmp_path):
+    markdown, latex, html = rendered(replace(TINY, pictures=()), tmp_path, 8)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["results.html", "results.md", "results.tex"]
+    assert "![" not in markdown
+    assert "includegraphics" not in latex
+    assert "<svg" not in html

@@ -1,0 +1,275 @@
+"""One model is trained, estimators are measured on the way, and a stop or a kill costs nothing but time."""
+
+import json
+import math
+import shutil
+from dataclasses import replace
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import hardmax.experiments.runner.measure as module
+from hardmax.applications.runs import train
+from hardmax.errors import ArgumentError
+from hardmax.estimators import Direct, Exact, GumbelSoftmax, Reinforce
+from hardmax.experiments.runner.measure import measure, model_after
+from hardmax.experiments.runner.progress import Watcher
+from hardmax.experiments.runner.readings import FIELDS, find_reading, readings
+from hardmax.experiments.runner.rows import fingerprint, read_results
+from hardmax.experiments.tables.measurement import Entrant, Measurement, Part, QuickMeasurement, ladder
+
+FULL = Part("8-evaluations", "up to 8 evaluations", evaluations=8)
+PLAIN = Part("likelihood", "gradient of E[log p(x | z)]", "expectation", samples=2, drawn=False)
+
+
+def entrants(part):
+    found = [Entrant("Exact()", Exact()), Entrant("Reinforce('leave-one-out')", Reinforce("leave-one-out"))]
+    if part == FULL:
+        found += [Entrant("posterior Direct(1)", Direct(), "auto"), Entrant("Direct(1)", Direct())]
+    return found + ladder("GumbelSoftmax", "GumbelSoftmax({})", (0.5, 1.0), GumbelSoftmax)
+
+
+TINY = Measurement(
+    name="tiny",
+    title="Tiny",
+    claim="Small is beautiful.",
+    setting="The embedded pictures.",
+    options={"data": "sample", "categories": 4, "batch_size": 1500, "hidden": 8, "evaluate_images": 20},
+    epochs=(1, 3),
+    draws=24,
+    pictures=5,
+    parts=(FULL, PLAIN),
+    entrants=entrants,
+    view="points",
+    quick=QuickMeasurement({"hidden": 4}, "narrow", epochs=(1,), draws=8, pictures=3),
+    notes=("A note.",),
+)
+ROWS = 2 * (6 + 4)  # epochs, estimators of each part
+
+
+class Log:
+    """Sees a measurement go by, and may stop it after so many steps of training or measuring."""
+
+    def __init__(self, steps=math.inf):
+        self.finished, self.said, self.doing, self.steps = [], [], [], steps
+
+    def watcher(self):
+        return Watcher(
+            say=self.said.append,
+            step=self.count,
+            finished=lambda name, told: self.finished.append(name),
+            stop=lambda: self.steps <= 0,
+        )
+
+    def count(self, part, doing):
+        assert 0 <= part <= 1
+        self.doing.append(doing)
+        self.steps -= 1
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The tiny measurement, made in one go."""
+    out, log = tmp_path_factory.mktemp("whole"), Log()
+    assert measure(TINY, out, watcher=log.watcher())
+    return out, log
+
+
+def rows(out):
+    return [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
+
+
+def results(out):
+    """Return the rows without what depends on when they were made."""
+    return [{key: value for key, value in row.items() if key not in ("seconds", "commit")} for row in rows(out)]
+
+
+def copy(whole, tmp_path):
+    """Return a folder with the rows and no run."""
+    for name in ("results.jsonl", "experiment.json"):
+        shutil.copy(whole[0] / name, tmp_path)
+    return tmp_path
+
+
+def test_a_row_for_every_epoch_part_and_estimator(whole):
+    out, log = whole
+    found = rows(out)
+    assert len(found) == len(log.finished) == ROWS
+    assert [(row["epoch"], row["part"]) for row in found[::10]] == [(1, "8-evaluations"), (3, "8-evaluations")]
+    for row in found:
+        assert row.keys() >= FIELDS
+        assert row["hash"] == fingerprint(row["config"])
+        assert row["config"]["training"]["epochs"] == 3
+        assert row["command"].startswith("hardmax train --out runs/tiny ")
+        assert (row["config"]["kl"] is None) == (row["part"] == "likelihood")
+    by_name = {(row["epoch"], row["part"], row["name"]): row for row in found}
+    exact = by_name[1, "8-evaluations", "Exact()"]
+    assert not exact["biased"]
+    assert exact["deviation"] < 1e-5
+    assert by_name[1, "8-evaluations", "Reinforce('leave-one-out')"]["samples"] == 8
+    assert by_name[1, "likelihood", "Reinforce('leave-one-out')"]["samples"] == 2
+    # The whole integrand is another estimator than the KL beside; and the two gradients are not the same.
+    posterior, beside = (by_name[3, "8-evaluations", name] for name in ("posterior Direct(1)", "Direct(1)"))
+    assert posterior["bias"] != beside["bias"]
+    assert posterior["norm"] == beside["norm"] != by_name[3, "likelihood", "Exact()"]["norm"]
+
+
+def test_models_are_those_of_one_training(whole, tmp_path):
+    """What was stopped at the first epoch to be measured went on as if it had not been."""
+    config = replace(TINY.training, out=str(tmp_path / "run"))
+    train(config)
+    latest = (tmp_path / "run" / "latest").read_text().strip()
+    expected = load_file(tmp_path / "run" / latest / "model.safetensors")
+    found = load_file(whole[0] / "run" / "epoch-3" / "model.safetensors")
+    first = load_file(whole[0] / "run" / "epoch-1" / "model.safetensors")
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+    assert not all(torch.equal(first[name], expected[name]) for name in expected)
+
+
+def test_what_is_shown(whole):
+    out, _ = whole
+    page = (out / "results.md").read_text()
+    assert page.index("## After 1 epoch\n") < page.index("## After 3 epochs\n")
+    assert page.count("| estimator | S |") == 4
+    assert "Small is beautiful." in page
+    assert "A note." in page
+    assert "not measured" not in page
+    assert "(tiny-8-evaluations.svg)" in page
+    assert (out / "tiny-8-evaluations.svg").read_text().startswith("<?xml")
+    assert (out / "tiny-8-evaluations.png").read_bytes().startswith(b"\x89PNG")
+    assert not list(out.glob("*.tmp"))
+
+
+def test_what_is_there_is_not_measured_again(whole, tmp_path):
+    out, log = copy(whole, tmp_path), Log()
+    assert measure(TINY, out, watcher=log.watcher())
+    assert log.finished == log.doing == []
+    assert log.said == [f"{ROWS} of {ROWS} measurements are there already"]
+    assert not (out / "run").exists()
+    for name in ("results.md", "tiny-8-evaluations.svg"):
+        assert (out / name).read_text() == (whole[0] / name).read_text()
+
+
+def test_other_terms_are_measured_again(whole, tmp_path):
+    training = replace(TINY.training, out=str(tmp_path / "run"))
+    found, _ = read_results(whole[0] / "results.jsonl", FIELDS)
+    wanted = readings(TINY, TINY.parts, training)
+    assert all(find_reading(found, reading) for reading in wanted)
+    for changed in (
+        replace(TINY, draws=25),
+        replace(TINY, pictures=6),
+        replace(TINY, epochs=(2, 3)),
+        replace(TINY, parts=(replace(FULL, evaluations=9), PLAIN)),
+    ):
+        reading = readings(changed, changed.parts, training)[0]
+        assert find_reading(found, reading) is None
+    assert find_reading(found, replace(wanted[0], training=replace(training, hidden=9))) is None
+    assert find_reading(found, replace(wanted[0], training=replace(training, data_dir="elsewhere"))) is not None
+
+
+@pytest.fixture
+def unseen(monkeypatch):
+    """Nothing is drawn, which takes the most time."""
+    monkeypatch.setattr(module, "show", lambda *arguments, **options: None)
+
+
+@pytest.mark.parametrize("steps", [2, 20, 45])  # while it trains, measures, and trains for the second time
+@pytest.mark.usefixtures("unseen")
+def test_goes_on_after_a_stop(whole, tmp_path, steps):
+    log = Log(steps)
+    assert not measure(TINY, tmp_path, watcher=log.watcher())
+    before, doing, log = log.finished, log.doing[-1], Log()
+    assert doing.startswith({2: "training, epoch 1/3", 20: "epoch 1, ", 45: "training, epoch 2/3"}[steps])
+    assert measure(TINY, tmp_path, watcher=log.watcher())
+    assert not set(before) & set(log.finished)
+    assert len(before) + len(log.finished) == ROWS
+    assert results(tmp_path) == results(whole[0])
+
+
+def test_a_kill_between_a_checkpoint_and_its_copy(whole, tmp_path):
+    log = Log()
+    config = replace(TINY.training, out=str(tmp_path / "run"))
+    folder = model_after(1, config, TINY.epochs, log.watcher())
+    shutil.rmtree(folder)
+    log = Log()
+    assert model_after(1, config, TINY.epochs, log.watcher()) == folder
+    assert log.doing == []  # nothing was trained again
+    found = load_file(folder / "model.safetensors")
+    expected = load_file(whole[0] / "run" / "epoch-1" / "model.safetensors")
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
+def test_a_model_that_was_lost_is_made_again(whole, tmp_path):
+    shutil.copytree(whole[0] / "run", tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "epoch-1")
+    config, log = replace(TINY.training, out=str(tmp_path / "run")), Log()
+    assert model_after(1, config, TINY.epochs, log.watcher()) == tmp_path / "run" / "epoch-1"
+    assert "no longer" in log.said[0]
+    assert log.doing
+
+
+@pytest.mark.usefixtures("unseen")
+def test_another_training_is_made_anew(whole, tmp_path):
+    out, log = copy(whole, tmp_path), Log()
+    shutil.copytree(whole[0] / "run", out / "run")
+    changed = replace(TINY, options={**TINY.options, "hidden": 6}, epochs=(1,), parts=(PLAIN,))
+    assert measure(changed, out, watcher=log.watcher())
+    assert "made anew" in log.said[0]
+    assert rows(out)[-1]["config"]["training"]["hidden"] == 6
+    assert len(rows(out)) == ROWS + 4
+
+
+@pytest.mark.usefixtures("unseen")
+def test_broken_rows_are_measured_again(whole, tmp_path):
+    out, log = copy(whole, tmp_path), Log()
+    shutil.copytree(whole[0] / "run", out / "run")
+    lines = (out / "results.jsonl").read_text().splitlines()
+    lines[3] = lines[3].replace('"draws": 24', '"draws": 25')  # no longer what the hash is of
+    (out / "results.jsonl").write_text("\n".join(lines)[:-40])
+    assert measure(TINY, out, watcher=log.watcher())
+    assert "2 broken lines" in log.said[0]
+    assert log.finished == ["epoch 1, 8-evaluations, Direct(1)", "epoch 3, likelihood, GumbelSoftmax(1)"]
+    assert sorted(map(str, results(out))) == sorted(map(str, results(whole[0])))
+
+
+def test_one_part_of_the_quick_form(tmp_path):
+    assert measure(TINY, tmp_path, quick=True, only=["likelihood"])
+    assert [row["part"] for row in rows(tmp_path)] == ["likelihood"] * 4
+    assert {(row["config"]["draws"], row["config"]["pictures"], row["epoch"]) for row in rows(tmp_path)} == {(8, 3, 1)}
+    page = (tmp_path / "results.md").read_text()
+    assert "quick form" in page
+    assert page.count("| not measured") == 6
+    with pytest.raises(ArgumentError, match=r"holds the quick form of tiny; choose another folder with --out"):
+        measure(TINY, tmp_path)
+
+
+def test_who_refuses_is_named(tmp_path):
+    refuses = Entrant("Reinforce('leave-one-out')", Reinforce("leave-one-out"))
+    part = replace(PLAIN, samples=1)
+    changed = replace(TINY, parts=(part,), entrants=lambda part: [refuses, Entrant("Exact()", Exact())], epochs=(1,))
+    log = Log()
+    assert measure(changed, tmp_path, watcher=log.watcher())
+    assert log.finished == ["epoch 1, likelihood, Exact()"]
+    assert "Reinforce('leave-one-out') is not measured: baseline='leave-one-out' needs at least two" in log.said[0]
+    assert "| `Reinforce('leave-one-out')` | not measured" in (tmp_path / "results.md").read_text()
+
+
+def test_nothing_is_left_by_a_part_that_does_not_exist(tmp_path):
+    with pytest.raises(ArgumentError, match="its parts are: 8-evaluations, likelihood"):
+        measure(TINY, tmp_path / "out", only=["nothing"])
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_measure_is_right(whole, monkeypatch):
+    """A bias that is planted is found: the reference of the likelihood for the gradient of the bound."""
+    config = replace(TINY.training, out=str(whole[0] / "run"))
+    bench = module._Bench(whole[0] / "run" / "epoch-1", config, TINY.pictures)
+    reading = readings(TINY, [FULL], config)[0]
+    assert reading.entrant.name == "Exact()"
+    (honest,) = bench.measure(reading, Watcher()).rows
+    wrong = bench._reference(PLAIN)
+    monkeypatch.setattr(bench, "_reference", lambda part: wrong)
+    (planted,) = bench.measure(reading, Watcher()).rows
+    assert not honest.biased
+    assert planted.biased

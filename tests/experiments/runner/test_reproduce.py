@@ -1,0 +1,238 @@
+"""Runs are made once, go on after a stop, and render as they come."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from hardmax.applications.discrete_vae.config import DiscreteConfig
+from hardmax.errors import ArgumentError, DataError
+from hardmax.experiments.runner.plan import plan
+from hardmax.experiments.runner.progress import Watcher
+from hardmax.experiments.runner.reproduce import reproduce
+from hardmax.experiments.runner.rows import find_row, fingerprint, identity, read_results
+from hardmax.experiments.tables.declaration import Cell, Experiment, Quick
+from hardmax.experiments.tables.metrics import BOUND, Mean
+from hardmax.training.config import PLACES
+
+TINY = Experiment(
+    name="tiny",
+    title="Tiny",
+    claim="small is beautiful",
+    setting="The embedded pictures.",
+    options={"data": "sample", "epochs": 2, "batch_size": 1000, "hidden": 8, "evaluate_images": 50},
+    cells=(
+        Cell("bits", "direct", "the paper's", 1e-3, {"space": "binary", "variables": 3, "estimator": "direct"}),
+        Cell("categories", "exact", "ours", 3e-3, {"categories": 4, "estimator": "exact"}),
+    ),
+    quick=Quick({"epochs": 1}, "one epoch"),
+    seeds=(0, 1),
+)
+
+
+class Log:
+    """Sees an experiment go by, and may stop it after it has been asked so often."""
+
+    def __init__(self, asks=math.inf):
+        self.began, self.finished, self.said, self.asks = [], [], [], asks
+
+    def watcher(self):
+        return Watcher(
+            say=self.said.append,
+            standing=self.stand,
+            finished=lambda name, told: self.finished.append(name),
+            stop=self.stop,
+        )
+
+    def stand(self, standing):
+        for planned in standing.running:
+            if planned.name not in [name for name, *_ in self.began]:
+                self.began.append((planned.name, standing.done, standing.total))
+
+    def stop(self):
+        self.asks -= 1
+        return self.asks < 0
+
+
+def make(*arguments, **options):
+    """Reproduce; return whether it came to its end."""
+    end = reproduce(*arguments, **options)
+    assert end.failed == {}
+    return not end.stopped
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The tiny experiment, made in one go."""
+    out = tmp_path_factory.mktemp("whole")
+    log = Log()
+    assert make(TINY, out, watcher=log.watcher())
+    return out, log
+
+
+def rows(out):
+    return [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
+
+
+def results(out):
+    """Return the rows without what depends on when they were made."""
+    moment = ("seconds", "seconds_per_epoch", "processor_seconds", "commit")
+    return [{key: value for key, value in row.items() if key not in moment} for row in rows(out)]
+
+
+def copy(whole, tmp_path):
+    """Return a folder with the rows and no runs."""
+    for name in ("results.jsonl", "experiment.json"):
+        (tmp_path / name).write_text((whole[0] / name).read_text())
+    return tmp_path
+
+
+def test_every_cell_and_seed_has_a_row(whole):
+    out, log = whole
+    names = ["bits-direct-seed0", "categories-exact-seed0", "bits-direct-seed1", "categories-exact-seed1"]
+    assert log.finished == names
+    assert log.began == [(name, i, 4) for i, name in enumerate(names)]
+    found = rows(out)
+    assert [(row["cell"], row["seed"]) for row in found] == [
+        (cell.name, seed) for seed in (0, 1) for cell in TINY.cells
+    ]
+    for row in found:
+        assert row["experiment"] == "tiny"
+        assert row["quick"] is False
+        assert row["hash"] == fingerprint(row["config"])
+        assert row["config"] == identity(DiscreteConfig(**row["config"]))
+        assert not row["config"].keys() & set(PLACES)
+        assert row["command"].startswith(f"hardmax train --out runs/{row['cell']}-seed{row['seed']} ")
+        assert row["versions"]["torch"]
+        assert "commit" in row
+        assert len(row["seconds"]) == 2
+        assert min(row["seconds"]) <= row["seconds_per_epoch"] <= max(row["seconds"])
+        for split in ("test", "validation"):
+            assert [epoch["epoch"] for epoch in row[split]] == [1, 2]
+            assert set(row[split][0]) == {"epoch", "negative_elbo", "nll", "kl", "active"}
+
+
+def test_what_is_rendered(whole):
+    out, _ = whole
+    page = (out / "results.md").read_text()
+    lines = [line for line in page.splitlines() if line.startswith("| ")]
+    assert lines[0] == "| | whose | lr | epoch 1 | epoch 2 | −log p(x) | evaluations | s per epoch | seeds |"
+    assert len(lines) == 3
+    found = [row for row in rows(out) if row["cell"] == "categories-exact"]
+    last = BOUND.write_mean(Mean.of([row["test"][-1]["negative_elbo"] for row in found]))
+    assert last in lines[2]
+    assert " ± " in last
+    assert lines[2].endswith("| 2 of 2 |")
+    assert "small is beautiful" in page
+    assert page.count("hardmax train") == 2
+    assert (out / "tiny.svg").read_text().startswith("<?xml")
+    assert (out / "tiny.png").read_bytes().startswith(b"\x89PNG")
+    assert not list(out.glob("*.tmp"))
+
+
+def test_what_is_finished_is_not_made_again(whole, tmp_path):
+    out = copy(whole, tmp_path)
+    log = Log()
+    assert make(TINY, out, watcher=log.watcher())
+    assert log.began == []
+    assert log.said == ["4 of 4 runs are there already"]
+    assert (out / "results.md").read_text() == (whole[0] / "results.md").read_text()
+    assert (out / "tiny.svg").read_text() == (whole[0] / "tiny.svg").read_text()
+
+
+def test_another_configuration_is_made_again(whole, tmp_path):
+    out = copy(whole, tmp_path)
+    changed = replace(TINY, cells=(TINY.cells[0], replace(TINY.cells[1], lr=2e-3)), seeds=(0,))
+    log = Log()
+    assert make(changed, out, watcher=log.watcher())
+    assert log.finished == ["categories-exact-seed0"]
+    assert rows(out)[-1]["config"]["lr"] == 2e-3
+    log = Log()  # and once more: the folder now holds the other run, which is replaced
+    assert make(replace(changed, cells=(replace(TINY.cells[1], lr=4e-3),)), out, watcher=log.watcher())
+    assert log.finished == ["categories-exact-seed0"]
+    assert "made anew" in log.said[0]
+
+
+def test_an_option_that_came_later_is_no_other_configuration(tmp_path):
+    planned = plan(TINY, TINY.cells, tmp_path)[0]
+    said = identity(planned.config)
+    del said["mixed_precision"]  # as if the row were older than the option
+    row = {"cell": planned.cell.name, "seed": 0, "config": said}
+    assert find_row([row], planned) is row
+    assert find_row([row], replace(planned, config=replace(planned.config, epochs=3))) is None
+    assert find_row([row], replace(planned, config=replace(planned.config, out="b", data_dir="c"))) is row
+
+
+@pytest.mark.parametrize("asks", [6, 20])  # within an epoch of the first run, after one of the second
+def test_goes_on_after_a_stop(whole, tmp_path, asks):
+    log = Log(asks)
+    assert not make(TINY, tmp_path, watcher=log.watcher())
+    before = log.finished
+    assert len(before) == (asks == 20)
+    assert not list(tmp_path.glob("locks/runner-*"))
+    log = Log()
+    assert make(TINY, tmp_path, watcher=log.watcher())
+    assert not set(before) & set(log.finished)
+    assert results(tmp_path) == results(whole[0])
+
+
+def test_a_kill_between_the_run_and_its_row(whole, tmp_path):
+    assert make(TINY, tmp_path, only=["bits-direct"])
+    (tmp_path / "results.jsonl").unlink()
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/latest")}
+    log = Log()
+    assert make(TINY, tmp_path, only=["bits-direct"], watcher=log.watcher())
+    assert len(log.finished) == 2
+    assert len(before) == 2
+    assert all(path.stat().st_mtime_ns == moment for path, moment in before.items())  # nothing is trained again
+    assert results(tmp_path) == [row for row in results(whole[0]) if row["cell"] == "bits-direct"]
+
+
+def test_broken_rows_are_made_again(whole, tmp_path):
+    out = copy(whole, tmp_path)
+    lines = (out / "results.jsonl").read_text().splitlines()
+    lines[1] = lines[1].replace('"lr": 0.003', '"lr": 0.004')  # no longer what the hash is of
+    (out / "results.jsonl").write_text("\n".join(lines)[:-40])
+    assert read_results(out / "results.jsonl")[1] == 2
+    log = Log()
+    assert make(TINY, out, watcher=log.watcher())
+    assert "2 broken lines" in log.said[0]
+    assert log.finished == ["categories-exact-seed0", "categories-exact-seed1"]
+    assert read_results(out / "results.jsonl")[1] == 0
+    assert sorted(map(str, results(out))) == sorted(map(str, results(whole[0])))
+
+
+def test_partial_results_render(tmp_path):
+    assert make(TINY, tmp_path, quick=True, only=["categories-exact"])
+    page = (tmp_path / "results.md").read_text()
+    assert "quick form" in page
+    assert "| bits, direct | the paper's | 0.001 | – | – | – | – | not run |" in page
+    assert "1 of 1" in page
+    assert (tmp_path / "tiny.svg").exists()
+
+
+def test_patterns_and_seeds_choose_runs(tmp_path):
+    log = Log()
+    assert make(TINY, tmp_path, only=["*-exact"], seeds=[1], watcher=log.watcher())
+    assert log.finished == ["categories-exact-seed1"]
+
+
+def test_nothing_is_left_by_a_seed_that_does_not_exist(tmp_path):
+    with pytest.raises(ArgumentError, match="tiny has no seed 7; its seeds are: 0, 1"):
+        reproduce(TINY, tmp_path / "out", seeds=[0, 7])
+    assert not (tmp_path / "out").exists()
+
+
+def test_nothing_is_left_by_a_cell_that_does_not_exist(tmp_path):
+    with pytest.raises(ArgumentError, match="its cells are: bits-direct, categories-exact"):
+        reproduce(TINY, tmp_path / "out", only=["nothing"])
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_is_for_one_thing(whole, tmp_path):
+    with pytest.raises(ArgumentError, match=r"holds the full form of tiny; choose another folder with --out"):
+        reproduce(TINY, whole[0], quick=True)
+    (tmp_path / "file").touch()
+    with pytest.raises(DataError, match="cannot use the folder"):
+        reproduce(TINY, tmp_path / "file")

@@ -1,0 +1,326 @@
+"""Runs are given out, given out again where a process is lost, and left to other runners that are at them."""
+
+import json
+import time
+from collections import Counter
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
+
+import pytest
+from filelock import FileLock
+
+from hardmax.errors import ArgumentError, ClusterError, DataError
+from hardmax.experiments.runner import sweep as module
+from hardmax.experiments.runner.executors import AbstractCrew
+from hardmax.experiments.runner.job import Outcome, work
+from hardmax.experiments.runner.locks import lock_of, taken
+from hardmax.experiments.runner.progress import Watcher
+from hardmax.experiments.runner.reproduce import reproduce
+from hardmax.experiments.runner.rows import fingerprint, identity
+from hardmax.experiments.runner.worker_check import greet, versions
+from hardmax.experiments.tables.declaration import Cell, Experiment, Quick
+
+TINY = Experiment(
+    name="tiny",
+    title="Tiny",
+    claim="Small is beautiful.",
+    setting="The embedded pictures.",
+    options={"data": "sample", "epochs": 2, "batch_size": 2000, "hidden": 4, "evaluate_images": 20},
+    cells=tuple(
+        Cell(f"{k} categories", "exact", "ours", 1e-3, {"categories": k, "estimator": "exact"}) for k in (2, 3, 4)
+    ),
+    quick=Quick({"epochs": 1}, "one epoch"),
+    pictures=(),
+)
+NAMES = [f"{k}-categories-exact-seed0" for k in (2, 3, 4)]
+
+
+class Crew(AbstractCrew):
+    """Does what a test says, two jobs at a time; each future is ready when it is given back."""
+
+    size = 2
+
+    def __init__(self, act):
+        self._act = act
+        self.given = Counter()
+
+    def make(self, job):
+        self.given[job.planned.name] += 1
+        future = Future()
+        try:
+            future.set_result(self._act(job, self.given[job.planned.name]))
+        except OSError as error:
+            future.set_exception(error)
+        return future
+
+    def everywhere(self, function, *arguments):
+        return [function(*arguments)]
+
+    def check(self):
+        pass
+
+    def close(self, *, at_once):
+        pass
+
+
+def row_of(job):
+    """Return a row such as the run would leave."""
+    config = identity(job.planned.config)
+    epoch = {"epoch": 1, "negative_elbo": 100.0, "nll": 90.0, "kl": 1.0, "active": 2}
+    return {
+        "experiment": job.experiment,
+        "quick": job.quick,
+        "cell": job.planned.cell.name,
+        "seed": job.planned.seed,
+        "hash": fingerprint(config),
+        "config": config,
+        "command": "hardmax train",
+        "seconds": [1.0, 1.0],
+        "seconds_per_epoch": 1.0,
+        "test": [epoch, epoch],
+        "validation": [epoch, epoch],
+    }
+
+
+def made(job, time):
+    return Outcome("made", row_of(job))
+
+
+@pytest.fixture(autouse=True)
+def hurry(monkeypatch):
+    monkeypatch.setattr(module, "_SECONDS", 0.01)
+
+
+@pytest.fixture
+def said():
+    return []
+
+
+@pytest.fixture
+def run(tmp_path, said):
+    return partial(reproduce, TINY, tmp_path, watcher=Watcher(said.append))
+
+
+def rows(out):
+    return [json.loads(line)["cell"] + "-seed0" for line in (out / "results.jsonl").read_text().splitlines()]
+
+
+def test_a_lost_process_costs_no_run(run, said, tmp_path):
+    def act(job, time):
+        if job.planned.name == NAMES[1] and time < 3:
+            raise OSError("killed")
+        return made(job, time)
+
+    crew = Crew(act)
+    assert run(crew=crew).failed == {}
+    assert sorted(rows(tmp_path)) == NAMES
+    assert crew.given == {NAMES[0]: 1, NAMES[1]: 3, NAMES[2]: 1}
+    assert said == [f"{NAMES[1]}: its process was lost; it goes on from its last checkpoint"] * 2
+
+
+def test_a_run_that_processes_die_of_is_given_up(run, said, tmp_path):
+    def act(job, time):
+        if job.planned.name == NAMES[0]:
+            raise OSError("out of\nmemory")
+        return made(job, time)
+
+    crew = Crew(act)
+    end = run(crew=crew)
+    assert not end.stopped
+    assert end.failed == {NAMES[0]: "its process was lost, 3 times; OSError: out of memory"}
+    assert crew.given[NAMES[0]] == 3
+    assert sorted(rows(tmp_path)) == NAMES[1:]
+    assert "not run" in (tmp_path / "results.md").read_text()
+
+
+def test_a_run_that_fails_stops_no_other(run, said, tmp_path):
+    crew = Crew(lambda job, time: Outcome("failed", reason="no") if job.planned.name == NAMES[0] else made(job, time))
+    assert run(crew=crew).failed == {NAMES[0]: "no"}
+    assert crew.given[NAMES[0]] == 1
+    assert sorted(rows(tmp_path)) == NAMES[1:]
+    assert run(crew=Crew(made)).failed == {}
+    assert sorted(rows(tmp_path)) == NAMES
+
+
+def test_a_run_that_stops_by_itself_is_given_up(run, tmp_path):
+    crew = Crew(lambda job, time: Outcome("stopped"))
+    assert set(run(crew=crew).failed) == set(NAMES)
+    assert set(crew.given.values()) == {3}
+
+
+def test_a_lost_cluster_ends_it(run):
+    class Lost(Crew):
+        def check(self):
+            if self.given:
+                raise ClusterError("gone")
+
+    with pytest.raises(ClusterError, match="gone"):
+        run(crew=Lost(made))
+
+
+def test_stopped(run, tmp_path):
+    asked = iter([False, False, True, True, True, True])
+    end = run(crew=Crew(made), watcher=Watcher(stop=lambda: next(asked)))
+    assert end.stopped
+    assert rows(tmp_path) == NAMES[:1]
+
+
+def test_runs_of_another_runner_are_waited_for(run, said, tmp_path):
+    """It makes one and leaves another: the first is taken from its rows, the second is made."""
+    held = {}
+
+    def act(job, time):
+        if job.planned.name == NAMES[2] or time == 2:
+            return made(job, time)
+        held[job.planned.name] = job, FileLock(job.lock)
+        held[job.planned.name][1].acquire()
+        return Outcome("held")
+
+    def standing(found):
+        if len(found.elsewhere) == 2 and held:
+            with (tmp_path / "results.jsonl").open("a") as file:
+                file.write(json.dumps(row_of(held[NAMES[0]][0])) + "\n")
+            for _, lock in held.values():
+                lock.release()
+            held.clear()
+
+    crew = Crew(act)
+    told = []
+    watcher = Watcher(said.append, standing=standing, finished=lambda name, what: told.append(name))
+    assert run(crew=crew, watcher=watcher).failed == {}
+    assert crew.given == {NAMES[0]: 1, NAMES[1]: 2, NAMES[2]: 1}
+    assert sorted(told) == NAMES
+    assert sorted(rows(tmp_path)) == NAMES
+    assert sorted(said) == [f"{name} is with another runner" for name in NAMES[:2]]
+
+
+def test_a_row_that_came_meanwhile_is_not_doubled(run, tmp_path):
+    def act(job, time):
+        with (tmp_path / "results.jsonl").open("a") as file:
+            file.write(json.dumps(row_of(job)) + "\n")  # another runner was faster
+        return made(job, time)
+
+    assert run(crew=Crew(act)).failed == {}
+    assert sorted(rows(tmp_path)) == NAMES
+
+
+def test_half_a_row_spoils_no_other(run, tmp_path):
+    def act(job, time):
+        if job.planned.name == NAMES[0]:
+            with (tmp_path / "results.jsonl").open("a") as file:
+                file.write(json.dumps(row_of(job))[:50])  # another runner was killed as it wrote
+        return made(job, time)
+
+    assert run(crew=Crew(act)).failed == {}
+    said = []
+    crew = Crew(made)
+    assert run(crew=crew, watcher=Watcher(said.append)).failed == {}
+    assert "1 broken lines" in said[0]
+    assert not crew.given
+    assert sorted(rows(tmp_path)) == NAMES
+
+
+def test_pages_are_not_made_for_every_row(run, tmp_path, monkeypatch):
+    from hardmax.experiments.runner import ledger
+
+    moments = []
+    render = ledger.render
+
+    def counted(*arguments, **options):
+        moments.append(len(arguments[2]))
+        render(*arguments, **options)
+
+    monkeypatch.setattr(ledger, "render", counted)
+    run(crew=Crew(made))
+    assert moments[-1] == 3  # the last page has all
+    assert len(moments) == 2  # the first comes at once, the next only after some seconds, or at the end
+
+
+class TestWork:
+    """What a process does with a job."""
+
+    @pytest.fixture
+    def job(self, run):
+        jobs = []
+        run(only=[NAMES[0].removesuffix("-seed0")], crew=Crew(lambda job, time: jobs.append(job) or Outcome("failed")))
+        return jobs[0]
+
+    def test_a_run_that_another_process_is_at(self, job):
+        with taken(job.lock) as ours:
+            assert ours
+            assert work(job, lambda: False) == Outcome("held")
+
+    def test_a_runner_that_is_gone(self, job):
+        begin = time.monotonic()
+        assert work(job).kind == "stopped"  # nobody holds the lock that its runner held
+        assert time.monotonic() - begin < 5
+        assert not (job.out / NAMES[0] / "latest").exists()
+
+    def test_a_runner_that_is_there(self, job):
+        with FileLock(job.presence):
+            outcome = work(job)
+        assert outcome.kind == "made"
+        assert len(outcome.row["test"]) == 2
+        assert work(job, lambda: False).row == outcome.row  # from the folder, not once more
+
+    def test_a_row_that_another_runner_has_added(self, job):
+        (job.out / "results.jsonl").write_text(json.dumps(row_of(job)) + "\n")
+        assert work(job, lambda: False) == Outcome("made", row_of(job))
+        assert not (job.out / NAMES[0]).exists()
+
+    def test_what_goes_wrong_is_told(self, job):
+        def fails():
+            raise RuntimeError("broken")
+
+        assert work(job, fails) == Outcome("failed", reason="RuntimeError: broken")
+        config = replace(job.planned.config, data="nowhere/at/all")
+        outcome = work(replace(job, planned=replace(job.planned, config=config)), lambda: False)
+        assert outcome.kind == "failed"
+        assert "nowhere/at/all" in outcome.reason
+
+    def test_another_version(self, job):
+        outcome = work(replace(job, versions={**job.versions, "torch": "0.1"}), lambda: False)
+        assert outcome.kind == "failed"
+        assert f"a worker has torch {versions()['torch']}, the runner has torch 0.1; install the same" in outcome.reason
+
+
+@pytest.mark.parametrize(("change", "error", "words"), [
+    ({"versions": {**versions(), "Python": "2.7", "torch": "1.0"}}, ArgumentError,
+     "far: a worker has torch 1.0, Python 2.7, the runner has torch"),
+    ({"sees": False, "respects": False}, ArgumentError, "a worker on far does not see .*; choose with --out a folder"),
+    ({"respects": False}, ArgumentError, "a worker on far could lock a file that is locked on .* no locks between"),
+    ({"missing": "no pictures"}, DataError, "far: no pictures"),
+])  # fmt: skip
+def test_workers_that_cannot_do_the_work_are_refused(run, tmp_path, change, error, words):
+    class Far(Crew):
+        def everywhere(self, function, *arguments):
+            assert function is greet
+            here = greet(*arguments)
+            assert here.sees
+            assert here.respects
+            return [here, replace(here, host="far", **change)]
+
+    crew = Far(made)
+    with pytest.raises(error, match=words):
+        run(crew=crew)
+    assert not crew.given
+    assert not list(tmp_path.glob("locks/runner-*"))
+
+
+def test_missing_data_end_it_before_anything_is_given_out(run, tmp_path):
+    crew = Crew(made)
+    broken = replace(TINY, options={**TINY.options, "data": "mnist"})
+    with pytest.raises(DataError, match="nowhere"):
+        reproduce(broken, tmp_path, data_dir=str(tmp_path / "nowhere"), crew=crew)
+    assert not crew.given
+
+
+def test_files_of_killed_runners_are_removed(run, tmp_path):
+    run(crew=Crew(made), only=[NAMES[0].removesuffix("-seed0")])
+    left, live = lock_of(tmp_path, "runner-left"), lock_of(tmp_path, "runner-live")
+    left.touch()
+    with FileLock(live):
+        run(crew=Crew(made))
+    assert not left.exists()
+    assert live.exists()

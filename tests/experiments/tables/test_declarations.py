@@ -1,0 +1,187 @@
+"""What is declared can be run: names, options, the quick form."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from hardmax.applications.discrete_vae.task import make_space
+from hardmax.data.sequences import LANGUAGES, TEXTS
+from hardmax.diagnosis.candidates import least_samples
+from hardmax.errors import ArgumentError
+from hardmax.experiments.runner.plan import plan
+from hardmax.experiments.tables.declaration import AbstractTrainings, Experiment, Gallery
+from hardmax.experiments.tables.measurement import Measurement
+from hardmax.experiments.tables.registry import NAMES, choose_cells, choose_parts, find_experiment
+from hardmax.spaces import Binary, Categorical
+from hardmax.training.estimators import estimator_at
+
+DECLARED = [find_experiment(name) for name in NAMES]
+TRAININGS = [each for each in DECLARED if isinstance(each, AbstractTrainings)]
+EXPERIMENTS = [each for each in DECLARED if isinstance(each, Experiment)]
+GALLERIES = [each for each in DECLARED if isinstance(each, Gallery)]
+MEASUREMENTS = [each for each in DECLARED if isinstance(each, Measurement)]
+
+
+def test_names():
+    assert [each.name for each in DECLARED] == list(NAMES)
+    assert len(EXPERIMENTS) + len(GALLERIES) + len(MEASUREMENTS) == len(NAMES)
+    assert EXPERIMENTS
+    assert GALLERIES
+    assert MEASUREMENTS
+
+
+def space_of(config):
+    """Return what z may be, as far as the configuration tells."""
+    if config.model == "discrete":
+        return make_space(config)
+    if config.model == "dvae":
+        return Categorical(config.codes, 49)
+    if config.model == "sequence-gan":
+        return Categorical(5)
+    if config.model == "hashing":
+        return Binary(config.bits)
+    if config.model == "completion":
+        return Categorical(max(config.components, 1))
+    return Binary(len(config.attribute_names)) if config.attribute_names else Categorical(10)
+
+
+@pytest.mark.parametrize("experiment", TRAININGS, ids=lambda each: each.name)
+@pytest.mark.parametrize("quick", [False, True])
+def test_every_cell_can_be_run(experiment, quick, tmp_path):
+    runs = plan(experiment, experiment.cells, tmp_path, quick=quick)
+    assert len({run.name for run in runs}) == len(runs)
+    assert len({cell.name for cell in experiment.cells}) == len(experiment.cells)
+    for run in runs:
+        estimator_at(run.config, space_of(run.config), 0, 0)
+        assert run.config.lr == run.cell.lr
+        assert not quick or run.config.data in ("sample", *LANGUAGES, *TEXTS)  # nothing to download
+
+
+def test_runs_go_seed_by_seed(tmp_path):
+    experiment = find_experiment("figure3")
+    runs = plan(experiment, experiment.cells, tmp_path)
+    assert [run.seed for run in runs] == [0] * len(experiment.cells) + [1] * len(experiment.cells)
+    assert runs[0].name == "unstructured-direct-seed0"
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda each: each.name)
+def test_every_cell_is_shown(experiment):
+    """Panels are of columns that there are; where columns have panels, every one has."""
+    columns = {cell.column for cell in experiment.cells}
+    assert len({picture.name for picture in experiment.pictures}) == len(experiment.pictures)
+    for picture in experiment.pictures:
+        assert set(picture.columns) in (set(), columns)
+        assert len({len(row) for row in picture.rows}) == 1
+    if experiment.view == "grid":
+        assert len({(cell.column, cell.row) for cell in experiment.cells}) == len(experiment.cells)
+
+
+def test_figures_2_and_6_are_made_of_the_runs_of_table_1(tmp_path):
+    """Their runs have the names and the configurations of those of table 1, so that rows are shared."""
+    table, *figures = [find_experiment(name) for name in ("table1", "figure2", "figure6")]
+    runs = {
+        each.name: [(run.name, replace(run.config, out="")) for run in plan(each, each.cells, tmp_path)]
+        for each in (table, *figures)
+    }
+    assert sorted(map(str, runs["figure2"] + runs["figure6"])) == sorted(map(str, runs["table1"]))
+    assert {run.categories for _, run in runs["figure2"]} == {10}
+    assert {run.categories for _, run in runs["figure6"]} == {20, 30, 40, 50}
+
+
+def test_table_2_and_what_is_made_of_it(tmp_path):
+    """Every method has the same epochs; seeds draw other labels; the ablation and the grey form are what they say."""
+    table, ablation, grey = (find_experiment(name) for name in ("table2", "table2-ablation", "table2-grey"))
+    assert len(plan(table, table.cells, tmp_path)) == 2 * 5 * 5 * 3
+    for each in (table, ablation, grey):
+        configs = [run.config for run in plan(each, each.cells, tmp_path)]
+        assert len({config.epochs for config in configs}) == 1
+        assert {config.label_seed for config in configs} == {None}  # the seed's
+        assert {config.encoder_input for config in configs} == {"grey" if each is grey else "same"}
+    cells = {cell.row: table.config(cell, 0) for cell in table.cells if cell.column == "Fashion-MNIST, 300 labels"}
+    assert {config.labels for config in cells.values()} == {300}
+    told = {row: (c.estimator, c.kl, c.consistency > 0, c.augment, c.supervision) for row, c in cells.items()}
+    assert told == {
+        "direct": ("direct", "none", False, "none", "argmax"),
+        "Gumbel-softmax": ("gumbel-softmax", "auto", False, "none", "argmax"),
+        "posterior direct": ("auto", "auto", False, "none", "argmax"),
+        "posterior direct, augmentation, consistency": ("auto", "auto", True, "flip", "argmax"),
+        "the same, labels by cross-entropy": ("auto", "auto", True, "flip", "cross-entropy"),
+    }
+    pieces = {cell.row: ablation.config(cell, 0) for cell in ablation.cells if cell.column == "MNIST"}
+    told = {row: (c.elbo > 0, c.consistency > 0, c.augment != "none") for row, c in pieces.items()}
+    assert (
+        list(told.values())
+        == [(False, False, False), (False, False, True), (False, True, True), (True, False, True)]
+        + [(True, True, True)] * 4
+    )
+    whole = cells["posterior direct, augmentation, consistency"]
+    assert replace(pieces["VAE and consistency"], data="", augment="flip", labels=300) == replace(whole, data="")
+
+
+@pytest.mark.parametrize("measurement", MEASUREMENTS, ids=lambda each: each.name)
+@pytest.mark.parametrize("quick", [False, True])
+def test_everything_can_be_measured(measurement, quick):
+    form = measurement.form(quick=quick)
+    config = form.training
+    assert list(form.epochs) == sorted(set(form.epochs))
+    assert config.epochs == form.epochs[-1]
+    assert not quick or config.data == "sample"  # nothing to download
+    assert len({part.name for part in form.parts}) == len(form.parts)
+    space = make_space(config)
+    estimator_at(config, space, 0, 0)
+    for part in form.parts:
+        assert (part.evaluations is None) != (part.samples is None)
+        entrants = form.entrants(part)
+        assert len({entrant.name for entrant in entrants}) == len({entrant.label for entrant in entrants})
+        assert len({entrant.name for entrant in entrants}) == len(entrants)
+        for entrant in entrants:
+            samples = part.samples or least_samples(entrant.estimator, space)
+            entrant.estimator.check(space, samples)  # none would be skipped
+            assert (entrant.line is None) == (entrant.step is None)
+            assert entrant.kl == "beside" or entrant.estimator.takes_integrand
+            assert (entrant.kl == "auto") == entrant.name.startswith("posterior ")
+
+
+@pytest.mark.parametrize("measurement", MEASUREMENTS, ids=lambda each: each.name)
+def test_names_are_what_a_user_would_type(measurement):
+    """Each name, evaluated, is the estimator that goes by it."""
+    for part in measurement.parts:
+        for entrant in measurement.entrants(part):
+            typed = entrant.name.removeprefix("posterior ")
+            found = eval(typed, {type(each).__name__: type(each) for each in _with_inner(entrant.estimator)})
+            assert found == entrant.estimator or repr(found) == repr(entrant.estimator)
+
+
+def _with_inner(estimator):
+    return [estimator, *([estimator.estimator] if hasattr(estimator, "estimator") else [])]
+
+
+def test_unknown_names():
+    with pytest.raises(ArgumentError, match="did you mean figure3"):
+        find_experiment("Figure-3")
+    with pytest.raises(ArgumentError, match="there are: figure1, "):
+        find_experiment("nothing")
+    with pytest.raises(ArgumentError, match=r"did you mean general-direct.* its cells are: unstructured-direct, "):
+        choose_cells(find_experiment("figure3"), ["generaldirect"])
+    with pytest.raises(ArgumentError, match=r"no part 'bond'; did you mean bound\? its parts are: likelihood, bound"):
+        choose_parts(find_experiment("figure1"), ["bond"])
+
+
+def test_chosen_cells_keep_their_order():
+    experiment = find_experiment("figure3")
+    names = [cell.name for cell in experiment.cells]
+    assert [cell.name for cell in choose_cells(experiment, [names[3], names[1], names[3]])] == [names[1], names[3]]
+    assert choose_cells(experiment) == list(experiment.cells)
+    found = choose_cells(experiment, ["general-*", names[0]])
+    assert found == [cell for cell in experiment.cells if cell.name == names[0] or cell.name.startswith("general-")]
+
+
+def test_declarations_need_no_torch():
+    code = (
+        "import sys\nfrom hardmax.experiments.tables.registry import NAMES, find_experiment\n"
+        "for name in NAMES: find_experiment(name)\n"
+        "assert not {'torch', 'scipy', 'matplotlib'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

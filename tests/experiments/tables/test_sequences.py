@@ -1,0 +1,39 @@
+"""What the table of sequences says of how estimators fail."""
+
+import pytest
+
+from hardmax.experiments.pages.training_tables import marked
+from hardmax.experiments.tables.metrics import ENTROPY, Mean
+from hardmax.experiments.tables.registry import find_experiment
+from hardmax.experiments.tables.sequences import verdict
+
+
+def end(validity, coverage):
+    return {"validity": validity, "coverage": coverage}
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [
+        ([end(0.95, 0.8), end(0.99, 1.0)], "reached by 2 of 2"),
+        ([end(0.99, 0.99), end(0.9499, 0.9)], "reached by 1 of 2; writes wrong ones 1"),
+        ([end(0.99, 0.5), end(1.0, 0.01), end(0.5, 0.5)], "reached by 0 of 3; half learnt 1; leaves sentences out 2"),
+        ([end(0.0, 0.0)], "reached by 0 of 1; collapsed 1"),
+    ],
+)
+def test_verdict(ends, said):
+    assert verdict(ends) == said
+
+
+def test_nothing_is_best_where_more_is_not_better():
+    entries = marked([Mean(1.0, None), Mean(2.0, None)], ENTROPY)
+    assert not any(entry.best for entry in entries)
+
+
+def test_every_way_is_tried_with_every_discriminator():
+    experiment = find_experiment("sequences")
+    columns = {cell.column for cell in experiment.cells}
+    for way in ("averaged direct", "ReinMax", "REINFORCE", "Gumbel-softmax"):
+        assert {cell.column for cell in experiment.cells if cell.row == way} == columns
+    configs = [experiment.config(cell, 0) for cell in experiment.cells]
+    assert len({repr(config) for config in configs}) == len(configs)

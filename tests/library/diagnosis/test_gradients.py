@@ -1,0 +1,98 @@
+"""The gradient of a bound: the exact one, and what the ways to treat the KL are worth."""
+
+from typing import get_args
+
+import pytest
+import torch
+
+import hardmax as hm
+from hardmax.diagnosis import bounded, candidates, diagnose_elbo, enumerated, monte_carlo
+from hardmax.training.config import EstimatorName
+
+SPACES = [hm.Categorical(5), hm.Categorical(3, 2), hm.Binary(4), hm.PairwiseBinary(4), hm.Subset(5, 2), hm.Chain(3, 3)]
+
+
+def problem(space, learned=True):
+    generator = torch.Generator().manual_seed(0)
+    x = torch.rand(6, 9, generator=generator, dtype=torch.float64).round()
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        decoder = hm.DiscreteVAE.build(space, (1, 3, 3), hidden=7).decoder.double()
+    scores = torch.randn(6, *space.score_shape, generator=generator, dtype=torch.float64)
+    prior = torch.randn(space.score_shape, generator=generator, dtype=torch.float64) if learned else None
+    return hm.BernoulliLikelihood(decoder, x), scores, prior
+
+
+def gradient(likelihood, scores, space, prior):
+    scores = scores.clone().requires_grad_()
+    value = hm.exact_bounds(likelihood, scores, space, prior=prior).elbo.sum()
+    return torch.autograd.grad(value, scores)[0]
+
+
+@pytest.mark.parametrize("learned", [False, True])
+@pytest.mark.parametrize("space", SPACES, ids=str)
+def test_exact_gradient(space, learned):
+    likelihood, scores, prior = problem(space, learned)
+    linear = (prior if learned else 0) - scores
+    found = enumerated(likelihood, scores, space, linear=linear)
+    torch.testing.assert_close(found.gradient, gradient(likelihood, scores, space, prior))
+
+
+@pytest.mark.parametrize("space", [hm.Binary(4), hm.PairwiseBinary(4)], ids=str)
+def test_exact_gradient_by_draws(space):
+    likelihood, scores, prior = problem(space)
+    call = bounded(likelihood, space, prior=prior)
+    found = monte_carlo(call, scores, space, draws=2000, generator=torch.Generator().manual_seed(0))
+    away = (found.gradient - gradient(likelihood, scores, space, prior)).square()
+    assert float(away.sum()) == pytest.approx(float(found.variance.sum()), rel=0.7)
+    assert found.error < 0.05
+
+
+@pytest.mark.parametrize("kl", ["auto", "beside"])
+def test_unbiased_ones(kl):
+    """Whether the KL's gradient is inside or beside."""
+    space = hm.Binary(4)
+    likelihood, scores, prior = problem(space)
+    estimators = [hm.LocalExpectation(), hm.GibbsCovariance(), hm.Exact(), hm.StraightThrough()]
+    found = diagnose_elbo(likelihood, scores, space, estimators, prior=prior, kl=kl, draws=500)
+    assert [row.biased for row in found.rows] == [False, False, False, True]
+
+
+def test_without_the_kl_its_gradient_is_missing():
+    space = hm.Categorical(5)
+    likelihood, scores, prior = problem(space)
+    row = diagnose_elbo(likelihood, scores, space, [hm.Exact()], prior=prior, kl="none", draws=4).rows[0]
+    scores = scores.requires_grad_()
+    (missing,) = torch.autograd.grad(space.kl(scores, prior).sum(), scores)
+    assert row.bias == pytest.approx(float(missing.norm() / gradient(likelihood, scores, space, prior).norm()))
+
+
+def test_posterior_direct():
+    """With the whole integrand inside, direct at epsilon 1 is `p(z | x) - q(z)` in the mean."""
+    space = hm.Categorical(5)
+    likelihood, scores, prior = problem(space)
+    posterior = (likelihood.table() + prior.log_softmax(-1)).softmax(-1).detach()
+    exact = gradient(likelihood, scores, space, prior)
+    bias = float((posterior - scores.softmax(-1) - exact).norm() / exact.norm())
+    generator = torch.Generator().manual_seed(0)
+    row = diagnose_elbo(likelihood, scores, space, [hm.Direct(1.0)], prior=prior, draws=20_000, generator=generator)
+    assert row.rows[0].bias == pytest.approx(bias, abs=0.02)
+    beside = diagnose_elbo(likelihood, scores, space, [hm.Direct(1.0)], prior=prior, kl="beside", draws=2000)
+    assert abs(beside.rows[0].bias - bias) > 0.1
+
+
+@pytest.mark.parametrize("space", SPACES, ids=str)
+def test_candidates_serve_their_space(space):
+    likelihood, scores, prior = problem(space)
+    found = diagnose_elbo(likelihood, scores, space, prior=prior, draws=2)
+    assert not found.refused
+    names = [row.name for row in found.rows]
+    assert {"direct, epsilon 0.05", "direct, epsilon 1"} <= set(names) or not space.offers("change")
+    assert {name.split(",")[0] for name in names} <= set(get_args(EstimatorName))
+
+
+def test_candidates_play_roulette_only_where_it_saves():
+    space = hm.Binary(3)
+    assert "local-expectation, roulette" in candidates(space, problem(space)[0])
+    assert "local-expectation, roulette" not in candidates(space, lambda z: z.sum(-1))
+    assert "local-expectation, roulette" not in candidates(space)

@@ -1,0 +1,89 @@
+"""Every solver against brute force: 5,120 instances for each n <= 15, of every kind, half in float32."""
+
+import numpy as np
+import pytest
+import torch
+from library.solvers.problems import KINDS, SUPERMODULAR, assert_valid, balanced, brute_force, problem, scale
+
+from hardmax.solvers import min_cut, min_cut_sparse, solve_pairwise
+from hardmax.solvers.enumeration import persistent
+from hardmax.solvers.pairwise import _dense, _reduced
+
+EXACT = ["auto", "enumeration", "branch-and-bound"]
+FOR_SUPERMODULAR = ["min-cut", "min-cut-sparse", "max-flow", "push-relabel"]
+BATCH = 256
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n", range(1, 16))
+def test_all_solvers(n, kind, dtype):
+    unary, couplings, edges = problem(kind, n, BATCH, seed=int(dtype == torch.float64), dtype=dtype)
+    optimum = brute_force(unary, couplings, edges)
+    solvers = EXACT + (FOR_SUPERMODULAR if kind in SUPERMODULAR else [])
+    for solver in solvers:
+        batch = 32 if solver in ("max-flow", "enumeration") and n > 12 else BATCH
+        some = unary[:batch], couplings[:batch], edges
+        found = solve_pairwise(*some, supermodular=False, solver=solver)
+        assert_valid(found, *some, optimum[:batch])
+    some = unary[:32], couplings[:32], edges
+    found = solve_pairwise(*some, supermodular=False, solver="heuristic")
+    assert_valid(found, *some, optimum[:32], exact=False)
+    if len(edges):
+        double = unary[:64].double(), couplings[:64].double(), edges
+        assert_valid(_reduced(*double, None), *double, optimum[:64])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n", range(2, 16))
+def test_min_cut(n, kind):
+    """5,120 more for each n, without negative couplings; every second example is shifted to be hard."""
+    unary, couplings, edges = problem(kind, n, 2 * BATCH, seed=2)
+    couplings = couplings.abs()
+    unary[::2] = balanced(couplings[::2], unary[::2], edges)
+    optimum = brute_force(unary, couplings, edges)
+    for solver, batch in [("min-cut", 2 * BATCH), ("min-cut-sparse", 2 * BATCH), ("push-relabel", 64)]:
+        some = unary[:batch], couplings[:batch], edges
+        assert_valid(solve_pairwise(*some, supermodular=True, solver=solver), *some, optimum[:batch])
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "sparse-balanced"])
+@pytest.mark.parametrize("n", [2, 7, 12])
+def test_dual(n, kind):
+    unary, couplings, edges = problem(kind, n, 16)
+    optimum = brute_force(unary, couplings, edges)
+    found = solve_pairwise(unary, couplings, edges, supermodular=False, solver="dual")
+    assert_valid(found, unary, couplings, edges, optimum, exact=False)
+    if kind in SUPERMODULAR:  # there is no gap in theory, and little after a while
+        assert (found.gap <= 1e-3 * scale(unary, couplings)).all()
+
+
+@pytest.mark.parametrize("kind", ["balanced", "sparse-balanced", "zero"])
+@pytest.mark.parametrize("n", [3, 8, 15])
+def test_flow_equals_cut(n, kind):
+    """The bound is computed from the flow, the value from the cut: independently, and without snapping together."""
+    unary, couplings, edges = problem(kind, n, 500)
+    optimum = brute_force(unary, couplings, edges).numpy()
+    within = 1e-12 * scale(unary, couplings).numpy()
+    z, cut, flow, rounding = np.empty((500, n)), np.empty(500), np.empty(500), np.empty(500)
+    arguments = unary.numpy(), couplings.numpy(), edges.numpy()
+    min_cut.solve_batch(*arguments, z, cut, flow, rounding)
+    assert (abs(flow - cut) <= within).all()
+    assert (abs(cut - optimum) <= within).all()
+    min_cut_sparse.solve_batch(*arguments, 10**6, z, cut, flow)
+    assert (abs(flow - cut) <= within).all()
+    assert (abs(cut - optimum) <= within).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_persistency(kind):
+    """Decided bits leave the optimum as it is."""
+    unary, couplings, edges = problem(kind, 9, 500)
+    optimum = brute_force(unary, couplings, edges)
+    least, greatest = persistent(unary, _dense(unary, couplings, edges))
+    assert (least <= greatest).all()
+    forced = 10 * scale(unary, couplings)[:, None] * torch.where(least == greatest, 2 * least - 1, 0)
+    held = brute_force(unary + forced, couplings, edges) - forced.clamp_min(0).sum(1)
+    assert ((held - optimum).abs() <= 1e-9 * scale(unary, couplings)).all()
+    if kind in ("easy", "zero"):
+        assert (least == greatest).double().mean() > 0.5

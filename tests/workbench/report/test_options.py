@@ -1,0 +1,79 @@
+"""Configurations in words."""
+
+import shlex
+
+import pytest
+
+from hardmax.applications.command_line import parse
+from hardmax.applications.discrete_vae.config import DiscreteConfig
+from hardmax.applications.mixed_vae.config import MixedConfig
+from hardmax.report.tables import command, differing, labels, shown
+
+DIRECT = DiscreteConfig(estimator="direct", epsilon=0.5, two_sided=True, out="my runs/it's", patience=3, clip=1.5)
+
+
+@pytest.mark.parametrize("config", [DiscreteConfig(), DIRECT, DiscreteConfig(data_dir="d", space="binary", samples=2)])
+def test_the_command_gives_the_configuration_back(config):
+    words = shlex.split(command(config))
+    assert words[:2] == ["hardmax", "train"]
+    assert parse(DiscreteConfig, "train", words[2:]) == config
+
+
+def test_the_command_of_another_model():
+    config = MixedConfig(labels=50, attributes="smiling,male", out="here")
+    words = shlex.split(command(config))
+    assert words[2:4] == ["--model", "mixed"]
+    assert parse(MixedConfig, "train", words[2:]) == config
+
+
+def test_the_command_has_only_what_is_not_the_default():
+    assert command(DiscreteConfig()) == "hardmax train"
+    assert command(DiscreteConfig(epochs=3, hard=True)) == "hardmax train --epochs 3 --hard"
+    assert command(DiscreteConfig(resume=True)) == "hardmax train"
+
+
+def test_labels_name_what_differs():
+    configs = [DiscreteConfig(estimator="direct", epsilon=0.1), DiscreteConfig(estimator="direct", epsilon=2.0)]
+    assert labels(configs, ["a", "b"]) == ["epsilon 0.1", "epsilon 2"]
+    configs = [DiscreteConfig(estimator="direct", two_sided=True), DiscreteConfig(estimator="direct", data="x/mnist")]
+    assert labels(configs, ["a", "b"]) == ["sample, two-sided", "mnist, not two-sided"]
+
+
+def test_labels_leave_out_what_plays_no_part():
+    configs = [DiscreteConfig(estimator="exact", categories=20, tau=0.5), DiscreteConfig(space="binary", variables=8)]
+    assert labels(configs, ["a", "b"]) == [
+        "categorical, categories 20, variables 1, exact",
+        "binary, variables 8, auto",
+    ]
+
+
+def test_labels_of_mixed_runs():
+    configs = [
+        MixedConfig(labels=0, categories=20, consistency=0.0),
+        MixedConfig(labels=600, estimator="gumbel-softmax"),
+    ]
+    assert labels(configs, ["a", "b"]) == [
+        "labels 0, categories 20, consistency 0, auto",
+        "labels 600, categories not set, consistency 10, gumbel-softmax",
+    ]
+
+
+def test_labels_fall_back_on_folders():
+    assert labels([DiscreteConfig(), DiscreteConfig(out="elsewhere")], ["a", "b"]) == ["a", "b"]
+    configs = [DiscreteConfig(seed=1), DiscreteConfig(seed=1), DiscreteConfig(seed=2)]
+    assert labels(configs, ["a", "b", "c"]) == ["seed 1, a", "seed 1, b", "seed 2"]
+
+
+def test_where_a_run_is_does_not_differ():
+    assert differing([DiscreteConfig(out="a", data_dir="b"), DiscreteConfig()]) == []
+
+
+def test_values():
+    assert [shown(value) for value in (None, True, 1e-5, 0.5, 1000, "x")] == [
+        "not set",
+        "yes",
+        "1e-05",
+        "0.5",
+        "1000",
+        "x",
+    ]

@@ -1,0 +1,100 @@
+"""Every estimator by its name on the command line: it trains, and what it learns itself is kept."""
+
+from typing import get_args
+
+import numpy as np
+import pytest
+
+import hardmax as hm
+from hardmax.applications.discrete_vae.config import DiscreteConfig
+from hardmax.applications.discrete_vae.task import make_space
+from hardmax.applications.runs import train
+from hardmax.training.config import EstimatorName
+from hardmax.training.estimators import make_estimator
+from hardmax.training.loop import Observer
+from hardmax.training.run_folder import read_rows
+
+NAMES = [name for name in get_args(EstimatorName) if name not in ("auto", "exact")]
+CATEGORICAL = {"arsm", "shortlist-direct"}
+AT_LEAST_TWO = {"unordered-set", "double-control-variates", "rodeo"}
+BITS = {"arm", "double-control-variates", "rodeo"}
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    """Four patterns with noise, as a file."""
+    generator = np.random.default_rng(0)
+    patterns = generator.integers(0, 2, (4, 8, 8))
+    noise = generator.random((600, 8, 8)) < 0.05
+    path = tmp_path_factory.mktemp("data") / "patterns.npy"
+    np.save(path, ((patterns[generator.integers(0, 4, 600)] ^ noise) * 255).astype(np.uint8))
+    return str(path)
+
+
+def config_of(name, pictures, tmp_path, **options):
+    space = "categorical" if name in CATEGORICAL else "binary"
+    options = {"space": space, "variables": 4, "categories": 3, **options}
+    return DiscreteConfig(
+        data=pictures,
+        out=str(tmp_path / "run"),
+        estimator=name,
+        samples=2 if name in AT_LEAST_TWO else None,
+        hidden=32,
+        lr=1e-2,
+        **{"epochs": 6, **options},
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_trains(name, pictures, tmp_path):
+    """The bound rises well above that of the first epoch, and the evaluations are told."""
+    config = config_of(name, pictures, tmp_path)
+    rows = []
+    assert train(config, Observer(rows=rows.append))
+    first, last = -rows[0][2]["elbo"], -rows[-1][2]["elbo"]
+    assert last < first - 3
+    assert read_rows(tmp_path / "run" / "metrics.jsonl")[0]["evaluations"] >= 1
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - BITS - {"gibbs-covariance", "conditional"}))
+def test_categories_are_served_too(name):
+    config = DiscreteConfig(estimator=name, variables=4, categories=3)
+    space = make_space(config)
+    make_estimator(config, space, 0.5, 0.5).check(space, 2)
+
+
+def test_epsilon_and_tau_arrive():
+    bits, categories = hm.Binary(4), hm.Categorical(3, 4)
+    for name, space, expected in [
+        ("averaged-direct", bits, hm.AveragedDirect(0.3)),
+        ("debiased-direct", bits, hm.DebiasedDirect(0.3)),
+        ("implicit-mle", bits, hm.ImplicitMLE(0.3)),
+        ("gumbel-rao", bits, hm.GumbelRao(tau=0.7)),
+        ("reinmax", bits, hm.ReinMax(0.7)),
+        ("straight-through", bits, hm.StraightThrough(0.7)),
+        ("disarm", bits, hm.DisArm()),
+        ("disarm", categories, hm.DisArmCategorical()),
+    ]:
+        assert make_estimator(DiscreteConfig(estimator=name), space, 0.3, 0.7) == expected
+    rebar = make_estimator(DiscreteConfig(estimator="rebar"), bits, 0.3, 0.7)
+    assert isinstance(rebar, hm.Rebar)
+    assert (rebar.tau, rebar.learned) == (0.7, True)
+
+
+def test_what_an_estimator_learns_survives_a_stop(pictures, tmp_path):
+    """Stopped within an epoch and resumed: the rows are those of a run that was not."""
+    whole = config_of("rebar", pictures, tmp_path / "whole", epochs=2)
+    train(whole)
+    calls = 0
+
+    def stop():
+        nonlocal calls
+        calls += 1
+        return calls == 7
+
+    halves = config_of("rebar", pictures, tmp_path / "halves", epochs=2)
+    assert not train(halves, Observer(stop=stop))
+    resumed = DiscreteConfig(**{**halves.to_dict(), "resume": True})
+    assert train(resumed)
+    texts = [(tmp_path / name / "run" / "metrics.jsonl").read_text() for name in ("whole", "halves")]
+    assert texts[0] == texts[1]

@@ -1,0 +1,194 @@
+"""Several processes, without starting any: parts of a batch add up to the whole, or are refused."""
+
+from dataclasses import replace
+from typing import get_args
+
+import numpy as np
+import pytest
+import torch
+
+import hardmax as hm
+from hardmax.applications.discrete_vae.config import DiscreteConfig
+from hardmax.applications.discrete_vae.task import DiscreteTask, evaluate, make_space
+from hardmax.applications.runs import train
+from hardmax.data import load
+from hardmax.errors import ArgumentError
+from hardmax.experiments.runner.rows import identity
+from hardmax.training.config import EstimatorName
+from hardmax.training.estimators import estimator_at
+from hardmax.training.processes import Group, Message
+from hardmax.training.state import State
+
+NAMES = get_args(EstimatorName)
+COUPLED = {"adaptive-direct", "adaptive-implicit-mle", "reinforce"}
+AT_LEAST_TWO = {"unordered-set", "double-control-variates", "rodeo"}
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    path = tmp_path_factory.mktemp("data") / "pictures.npy"
+    np.save(path, np.random.default_rng(0).integers(0, 256, (60, 6, 6), dtype=np.uint8))
+    return str(path)
+
+
+def config_of(pictures, name, **options):
+    return DiscreteConfig(
+        data=pictures,
+        estimator=name,
+        space="categorical" if name in ("arsm", "auto", "shortlist-direct") else "binary",
+        categories=3,
+        variables=4,
+        samples=2 if name in AT_LEAST_TWO else None,
+        hidden=8,
+        **options,
+    )
+
+
+def in_parts(config, size, count=7):
+    """Gradients of a step of so many pictures, and its sums, from the parts of so many processes."""
+    gradients, sums = [], []
+    for rank in range(size):
+        task = DiscreteTask.start(config, load(config.data), 0, Group(rank, size))
+        for parameter in task.model.parameters():  # so that z matters, as it does later in training
+            parameter.data.mul_(3)
+        index = State(task).begin_epoch()[0][:count]
+        sums.append(task.add_gradients(index, 0, 0))
+        parameters = [*task.model.parameters(), *task.learned]
+        gradients.append(
+            torch.cat([torch.zeros_like(p).view(-1) if p.grad is None else p.grad.view(-1) for p in parameters])
+        )
+    return torch.stack(gradients).sum(0), torch.stack(sums).sum(0)
+
+
+def couples_examples(config):
+    return estimator_at(config, make_space(config), 0, 0).couples_examples
+
+
+def same(config, size, count=7):
+    return all(
+        torch.allclose(a, b, rtol=1e-4, atol=1e-5)
+        for a, b in zip(in_parts(config, 1, count), in_parts(config, size, count), strict=True)
+    )
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - COUPLED))
+def test_parts_add_up_to_the_whole(name, pictures):
+    config = config_of(pictures, name, binarize="stochastic", prior="learned")
+    assert not couples_examples(config)
+    assert same(config, 2)
+    assert same(config, 3)
+
+
+@pytest.mark.parametrize("options", [
+    {"space": "pairwise", "variables": 5},
+    {"space": "pairwise", "variables": 25},
+    {"space": "chain", "variables": 3, "categories": 3},
+    {"categories": 3, "likelihood": "gaussian", "binarize": "none"},
+    {"categories": 3, "architecture": "conv"},
+    {"categories": 3, "epochs": 2, "direct_epochs": 0},
+    {"estimator": "reinforce", "baseline": "leave-one-out", "samples": 3},
+    {"estimator": "reinforce", "baseline": "none"},
+], ids=str)  # fmt: skip
+def test_parts_of_other_models_add_up_too(options, pictures):
+    assert same(DiscreteConfig(data=pictures, hidden=8, **options), 2)
+
+
+@pytest.mark.parametrize("name", sorted(COUPLED))
+def test_what_is_refused_does_not_add_up(name, pictures):
+    config = config_of(pictures, name)
+    assert couples_examples(config)
+    assert not same(config, 2)
+    with pytest.raises(ArgumentError, match="looks at all pictures of a batch"):
+        Group(0, 2).check(config, couples_examples=True)
+
+
+def test_fewer_pictures_than_processes(pictures):
+    for name in ("direct", "rebar", "local-expectation"):
+        assert same(config_of(pictures, name), 3, count=2)
+
+
+@pytest.mark.parametrize("mistake", ["noise", "batch", "part"])
+def test_a_mistake_is_seen(mistake, pictures, monkeypatch):
+    """Noise or pixels drawn for the part alone, and parts that overlap, do not add up to the whole."""
+    config = config_of(pictures, "direct", binarize="stochastic")
+    original = getattr(DiscreteTask, mistake, None)
+    if mistake == "noise":
+        monkeypatch.setattr(DiscreteTask, "noise", lambda self, estimator, count, part: original(
+            self, estimator, part.stop - part.start, slice(None)
+        ))  # fmt: skip
+    elif mistake == "batch":
+        monkeypatch.setattr(DiscreteTask, "batch", lambda self, index, part: original(
+            self, index[part], slice(None)
+        ))  # fmt: skip
+    else:
+        monkeypatch.setattr(Group, "part", lambda self, count: slice(0, count))
+    assert not same(config, 2)
+
+
+def test_parts_are_a_partition():
+    for count in range(12):
+        for size in range(1, 6):
+            parts = [range(count)[Group(rank, size).part(count)] for rank in range(size)]
+            assert [i for part in parts for i in part] == list(range(count))
+            assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+def test_a_message_holds_the_gradients_and_the_sums(monkeypatch):
+    """Two processes with the same gradients: added up they are doubled, in place and step after step."""
+    monkeypatch.setattr(Group, "add_up", lambda self, tensor: tensor.mul_(self.size))
+    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Linear(2, 1))
+    optimizer = torch.optim.Adam(model.parameters(), fused=True)
+    message = Message(Group(0, 2), list(model.parameters()), sums=2)
+    x = torch.randn(5, 3)
+    for stop in (False, True, False):
+        alone = torch.autograd.grad(model(x).sum(), list(model.parameters()))
+        message.clear(optimizer)
+        model(x).sum().backward()
+        sums, stopped = message.exchange(torch.tensor([1.5, 2.0]), stop)
+        assert all(torch.equal(p.grad, 2 * g) for p, g in zip(model.parameters(), alone, strict=True))
+        assert sums.tolist() == [3.0, 4.0]
+        assert stopped is stop
+        optimizer.step()
+
+
+def test_evaluation_in_parts(monkeypatch):
+    model = hm.DiscreteVAE.build(hm.Categorical(5), (1, 6, 6), hidden=8)
+    many = hm.DiscreteVAE.build(hm.Binary(30), (1, 6, 6), hidden=8)
+    pictures = torch.rand(11, 1, 6, 6).round()
+    for found in (model, many):
+        whole, tensors = evaluate(found, pictures, samples=10), []
+        monkeypatch.setattr(Group, "add_up", lambda self, tensor: tensors.append(tensor))  # noqa: B023
+        for rank in range(3):
+            evaluate(found, pictures, samples=10, group=Group(rank, 3))
+        monkeypatch.undo()
+        assert (sum(tensors[::2]) / 11)[0].item() == pytest.approx(whole["elbo"], rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "group", "message"),
+    [
+        ({"devices": 2}, Group(), "devices is 2, but the processes that train together are 1"),
+        ({"devices": 3}, Group(0, 2, 2), "devices is 3, but the processes that train together are 2"),
+        ({"batch_size": 1}, Group(0, 2, 2), "batch-size must be at least 2"),
+        ({"device": "cuda:1"}, Group(0, 2, 2), "not on 'cuda:1'"),
+        ({"device": "mps"}, Group(0, 2, 2), "not on 'mps'"),
+        ({"device": "cuda"}, Group(0, 99, 99), "need a GPU each"),
+    ],
+    ids=str,
+)
+def test_refusals(options, group, message):
+    with pytest.raises(ArgumentError, match=message):
+        group.check(DiscreteConfig(**options), couples_examples=False)
+
+
+def test_from_python_it_is_one_process(tmp_path):
+    with pytest.raises(ArgumentError, match="run hardmax train --devices 2"):
+        train(DiscreteConfig(devices=2, out=str(tmp_path / "run")))
+    assert not (tmp_path / "run").exists()
+
+
+def test_how_many_processes_is_not_what_a_run_is():
+    one = DiscreteConfig()
+    assert identity(replace(one, devices=2)) == identity(one)
+    with pytest.raises(ArgumentError, match="devices must be at least 1, got 0"):
+        DiscreteConfig(devices=0)

@@ -1,0 +1,82 @@
+"""Several starts: the best by validation is trained, stops and kills cost no start twice."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from hardmax.applications.discrete_vae.config import DiscreteConfig
+from hardmax.applications.discrete_vae.task import DiscreteTask
+from hardmax.applications.runs import train
+from hardmax.data import load
+from hardmax.errors import ArgumentError
+from hardmax.training.loop import Observer, choose_start
+from hardmax.training.run_folder import read_rows
+
+_COUNT = 3
+
+
+@pytest.fixture
+def config(tmp_path):
+    return DiscreteConfig(
+        out=str(tmp_path / "run"), epochs=3, hidden=16, starts=_COUNT, start_epochs=1, evaluate_images=100
+    )
+
+
+def test_the_run_goes_as_its_best_start_went(config, tmp_path):
+    train(config)
+    tried = read_rows(tmp_path / "run" / "starts.jsonl")
+    assert [row["start"] for row in tried] == list(range(_COUNT))
+    assert len({row["elbo"] for row in tried}) == _COUNT
+    first = read_rows(tmp_path / "run" / "metrics.jsonl")[1]
+    assert (first["split"], first["epoch"]) == ("validation", 1)
+    assert first["elbo"] == max(row["elbo"] for row in tried)
+
+
+def test_one_start_is_the_first_of_several(config, tmp_path):
+    train(config)
+    train(replace(config, starts=1, out=str(tmp_path / "one")))
+    assert not (tmp_path / "one" / "starts.jsonl").exists()
+    first = read_rows(tmp_path / "one" / "metrics.jsonl")[1]
+    assert first["elbo"] == read_rows(tmp_path / "run" / "starts.jsonl")[0]["elbo"]
+
+
+def test_a_better_start_is_chosen_by_what_was_written(config, tmp_path):
+    said: list[str] = []
+    for best in range(_COUNT):
+        rows = [{"start": i, "elbo": -100.0 + (i == best)} for i in range(_COUNT)]
+        (tmp_path / "starts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        images = load(config.data)
+        assert choose_start(config, images, tmp_path, say=said.append, stop=lambda: False) == best
+    assert said == []  # none was tried again
+
+
+def test_stopped_while_it_tries_and_gone_on(config, tmp_path):
+    folders = [tmp_path / "whole", tmp_path / "run"]
+    train(replace(config, out=str(folders[0])))
+    steps = 0
+
+    def stop() -> bool:
+        nonlocal steps
+        steps += 1
+        return steps == 60  # within the second start
+
+    assert not train(config, Observer(stop=stop))
+    assert len(read_rows(tmp_path / "run" / "starts.jsonl")) == 1
+    assert train(DiscreteConfig(out=config.out, resume=True, epochs=3))
+    assert (tmp_path / "run" / "metrics.jsonl").read_text() == (tmp_path / "whole" / "metrics.jsonl").read_text()
+    tried = [[(row["start"], row["elbo"]) for row in read_rows(run / "starts.jsonl")] for run in folders]
+    assert tried[0] == tried[1]
+
+
+def test_starts_differ(config):
+    images = load(config.data)
+    weights = [next(DiscreteTask.start(config, images, start).model.parameters()) for start in (0, 0, 1)]
+    assert weights[0].equal(weights[1])
+    assert not weights[0].equal(weights[2])
+
+
+@pytest.mark.parametrize("name", ["starts", "start_epochs"])
+def test_refusals(name):
+    with pytest.raises(ArgumentError, match=f"{name.replace('_', '-')} must be at least 1, got 0"):
+        DiscreteConfig(**{name: 0})
