@@ -9,6 +9,7 @@ from torch import Tensor
 from hardmax.errors import ArgumentError
 from hardmax.estimators._linearization import with_slopes
 from hardmax.estimators.abstract import AbstractEstimator, carry
+from hardmax.estimators.registry import check_two_samples
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractSpace
 from hardmax.types import Estimate
@@ -71,11 +72,8 @@ class Reinforce(AbstractEstimator):
     def check(self, space: AbstractSpace, samples: int) -> None:
         """Refuse to leave one out of one."""
         super().check(space, samples)
-        if self.baseline == "leave-one-out" and samples < 2:
-            raise ArgumentError(
-                f"baseline='leave-one-out' needs at least two samples, got samples={samples}; "
-                f"pass samples=2 or more, or use baseline='mean'"
-            )
+        if self.baseline == "leave-one-out":
+            check_two_samples(self, samples)
 
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
@@ -151,11 +149,8 @@ class MuProp(AbstractEstimator):
     def check(self, space: AbstractSpace, samples: int) -> None:
         """Refuse to leave one out of one."""
         super().check(space, samples)
-        if self.baseline == "leave-one-out" and samples < 2:
-            raise ArgumentError(
-                f"baseline='leave-one-out' needs at least two samples, got samples={samples}; "
-                f"pass samples=2 or more, or use baseline='none'"
-            )
+        if self.baseline == "leave-one-out":
+            check_two_samples(self, samples)
 
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]

@@ -11,6 +11,7 @@ from torch import Tensor
 from hardmax.errors import ArgumentError
 from hardmax.estimators._linearization import with_slopes
 from hardmax.estimators.abstract import AbstractEstimator, carry
+from hardmax.estimators.registry import check_two_samples
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractSpace, Binary
 from hardmax.types import Estimate
@@ -73,8 +74,7 @@ class DoubleControlVariates(AbstractEstimator):
     def check(self, space: AbstractSpace, samples: int) -> None:
         """Refuse one sample, which has no others."""
         super().check(space, samples)
-        if samples < 2:
-            raise ArgumentError(f"{self} needs at least two samples, got samples={samples}; pass samples=2 or more")
+        check_two_samples(self, samples)
 
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
@@ -149,8 +149,7 @@ class Rodeo(AbstractEstimator):
     def check(self, space: AbstractSpace, samples: int) -> None:
         """Refuse one sample, which has no others."""
         super().check(space, samples)
-        if samples < 2:
-            raise ArgumentError(f"{self} needs at least two samples, got samples={samples}; pass samples=2 or more")
+        check_two_samples(self, samples)
 
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]

@@ -11,6 +11,7 @@ from hardmax.errors import ArgumentError
 from hardmax.estimators._single_changes import flip_differences
 from hardmax.estimators.abstract import AbstractEstimator, carry
 from hardmax.estimators.exact import Roulette
+from hardmax.estimators.registry import check_two_samples
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractSpace
 from hardmax.types import Estimate
@@ -57,8 +58,7 @@ class GibbsCovariance(AbstractEstimator):
     def check(self, space: AbstractSpace, samples: int) -> None:
         """Refuse a covariance of one."""
         super().check(space, samples)
-        if samples < 2:
-            raise ArgumentError(f"{self} needs at least two samples, got samples={samples}; 16 is a good number")
+        check_two_samples(self, samples)
 
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]

@@ -10,17 +10,8 @@ from torch import Tensor, nn
 from hardmax.errors import ArgumentError
 from hardmax.models.pretrained import AbstractModel
 from hardmax.objectives import AbstractLikelihood, BernoulliLikelihood, GaussianLikelihood
-from hardmax.spaces import AbstractSpace, Binary, Categorical, Chain, PairwiseBinary, Permutation, SpanningTree, Subset
-
-_SPACES = {
-    "categorical": Categorical,
-    "binary": Binary,
-    "pairwise": PairwiseBinary,
-    "subset": Subset,
-    "chain": Chain,
-    "permutation": Permutation,
-    "spanning-tree": SpanningTree,
-}
+from hardmax.spaces import AbstractSpace, PairwiseBinary
+from hardmax.spaces.registry import SPACES, load_space_class
 
 
 def space_to_config(space: AbstractSpace) -> dict[str, Any]:
@@ -29,7 +20,7 @@ def space_to_config(space: AbstractSpace) -> dict[str, Any]:
     Raises:
         ArgumentError: a space that is not ours.
     """
-    names = [name for name, kind in _SPACES.items() if isinstance(space, kind)]
+    names = [name for name, record in SPACES.items() if record.kind == type(space).__name__]
     if not names or not is_dataclass(space):
         raise ArgumentError(f"no network of ours serves {space}; make the model with your own networks, not by build")
     return {"name": names[0], **{field.name: getattr(space, field.name) for field in fields(space)}}
@@ -38,7 +29,7 @@ def space_to_config(space: AbstractSpace) -> dict[str, Any]:
 def space_from_config(config: dict[str, Any]) -> AbstractSpace:
     """Return the space that `space_to_config` told of; KeyError or TypeError if there is none such."""
     arguments = dict(config)
-    return _SPACES[arguments.pop("name")](**arguments)
+    return load_space_class(arguments.pop("name"))(**arguments)
 
 
 LikelihoodName = Literal["bernoulli", "gaussian"]

@@ -142,35 +142,6 @@ def _column(
 
 # Their values say enough without the option's name.
 _PLAIN = ("data", "space", "estimator")
-# What an option belongs to, by the option that chooses it; elsewhere it changes nothing.
-_OWNERS = {
-    "space": {
-        "categories": ("categorical", "chain"),
-        "chosen": ("subset",),
-        "supermodular": ("pairwise",),
-        "graph": ("pairwise",),
-        "solver": ("pairwise",),
-    },
-    "contrast": {
-        "temperature": ("info-nce",),
-        "margin": ("triplet",),
-    },
-    "pairs": {
-        "neighbours": ("neighbours",),
-    },
-    "estimator": {
-        "draws": ("conditional",),
-        "epsilon": ("auto", "direct"),
-        "two_sided": ("auto", "direct"),
-        "epsilon_floor": ("auto", "direct"),
-        "direct_epochs": ("auto",),
-        "tau": ("gumbel-softmax",),
-        "tau_floor": ("gumbel-softmax",),
-        "hard": ("gumbel-softmax",),
-        "baseline": ("reinforce",),
-    },
-}
-
 Value = str | int | float | bool | None
 
 
@@ -217,7 +188,7 @@ def labels(configs: Sequence[TrainConfig], folders: Sequence[str]) -> list[str]:
     """Name each run by what differs from the others, and by its folder where that does not tell them apart."""
     names = sorted(differing(configs), key=lambda name: (name != "data", _distance(name, type(configs[0]))))
     found = [
-        ", ".join(_phrase(name, getattr(config, name)) for name in names if _applies(name, config))
+        ", ".join(_phrase(name, getattr(config, name)) for name in names if name not in config.unused_options)
         for config in configs
     ]
     counts = Counter(found)
@@ -230,12 +201,6 @@ def labels(configs: Sequence[TrainConfig], folders: Sequence[str]) -> list[str]:
 def _distance(name: str, kind: type[TrainConfig]) -> int:
     """Return from how far up an option comes: what a model alone has tells more than what every run has."""
     return next(i for i, one in enumerate(kind.__mro__) if name in vars(one).get("__annotations__", {}))
-
-
-def _applies(name: str, config: TrainConfig) -> bool:
-    """Whether an option plays a part; a model that has no choice of spaces has no option that belongs to some."""
-    chosen = {kind: getattr(config, kind) for kind in _OWNERS if hasattr(config, kind)}
-    return all(chosen[kind] in _OWNERS[kind].get(name, (chosen[kind],)) for kind in chosen)
 
 
 def _phrase(name: str, value: Value) -> str:

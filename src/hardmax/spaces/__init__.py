@@ -1,22 +1,31 @@
-"""What may z be, and what is the best z for given scores? One file per space."""
+"""Spaces: what z may be, and which z is best for given scores. One space per file."""
 
-from hardmax.spaces.abstract import AbstractFactorised, AbstractSpace
-from hardmax.spaces.binary import Binary
-from hardmax.spaces.categorical import Categorical
-from hardmax.spaces.chain import Chain
-from hardmax.spaces.pairwise_binary import PairwiseBinary
-from hardmax.spaces.permutation import Permutation
-from hardmax.spaces.spanning_tree import SpanningTree
-from hardmax.spaces.subset import Subset
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "AbstractFactorised",
-    "AbstractSpace",
-    "Binary",
-    "Categorical",
-    "Chain",
-    "PairwiseBinary",
-    "Permutation",
-    "SpanningTree",
-    "Subset",
-]
+from hardmax._lazy import load_lazily
+
+if TYPE_CHECKING:
+    from hardmax.spaces.abstract import AbstractFactorised as AbstractFactorised
+    from hardmax.spaces.abstract import AbstractSpace as AbstractSpace
+    from hardmax.spaces.binary import Binary as Binary
+    from hardmax.spaces.categorical import Categorical as Categorical
+    from hardmax.spaces.chain import Chain as Chain
+    from hardmax.spaces.pairwise_binary import PairwiseBinary as PairwiseBinary
+    from hardmax.spaces.permutation import Permutation as Permutation
+    from hardmax.spaces.spanning_tree import SpanningTree as SpanningTree
+    from hardmax.spaces.subset import Subset as Subset
+
+# Loaded when first used, so that the registry is read without waiting for torch.
+_HOMES = {
+    "AbstractFactorised": "abstract",
+    "AbstractSpace": "abstract",
+    "Binary": "binary",
+    "Categorical": "categorical",
+    "Chain": "chain",
+    "PairwiseBinary": "pairwise_binary",
+    "Permutation": "permutation",
+    "SpanningTree": "spanning_tree",
+    "Subset": "subset",
+}
+__all__ = sorted(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
+__getattr__, __dir__ = load_lazily(__name__, _HOMES)

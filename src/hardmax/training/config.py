@@ -2,9 +2,10 @@
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from hardmax.errors import ArgumentError
+from hardmax.estimators.registry import ESTIMATORS, check_two_samples, unused_options
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,11 @@ class TrainConfig:
         """The learning rate, chosen where it was left open."""
         return 1e-3 if self.lr is None else self.lr
 
+    @property
+    def unused_options(self) -> set[str]:
+        """Options that play no part, given the others: those of an estimator that was not chosen, and the like."""
+        return set()
+
     def to_dict(self) -> dict[str, Any]:
         """Return the fields, for JSON."""
         return dataclasses.asdict(self)
@@ -128,34 +134,10 @@ class PictureConfig(TrainConfig):
             raise ArgumentError("mixed-precision needs a GPU: give --device cuda, or leave it out")
 
 
-EstimatorName = Literal[
-    "auto",
-    "direct",
-    "adaptive-direct",
-    "averaged-direct",
-    "debiased-direct",
-    "shortlist-direct",
-    "exact",
-    "local-expectation",
-    "gibbs-covariance",
-    "conditional",
-    "reinforce",
-    "unordered-set",
-    "rebar",
-    "muprop",
-    "double-control-variates",
-    "rodeo",
-    "disarm",
-    "arm",
-    "arsm",
-    "gumbel-softmax",
-    "gumbel-rao",
-    "straight-through",
-    "gapped-straight-through",
-    "reinmax",
-    "implicit-mle",
-    "adaptive-implicit-mle",
-]
+if TYPE_CHECKING:
+    EstimatorName = str
+else:  # tyro shows the choices and refuses all others
+    EstimatorName = Literal["auto", *ESTIMATORS]
 
 
 @dataclass(frozen=True)
@@ -199,8 +181,15 @@ class EstimatorConfig(TrainConfig):
         super().__post_init__()
         self.need_at_least_one("samples", "anneal_every", "shortlist_variables")
         self.need_positive("epsilon", "tau", "epsilon_floor", "tau_floor")
-        if self.estimator == "reinforce" and self.baseline == "leave-one-out" and (self.samples or 1) < 2:
-            raise ArgumentError(f"baseline leave-one-out needs --samples 2 or more, got {self.samples or 1}")
+        if self.estimator == "reinforce" and self.baseline == "leave-one-out":
+            check_two_samples("baseline leave-one-out", self.samples or 1)
+
+    @property
+    def unused_options(self) -> set[str]:
+        """Options that play no part: those of other estimators."""
+        if self.estimator == "auto":
+            return super().unused_options | unused_options(("epsilon", "two_sided"))
+        return super().unused_options | unused_options(ESTIMATORS[self.estimator].options) | {"direct_epochs"}
 
     @property
     def epochs_of_direct(self) -> int:

@@ -1,12 +1,16 @@
 """Options of a discrete VAE's training. No torch here."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from hardmax.errors import ArgumentError
+from hardmax.spaces.registry import SPACES, unused_options
 from hardmax.training.config import VAEConfig
 
-SpaceName = Literal["categorical", "binary", "pairwise", "subset", "chain", "permutation", "spanning-tree"]
+if TYPE_CHECKING:
+    SpaceName = str
+else:  # tyro shows the choices and refuses all others
+    SpaceName = Literal[*SPACES]
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,11 @@ class DiscreteConfig(VAEConfig):
         for name in ("supermodular", "graph", "solver"):
             if self.space != "pairwise" and getattr(self, name) != getattr(type(self), name):
                 raise ArgumentError(f"{name} is for --space pairwise, not for --space {self.space}; leave it out")
+
+    @property
+    def unused_options(self) -> set[str]:
+        """Options that play no part: those of other spaces and estimators."""
+        return super().unused_options | unused_options(self.space)
 
     @property
     def learning_rate(self) -> float:

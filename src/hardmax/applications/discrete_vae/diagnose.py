@@ -5,11 +5,12 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
 from hardmax.errors import ArgumentError
+from hardmax.estimators.registry import ESTIMATORS
 
 if TYPE_CHECKING:
     from hardmax.applications.discrete_vae.config import DiscreteConfig
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from hardmax.spaces import AbstractSpace
 
 ENUMERATED = 2**16  # values of z; beyond, the exact gradient is replaced by the mean of many unbiased estimates
-# Options of hardmax train that are fields of estimators too.
-_SETTINGS = ("epsilon", "two_sided", "tau", "hard", "baseline", "draws")
+# Options of hardmax train that estimators are made with.
+_SETTINGS = tuple(dict.fromkeys(option for record in ESTIMATORS.values() for option in record.options))
 
 
 @dataclass(frozen=True)
@@ -189,11 +190,10 @@ def _train_options(row: "Quality", config: "DiscreteConfig", space: "AbstractSpa
     They are found by trying: the estimator's own settings are those of the options with the same names.
     """
     from hardmax.diagnosis.advice import short_name
-    from hardmax.training.config import EstimatorName
     from hardmax.training.estimators import estimator_at
 
     family = _family(row.name)
-    if family not in get_args(EstimatorName):
+    if family not in ESTIMATORS:
         return None
     told = {name: getattr(row.estimator, name) for name in _SETTINGS if hasattr(row.estimator, name)}
     try:

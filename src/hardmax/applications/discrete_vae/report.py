@@ -10,14 +10,12 @@ from torch import Tensor
 
 from hardmax.applications.discrete_vae.config import DiscreteConfig
 from hardmax.applications.discrete_vae.report_codes import (
-    WORDS,
     Couplings,
     DiscreteMeasured,
     DiscreteRun,
     Usage,
     couplings,
     free,
-    latent,
     meanings,
     measure,
     of_bits,
@@ -29,6 +27,7 @@ from hardmax.random import stream
 from hardmax.report.curves import Curves, bound_of_run, bounds_by_epoch, bounds_by_time, draw, lines_of_run
 from hardmax.report.sections import AbstractReport, Tiles, spread, tile, trained_on
 from hardmax.report.tables import BOUND, Fact, Quantity
+from hardmax.spaces.registry import SPACES
 from hardmax.training.estimators import explain
 
 _RECONSTRUCTIONS, _SAMPLES = 12, 64
@@ -52,7 +51,7 @@ def samples(run: DiscreteRun, generator: torch.Generator) -> Tiles:
 
 def subject(run: DiscreteRun) -> str:
     """Say what was trained on what."""
-    return f"Discrete variational auto-encoder with {latent(run.config)}, {trained_on(run)}."
+    return f"Discrete variational auto-encoder with {SPACES[run.config.space].describe(run.config)}, {trained_on(run)}."
 
 
 def estimator(run: DiscreteRun) -> str:
@@ -81,7 +80,7 @@ def active_of(run: DiscreteRun) -> tuple[str, int]:
     space = run.model.space
     if space.categories is not None:
         return "categories", space.categories
-    return f"{WORDS[run.config.space].variable}s", space.event_shape[0]
+    return f"{SPACES[run.config.space].variable}s", space.event_shape[0]
 
 
 def chart(run: DiscreteRun, measured: Usage) -> str:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from torch import Tensor
 
-from hardmax.applications.discrete_vae.config import DiscreteConfig, SpaceName
+from hardmax.applications.discrete_vae.config import DiscreteConfig
 from hardmax.applications.discrete_vae.model import DiscreteVAE
 from hardmax.applications.discrete_vae.task import RARE
 from hardmax.drawing.images import difference
@@ -21,6 +21,7 @@ from hardmax.report.run import MeasuredVAE, Run
 from hardmax.report.sections import Tile, Tiles, spread, tile
 from hardmax.report.tables import percent
 from hardmax.spaces import AbstractSpace
+from hardmax.spaces.registry import SPACES, SpaceRecord
 
 
 @dataclass(frozen=True)
@@ -37,47 +38,6 @@ class DiscreteMeasured(MeasuredVAE):
 
 # The test pictures are `[N, channels, H, W]`.
 DiscreteRun = Run[DiscreteConfig, DiscreteVAE, DiscreteMeasured, Tensor]
-
-
-@dataclass(frozen=True)
-class Words:
-    """What a variable of z and one of its values are called."""
-
-    variable: str
-    value: str = "value"
-
-
-WORDS: dict[SpaceName, Words] = {
-    "categorical": Words("variable"),
-    "binary": Words("bit"),
-    "pairwise": Words("bit"),
-    "subset": Words("item"),
-    "chain": Words("place", "state"),
-    "permutation": Words("item", "place"),
-    "spanning-tree": Words("edge"),
-}
-
-
-def latent(config: DiscreteConfig) -> str:
-    """Say what z is."""
-    n, k = config.variables, config.categories
-    bits = f"{n} bits" if n > 1 else "one bit"
-    match config.space:
-        case "categorical":
-            return f"one categorical variable of {k} values" if n == 1 else f"{n} categorical variables of {k} values"
-        case "binary":
-            return bits
-        case "pairwise":
-            who = "in pairs" if config.graph == "complete" else "each with the next"
-            return f"{bits} that interact {who}{' and never repel' * config.supermodular}"
-        case "subset":
-            return f"subsets of {config.chosen} out of {n} items"
-        case "chain":
-            return f"chains of {n} places with {k} states"
-        case "permutation":
-            return f"permutations of {n} items"
-        case "spanning-tree":
-            return f"spanning trees of {n} nodes"
 
 
 def of_bits(space: AbstractSpace) -> bool:
@@ -129,7 +89,7 @@ class Usage:
     """
 
     space: AbstractSpace
-    words: Words
+    words: SpaceRecord
     names: list[str]
     scores: Float[Tensor, "N *score"]
     edges: Tensor | None
@@ -178,7 +138,7 @@ def measure(run: DiscreteRun, batch_size: int = 500) -> Usage:
     means = mean_of(space, scores)
     return Usage(
         space=space,
-        words=WORDS[run.config.space],
+        words=SPACES[run.config.space],
         names=names_of(space, run.config),
         scores=scores,
         edges=torch.tensor(getattr(space, "edges", ())) if run.config.space == "pairwise" else None,

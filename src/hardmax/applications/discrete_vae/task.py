@@ -11,32 +11,10 @@ from hardmax.applications.discrete_vae.model import DiscreteVAE
 from hardmax.data import Images, binarize
 from hardmax.estimators import AbstractControlled, AbstractEstimator
 from hardmax.random import stream
-from hardmax.spaces import AbstractSpace, Binary, Categorical, Chain, PairwiseBinary, Permutation, SpanningTree, Subset
+from hardmax.spaces.registry import make_space
 from hardmax.training.estimators import estimator_at, explain
 from hardmax.training.processes import ALONE, Group
 from hardmax.training.task import SPLITS, AbstractTask, Row, Split, held_out, initial_weights, networks_for
-
-
-def make_space(config: DiscreteConfig) -> AbstractSpace:
-    """Return the space that a configuration asks for."""
-    n = config.variables
-    match config.space:
-        case "categorical":
-            return Categorical(config.categories, None if n == 1 else n)
-        case "binary":
-            return Binary(n)
-        case "pairwise":
-            edges = [(i, i + 1) for i in range(n - 1)] if config.graph == "chain" else None
-            return PairwiseBinary(n, edges, config.supermodular, config.solver)  # pyright: ignore[reportArgumentType]
-        case "subset":
-            return Subset(n, config.chosen)
-        case "chain":
-            return Chain(n, config.categories)
-        case "permutation":
-            return Permutation(n)
-        case "spanning-tree":
-            return SpanningTree(n)
-
 
 _MANY, _FEW = 1024, 500  # values of z; pictures
 
@@ -44,7 +22,7 @@ _MANY, _FEW = 1024, 500  # values of z; pictures
 def evaluated(config: DiscreteConfig, images: Images, split: Split) -> Tensor:
     """Return the pictures of a split that are evaluated after each epoch."""
     most = config.evaluate_images
-    if make_space(config).size > _MANY:  # every z is gone through for every picture
+    if make_space(config.space, config).size > _MANY:  # every z is gone through for every picture
         most = min(most, _FEW)
     return held_out(config, images, split)[:most]
 
@@ -148,7 +126,7 @@ class DiscreteTask(AbstractTask[DiscreteConfig, DiscreteVAE]):
         """Return the task with the initial weights of this number; torch's global generator is kept."""
         with initial_weights(config.seed, start):
             model = DiscreteVAE.build(
-                make_space(config),
+                make_space(config.space, config),
                 images.shape,
                 architecture=networks_for(config.architecture, images.shape),
                 hidden=config.hidden,
@@ -162,7 +140,7 @@ class DiscreteTask(AbstractTask[DiscreteConfig, DiscreteVAE]):
     @classmethod
     def couples_examples(cls, config: DiscreteConfig) -> bool:
         """Whether the estimator looks at the whole batch."""
-        return estimator_at(config, make_space(config), 0, 0).couples_examples
+        return estimator_at(config, make_space(config.space, config), 0, 0).couples_examples
 
     def explain(self) -> str:
         """Say which estimator is used."""

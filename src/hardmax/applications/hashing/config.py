@@ -58,6 +58,12 @@ class HashingConfig(EstimatorConfig, PictureConfig):
         if self.pairs == "distorted" and self.augment == "none":
             raise ArgumentError("pairs distorted needs distortions: give --augment flip, or affine, elastic, shift")
 
+    @property
+    def unused_options(self) -> set[str]:
+        """Options that play no part: those of other estimators, contrasts and pairs."""
+        other = {"margin"} if self.contrast == "info-nce" else {"temperature"}
+        return super().unused_options | other | (set() if self.pairs == "neighbours" else {"neighbours"})
+
 
 @dataclass(frozen=True)
 class IndexOptions:
