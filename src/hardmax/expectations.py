@@ -16,6 +16,7 @@ from hardmax.estimators import (
     LocalExpectation,
 )
 from hardmax.evaluator import Evaluator
+from hardmax.solvers.solution import record_solvers
 from hardmax.spaces import AbstractFactorised, AbstractSpace
 from hardmax.types import Estimate, Objective
 from hardmax.validation import check_noise, check_samples, check_scores, values_readable
@@ -112,8 +113,13 @@ def estimate(
         raise ArgumentError(f"chunk_size must be at least 1, got {chunk_size}")
     noise = _noise(scores, space, estimator, batch_shape, samples, generator, noise)
     evaluator = Evaluator(f, scores, space, linear=linear, chunk_size=chunk_size, validate=validate)
-    out = estimator.estimate(evaluator, scores, space, noise)
-    return out if space.chosen_solver is None else replace(out, solver=space.chosen_solver)
+    if space.chosen_solver is None:
+        return estimator.estimate(evaluator, scores, space, noise)
+    if not values_readable():  # which solver runs is not known while compiling, or under vmap
+        return replace(estimator.estimate(evaluator, scores, space, noise), solver=space.chosen_solver)
+    with record_solvers() as solvers:
+        out = estimator.estimate(evaluator, scores, space, noise)
+    return replace(out, solver=", ".join(solvers) or None)
 
 
 def sample(

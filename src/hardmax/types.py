@@ -54,7 +54,8 @@ class Estimate:
         solves: arg maxes solved, counted the same way.
         auxiliary: `[]`. Loss for an estimator's own parameters, or None if it has none.
         log_prob: `[S, *B]`. log q of the draws, detached, where the estimator knows it anyway; else None.
-        solver: what solved the arg maxes, where the space has several ways to; says so where it is not exact.
+        solver: what solved the arg maxes, where the space has several ways to: all that ran, in their order; None
+            where none did. While compiling, or under vmap, what the space would choose by its promises.
 
     Example:
         >>> import torch, hardmax as hm

@@ -11,9 +11,8 @@ from squares import save_squares
 from hardmax.applications.discrete_vae.config import DiscreteConfig
 from hardmax.applications.hashing.config import HashingConfig
 from hardmax.applications.mixed_vae.config import MixedConfig
-from hardmax.applications.runs import read_run, train
+from hardmax.applications.runs import read_run, render_report, train
 from hardmax.applications.tokens.config import DvaeConfig
-from hardmax.report.page import render
 
 SMALL = DiscreteConfig(epochs=2, batch_size=500, hidden=16, evaluate_images=100, estimator="exact")
 MIXED = MixedConfig(epochs=2, batch_size=200, lr=3e-3, evaluate_images=100, head_epochs=1, continuous=4)
@@ -79,4 +78,4 @@ def trained(tmp_path_factory, colours):
 @pytest.fixture(scope="session")
 def page(trained):
     """Return a function from names of kinds to the page about such runs."""
-    return functools.cache(lambda *kinds: render([read_run(trained(kind)) for kind in kinds]))
+    return functools.cache(lambda *kinds: render_report([read_run(trained(kind)) for kind in kinds]))

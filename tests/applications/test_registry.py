@@ -93,6 +93,8 @@ def test_an_unknown_model_names_those_there_are():
     with pytest.raises(ArgumentError, match="did you mean mixed"):
         find_application("mixd")
     with pytest.raises(ArgumentError, match="there are: discrete, mixed, dvae, token-prior"):
+        find_application("xyz")
+    with pytest.raises(ArgumentError, match="no model 'segmentation'"):  # which hardmax train does not train
         find_application("segmentation")
 
 

@@ -9,9 +9,9 @@ from html.parser import HTMLParser
 import pytest
 from PIL import Image
 
-from hardmax.applications.runs import read_run
+from hardmax.applications.runs import read_run, render_report
 from hardmax.errors import ArgumentError, DataError
-from hardmax.report.page import render, write
+from hardmax.report.page import write
 from hardmax.training.run_folder import read_rows
 
 SECTIONS = ["numbers", "curves", "codes", "reconstructions", "samples", "usage", "configuration"]
@@ -89,7 +89,7 @@ def test_page_is_whole_and_self_contained(page, kinds):
 
 def test_page_is_the_same_every_time(trained):
     runs = [trained("categorical"), trained("bits")]
-    assert render([read_run(run) for run in runs]) == render([read_run(run) for run in runs])
+    assert render_report([read_run(run) for run in runs]) == render_report([read_run(run) for run in runs])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -188,14 +188,14 @@ def test_names_are_escaped(trained, tmp_path):
     folder.mkdir()
     for part in trained("categorical").iterdir():
         (folder / part.name).symlink_to(part)
-    text = render([read_run(folder)])
+    text = render_report([read_run(folder)])
     assert html.escape("a<b>&") in text
     assert "a<b>&" not in text
 
 
 def test_no_runs():
     with pytest.raises(ArgumentError, match="at least one run"):
-        render([])
+        render_report([])
 
 
 def test_write_replaces_at_once(tmp_path):

@@ -5,9 +5,8 @@ import shutil
 
 import pytest
 
-from hardmax.applications.runs import read_run
+from hardmax.applications.runs import read_run, render_report
 from hardmax.errors import DataError
-from hardmax.report.page import render
 
 
 @pytest.fixture
@@ -132,13 +131,13 @@ def test_a_run_whose_bound_was_never_a_number(copy):
     (copy / "best").unlink()
     run = read_run(copy)
     assert run.best_epoch == 2
-    assert "not finite" in render([run])
-    assert "not finite" in render([run, run])
+    assert "not finite" in render_report([run])
+    assert "not finite" in render_report([run, run])
 
 
 def test_without_times(copy):
     (copy / "timing.jsonl").unlink()
     run = read_run(copy)
     assert run.seconds_per_epoch is None
-    assert "–" in render([run, run])
-    assert "Seconds per epoch" in render([run])
+    assert "–" in render_report([run, run])
+    assert "Seconds per epoch" in render_report([run])

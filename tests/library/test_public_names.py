@@ -17,7 +17,7 @@ API = Path(__file__).parents[2] / "docs" / "api"
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_name_resolves_to_its_home(name):
-    home = importlib.import_module(f"hardmax.{hm._HOME[name]}")
+    home = importlib.import_module(f"hardmax.{hm._HOMES[name]}")
     assert getattr(hm, name) is getattr(home, name)
     assert getattr(hm, name).__doc__
 
@@ -36,6 +36,14 @@ def test_type_checkers_see_the_same_names():
     source = Path(hm.__file__).read_text()
     for name in NAMES:
         assert f"import {name} as {name}\n" in source
+
+
+@pytest.mark.parametrize("name", hm._MOVED)
+def test_names_that_have_moved_warn_with_the_new_place(name):
+    with pytest.warns(DeprecationWarning, match=f"hardmax.{name} has moved: from {hm._MOVED[name]} import {name}"):
+        moved = getattr(hm, name)
+    assert moved is getattr(importlib.import_module(hm._MOVED[name]), name)
+    assert name not in hm.__all__
 
 
 def test_unknown_names():

@@ -1,12 +1,9 @@
 """Options and helpers that the commands of all applications share. No torch here."""
 
-import contextlib
-import io
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
@@ -18,27 +15,6 @@ if TYPE_CHECKING:
     from PIL import Image
 
     from hardmax.models import AbstractModel
-
-
-T = TypeVar("T")
-_FRAME = re.compile(r"[╭╮╰╯│─]+|Parsing error|Value error|Error parsing \w+:")
-
-
-def parse(kind: type[T], command: str, arguments: list[str]) -> T:
-    """Return the dataclass that the arguments describe; `--help` prints and ends the program.
-
-    Raises:
-        ArgumentError: an option that does not exist or does not fit.
-    """
-    said = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(said):
-            return tyro.cli(kind, prog=f"hardmax {command}", args=arguments)
-    except SystemExit as stop:
-        if not stop.code:
-            raise
-        # tyro draws a frame around what it has to say; every other error of ours is one line.
-        raise ArgumentError(" ".join(_FRAME.sub(" ", said.getvalue()).split())) from None
 
 
 def check_model(command: str, run: str, served: Sequence[str]) -> Application:

@@ -324,8 +324,12 @@ APPLICATIONS = (
     ),
 )
 
-# Saved models that are no application's, by what their files call them.
-OTHER_MODELS = {"gaussian-vae": "hardmax.models.gaussian_vae:GaussianVAE"}
+# Saved models that are no application's main one, by what their files call them.
+OTHER_MODELS = {
+    "gaussian-vae": "hardmax.models.gaussian_vae:GaussianVAE",
+    "image-encoder": "hardmax.applications.segmentation.vae.image_encoder:ImageEncoder",
+    "label-vae": "hardmax.applications.segmentation.vae.label_vae:LabelVAE",
+}
 
 # The first words of commands of several words, and what is said of each.
 GROUPS = {

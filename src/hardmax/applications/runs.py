@@ -10,7 +10,7 @@ import torch
 
 from hardmax.applications.registry import APPLICATIONS, OTHER_MODELS, Application, find_application
 from hardmax.errors import ArgumentError, DataError
-from hardmax.models.pretrained import AbstractModel, saved_config
+from hardmax.models.pretrained import AbstractModel, read_saved_config
 from hardmax.report.page import render
 from hardmax.report.run import SPLITS, Run, Timed, parse_rows
 from hardmax.training.config import TrainConfig
@@ -83,7 +83,7 @@ def load_model(folder: str | Path, *, device: torch.device | str = "cpu") -> Abs
         'DiscreteVAE'
     """
     folder = Path(folder)
-    kind = saved_config(folder).get("model")
+    kind = read_saved_config(folder).get("model")
     places = {one.kind: f"{one.package}.{one.model}" for one in APPLICATIONS if one.kind} | OTHER_MODELS
     if not isinstance(kind, str) or kind not in places:
         raise DataError(f"{folder} holds a model of the unknown kind {kind!r}; known are {', '.join(sorted(places))}")

@@ -1,24 +1,23 @@
-"""`hardmax evaluate`."""
+"""`hardmax evaluate` and `hardmax sample`: how good a trained model is, and what it draws."""
 
 import json
 
-from hardmax.applications.command_line import EvaluateOptions, Evaluation, check_model, parse
+from hardmax.applications.argument_parser import parse
+from hardmax.applications.command_line import EvaluateOptions, Evaluation, SampleOptions, check_model
 from hardmax.applications.registry import APPLICATIONS
 
 
-def run(arguments: list[str]) -> int:
+def evaluate(arguments: list[str]) -> int:
     """Evaluate and print."""
     options = parse(EvaluateOptions, "evaluate", arguments)
     application = check_model("evaluate", options.run, [one.name for one in APPLICATIONS if one.evaluate])
     from rich.console import Console
-    from rich.progress import Progress
     from rich.table import Table
 
     from hardmax.applications.runs import load_run
 
     loaded = load_run(options.run, options.checkpoint, device=options.device)
-    evaluate = application.load(application.evaluate)
-    result: Evaluation = evaluate(options, loaded, Progress(console=Console(stderr=True), transient=True))
+    result: Evaluation = application.load(application.evaluate)(options, loaded)
     if options.json:
         about = {"run": options.run, "checkpoint": loaded.checkpoint, "split": options.split, "images": result.images}
         print(json.dumps({**about, **result.numbers}))
@@ -32,4 +31,12 @@ def run(arguments: list[str]) -> int:
             table.add_row(*row)
         Console().print(table)
         title = None
+    return 0
+
+
+def sample(arguments: list[str]) -> int:
+    """Sample, and show or write the samples."""
+    options = parse(SampleOptions, "sample", arguments)
+    application = check_model("sample", options.run, [one.name for one in APPLICATIONS if one.sample])
+    application.load(application.sample)(options)
     return 0

@@ -4,20 +4,34 @@ import sys
 from difflib import get_close_matches
 from importlib import import_module
 
-from hardmax.applications.registry import GROUPS, application_commands
+from hardmax.applications.registry import GROUPS as APPLICATION_GROUPS
+from hardmax.applications.registry import CommandGroup, application_commands
 from hardmax.errors import ArgumentError, HardmaxError
 
-# name: one line of help. Each is a module beside this one, with a function run(arguments) -> exit code; commands that
-# belong to one application are in its record.
+# name, with a space where it is of a group: where its function(arguments) -> exit code is, as "module:name" beside this
+# module, and one line of help. Commands that belong to one application are in its record.
 COMMANDS = {
-    "demo": "train four estimators on the embedded pictures and compare them, in a minute",
-    "train": "train a model: VAEs with discrete latents, completion, tokens, codes, sequences",
-    "evaluate": "say how good a trained model is",
-    "sample": "draw pictures, or sequences, from a trained model",
-    "report": "write one HTML page about one or several runs",
-    "reproduce": "make a table or figure of the paper again",
-    "data": "list, fetch and check data sets",
-    "doctor": "say what is installed, what is missing and how to get it",
+    "demo": ("demo:run", "train four estimators on the embedded pictures and compare them, in a minute"),
+    "train": ("train:run", "train a model: VAEs with discrete latents, completion, tokens, codes, sequences"),
+    "evaluate": ("evaluate:evaluate", "say how good a trained model is"),
+    "sample": ("evaluate:sample", "draw pictures, or sequences, from a trained model"),
+    "report": ("report:run", "write one HTML page about one or several runs"),
+    "reproduce": ("reproduce:run", "make a table or figure of the paper again"),
+    "data list": ("data:list_sets", "show the data sets, their licences, and where they were found"),
+    "data get": ("data:get_sets", "download data sets from their publishers"),
+    "data check": ("data:check_sets", "verify the files of data sets, or try to load your own images"),
+    "doctor": ("doctor:run", "say what is installed, what is missing and how to get it"),
+}
+GROUPS = APPLICATION_GROUPS | {
+    "data": CommandGroup(
+        "list, fetch and check data sets",
+        "List, download and check data sets.",
+        """examples:
+  hardmax data list
+  hardmax data get mnist omniglot
+  hardmax data check mnist
+  hardmax data check path/to/my/pictures""",
+    )
 }
 _HELP = ("-h", "--help", "help")
 
@@ -34,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"hardmax {__version__}")
         return 0
     try:
-        return _run(*arguments)
+        return _run(arguments)
     except HardmaxError as error:
         return _fail(str(error))
     except KeyboardInterrupt:
@@ -44,41 +58,30 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
 
 
-def _run(name: str, *rest: str) -> int:
-    """Run a command of this folder, of an application, or one of a group of these."""
-    if name in COMMANDS:
-        return import_module(f"hardmax.cli.{name}").run(list(rest))
+def _run(arguments: list[str]) -> int:
+    """Run a command of this folder or of an application; in a group, its name is two words."""
+    name, *rest = arguments
     if name in GROUPS:
-        return _run_in_group(name, *rest)
+        if not rest or rest[0] in _HELP:
+            print(_group_usage(name))
+            return 0 if rest else 2
+        name, rest = f"{name} {rest[0]}", rest[1:]
+    if name in COMMANDS:
+        module, function = COMMANDS[name][0].split(":")
+        return getattr(import_module(f"hardmax.cli.{module}"), function)(rest)
     if name in application_commands():
-        return _run_of_application(name, list(rest))
-    known = _help_lines()
-    near = get_close_matches(name, known)
+        return _run_of_application(name, rest)
+    group, _, last = name.rpartition(" ")
+    known = _group_lines(group) if group else _lines()
+    near = get_close_matches(last, known)
     hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(known)}"
     raise ArgumentError(f"no command {name!r}; {hint}")
 
 
-def _run_in_group(group: str, name: str = "", *rest: str) -> int:
-    """Run a command of two words."""
-    commands = {
-        full.removeprefix(f"{group} "): command.help
-        for full, (_, command) in application_commands().items()
-        if full.startswith(f"{group} ")
-    }
-    if not name or name in _HELP:
-        print(
-            f"usage: hardmax {group} {'|'.join(commands)} [OPTIONS]     (hardmax {group} {next(iter(commands))} --help "
-            f"tells more)\n\n{GROUPS[group].about}\n\n{_table(commands)}\n\n{GROUPS[group].examples}"
-        )
-        return 0 if name else 2
-    if name not in commands:
-        raise ArgumentError(f"no command '{group} {name}'; there are: {', '.join(commands)}")
-    return _run_of_application(f"{group} {name}", list(rest))
-
-
 def _run_of_application(name: str, arguments: list[str]) -> int:
     """Run a command that one application has: its options are parsed, then its function is called with them."""
-    from hardmax.applications.command_line import check_model, parse
+    from hardmax.applications.argument_parser import parse
+    from hardmax.applications.command_line import check_model
 
     application, command = application_commands()[name]
     options = parse(application.load(command.options), name, arguments)
@@ -87,13 +90,29 @@ def _run_of_application(name: str, arguments: list[str]) -> int:
     return application.load(command.function)(options) or 0
 
 
-def _help_lines() -> dict[str, str]:
-    """Return all commands with their line of help; a group is one of them."""
-    own = {
-        name.split()[0]: GROUPS[name.split()[0]].help if " " in name else command.help
-        for name, (_, command) in application_commands().items()
-    }
-    return COMMANDS | own
+def _all_lines() -> dict[str, str]:
+    """Return all commands, by full name, with their line of help."""
+    own = {name: line for name, (_, line) in COMMANDS.items()}
+    return own | {name: command.help for name, (_, command) in application_commands().items()}
+
+
+def _lines() -> dict[str, str]:
+    """Return what stands first in a command line, with its line of help: a command, or a group."""
+    return {name.split()[0]: GROUPS[name.split()[0]].help if " " in name else line for name, line in _all_lines().items()}
+
+
+def _group_lines(group: str) -> dict[str, str]:
+    """Return the commands of a group, by their second word, with their line of help."""
+    start = f"{group} "
+    return {name.removeprefix(start): line for name, line in _all_lines().items() if name.startswith(start)}
+
+
+def _group_usage(group: str) -> str:
+    lines = _group_lines(group)
+    return (
+        f"usage: hardmax {group} {'|'.join(lines)} [OPTIONS]     (hardmax {group} {next(iter(lines))} --help "
+        f"tells more)\n\n{GROUPS[group].about}\n\n{_table(lines)}\n\n{GROUPS[group].examples}"
+    )
 
 
 def _table(lines: dict[str, str]) -> str:
@@ -108,7 +127,7 @@ def _usage() -> str:
             "",
             "usage: hardmax COMMAND [OPTIONS]     (hardmax COMMAND --help tells more)",
             "",
-            _table(_help_lines()),
+            _table(_lines()),
             "",
             "example: hardmax train --data sample --categories 20 --epochs 10 --out runs/first",
         ]

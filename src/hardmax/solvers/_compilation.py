@@ -30,7 +30,7 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a function on its first call, or load it from the cache of an earlier process.
 
     No `fastmath`: it may reorder sums and assume there is no NaN, and then equal is no longer equal. `nogil`
-    lets several Python threads run kernels at once (see `threads.py`).
+    lets several Python threads run kernels at once (see `over_batch`).
     """
     function = unwrap(function)  # type checkers wrap functions, and Numba cannot see through
     options = {"nogil": True, "boundscheck": False, "error_model": "numpy"}

@@ -22,8 +22,8 @@ import torch
 from torch import Tensor
 
 from hardmax.solvers._compilation import compiled, over_batch
-from hardmax.solvers.local_search import copy, walk, worth_of_code
 from hardmax.solvers.solution import ROUNDING, Solution
+from hardmax.solvers.tabu import copy, walk, worth_of_code
 
 ROOT_SWEEPS = 3  # measured: more, or more than one in a node, costs more than it saves
 

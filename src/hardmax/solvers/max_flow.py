@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from hardmax.errors import MissingExtraError, NotExactError
-from hardmax.solvers.local_search import worth
+from hardmax.solvers.heuristic import worth
 from hardmax.solvers.solution import Solution, certified
 
 LARGEST_TOTAL = 60  # the capacities of an example add up to less than 2^60, so that no sum leaves int64

@@ -9,11 +9,10 @@ from torch import Tensor
 
 from hardmax.errors import ArgumentError, NotExactError
 from hardmax.solvers.enumeration import enumerate_pairwise, enumerate_reduced
-from hardmax.solvers.heuristic import solve_dual, solve_heuristic
-from hardmax.solvers.local_search import worth
+from hardmax.solvers.heuristic import solve_dual, solve_heuristic, worth
 from hardmax.solvers.max_flow import solve_max_flow, solve_pymaxflow
 from hardmax.solvers.push_relabel import push_relabel
-from hardmax.solvers.solution import Solution
+from hardmax.solvers.solution import Solution, note_solver
 
 Solver = Literal[
     "auto",
@@ -204,8 +203,12 @@ def _solve(
         _negative(couplings, edges, supermodular, solver)
     if w.numel() == 0:
         value = a.clamp_min(0).sum(1)
-        return Solution((a > 0).double(), value, value, "separate bits")
-    return _choose(a, w, edges, least >= 0, solver, node_limit, None if start is None else _flat(start), give_up)
+        solution = Solution((a > 0).double(), value, value, "separate bits")
+    else:
+        start = None if start is None else _flat(start)
+        solution = _choose(a, w, edges, least >= 0, solver, node_limit, start, give_up)
+    note_solver(solution.solver)
+    return solution
 
 
 def _flat(tensor: Tensor) -> Tensor:

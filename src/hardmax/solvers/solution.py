@@ -1,11 +1,15 @@
-"""What a solver returns: the best z it found, what that is worth, and what no z can exceed."""
+"""What a solver returns: the best z, its value and an upper bound of all values; and a record of which solvers ran."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
+_record: ContextVar[list[str] | None] = ContextVar("hardmax_solvers", default=None)
 ROUNDING = 1e-11  # of the sum of all |scores|: a bound this near to the value is the value
 
 
@@ -62,3 +66,32 @@ def certified(
     """
     # not "less or equal": a NaN among the scores leaves nothing to prove, and must not look like a gap
     return Solution(z, value, torch.where(bound > value + ROUNDING * scale, bound, value), solver)
+
+
+@contextmanager
+def record_solvers() -> Iterator[list[str]]:
+    """Give a list to which the name of every solver that runs within the block is added, each name once.
+
+    Which one runs may depend on the scores: general couplings of which none is negative are a min-cut.
+
+    Example:
+        >>> import torch
+        >>> from hardmax.solvers import solve_pairwise
+        >>> with record_solvers() as names:
+        ...     _ = solve_pairwise(torch.ones(2), torch.ones(1), torch.tensor([[0, 1]]), supermodular=False)
+        >>> names
+        ['min-cut']
+    """
+    names: list[str] = []
+    token = _record.set(names)
+    try:
+        yield names
+    finally:
+        _record.reset(token)
+
+
+def note_solver(name: str) -> None:
+    """Add the name of a solver that ran to the record, if one is kept."""
+    names = _record.get()
+    if names is not None and name not in names:
+        names.append(name)

@@ -1,19 +1,20 @@
 """Checkpoints: all that a run needs to go on as if it had never stopped; written whole or not at all."""
 
-import json
-import os
 import shutil
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save
 from torch import Tensor
 
 from hardmax.errors import DataError
 from hardmax.files import write_text
+from hardmax.models.pretrained import read_tensors, write_tensors
 from hardmax.training.run_folder import checkpoint_name
 from hardmax.training.state import Progress, State
+
+TRAINING_FILES = ("training.safetensors", "training.json")
 
 
 def save_checkpoint(run: Path, state: State, *, best: bool) -> None:
@@ -27,10 +28,7 @@ def save_checkpoint(run: Path, state: State, *, best: bool) -> None:
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         state.task.model.save_pretrained(temporary)
-        (temporary / "training.safetensors").write_bytes(save(_tensors(state)))
-        (temporary / "training.json").write_text(json.dumps(asdict(state.progress)) + "\n")
-        for file in temporary.iterdir():
-            _sync(file)
+        write_tensors(temporary, _tensors(state), asdict(state.progress), TRAINING_FILES)
         shutil.rmtree(run / name, ignore_errors=True)
         temporary.rename(run / name)
         for pointer in ("latest", "best") if best else ("latest",):
@@ -49,36 +47,41 @@ def load_checkpoint(run: Path, state: State) -> None:
     folder = run / (checkpoint_name(run, "latest") or "")
     model = state.task.model
     model.from_pretrained(folder, model, device=next(model.parameters()).device)
+    tensors, progress = read_tensors(folder, "training state", TRAINING_FILES)
     try:
-        tensors = load_file(folder / "training.safetensors")
-        state.progress = Progress(**json.loads((folder / "training.json").read_text()))
-    except Exception as error:
+        state.progress = Progress(**progress)
+    except TypeError as error:
         raise DataError(f"cannot read {folder}: {error}") from error
-    optimizer = state.optimizer.state_dict()
-    optimizer["state"] = {}
     for key, tensor in tensors.items():
         kind, index, name = key.split("/")
-        if kind == "optimizer":
-            optimizer["state"].setdefault(int(index), {})[name] = tensor
-        elif kind == "estimator":
+        if kind == "estimator":
             state.task.learned[int(index)].data.copy_(tensor)
-        else:
+        elif kind == "generator":
             state.task.generators[name].set_state(tensor)
-    state.optimizer.load_state_dict(optimizer)
-
-
-def _sync(path: Path) -> None:
-    with path.open("rb+") as file:
-        os.fsync(file.fileno())
+    load_optimizer(state.optimizer, tensors)
 
 
 def _tensors(state: State) -> dict[str, Tensor]:
     """Return all that is no part of the model, each under `kind/index/name`."""
-    optimizer = {
-        f"optimizer/{index}/{name}": torch.as_tensor(value).contiguous()
-        for index, values in state.optimizer.state_dict()["state"].items()
-        for name, value in values.items()
-    }
     generators = {f"generator/0/{name}": generator.get_state() for name, generator in state.task.generators.items()}
     learned = {f"estimator/{index}/value": parameter.detach() for index, parameter in enumerate(state.task.learned)}
-    return optimizer | generators | learned
+    return optimizer_tensors(state.optimizer) | generators | learned
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Return the state of an optimizer as tensors, each under `optimizer/index/name`; index counts its parameters."""
+    return {
+        f"optimizer/{index}/{name}": torch.as_tensor(value)
+        for index, values in optimizer.state_dict()["state"].items()
+        for name, value in values.items()
+    }
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Bring an optimizer to the state that `optimizer_tensors` returned; tensors of other names are left alone."""
+    moments: dict[int, dict[str, Tensor]] = {}
+    for key, tensor in tensors.items():
+        if key.startswith("optimizer/"):
+            _, index, name = key.split("/")
+            moments.setdefault(int(index), {})[name] = tensor
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})

@@ -10,6 +10,7 @@ from hardmax.applications.hashing import HashEncoder
 from hardmax.applications.hashing.config import HashingConfig
 from hardmax.applications.hashing.pairs import Classes, nearest_pictures
 from hardmax.applications.hashing.task import HashingTask, use_of_bits
+from hardmax.applications.registry import find_application
 from hardmax.applications.runs import load_run, train
 from hardmax.errors import ArgumentError
 from hardmax.training.loop import Observer
@@ -91,7 +92,7 @@ def test_the_best_is_kept_by_the_objective(patterns, tmp_path):
     rows = []
     config = config_of(patterns, tmp_path / "run", epochs=2, starts=2, start_epochs=1)
     assert train(config, Observer(rows=rows.append))
-    assert HashingTask.criterion == "objective"
+    assert find_application("hashing").metrics.criterion == "objective"
     best = max(rows, key=lambda found: found[1]["objective"])[1]["step"]
     assert load_run(config.out, kind=HashEncoder).checkpoint == f"checkpoint-{best}"
     assert "objective" in (tmp_path / "run" / "starts.jsonl").read_text()

@@ -16,10 +16,9 @@ from hardmax.applications.mixed_vae.report_labels import (
     predict,
 )
 from hardmax.applications.mixed_vae.task import evaluate
-from hardmax.applications.runs import read_run
+from hardmax.applications.runs import read_run, render_report
 from hardmax.data.mnist import CLASS_NAMES
 from hardmax.errors import ArgumentError
-from hardmax.report.page import render
 from hardmax.spaces import Binary
 from hardmax.training.run_folder import read_rows
 
@@ -108,7 +107,7 @@ def test_page_is_whole_and_self_contained(page, kinds):
 
 
 def test_page_is_the_same_every_time(trained, page):
-    assert render([read_run(trained("classes"))]) == page("classes")
+    assert render_report([read_run(trained("classes"))]) == page("classes")
 
 
 def test_page_of_classes(trained, page):
@@ -171,4 +170,4 @@ def test_several_runs(trained, page):
 def test_runs_of_different_models_have_no_page(trained):
     runs = [read_run(trained(kind)) for kind in ("classes", "categorical")]
     with pytest.raises(ArgumentError, match=r"runs of one model, but .*classes is mixed and .*categorical is discrete"):
-        render(runs)
+        render_report(runs)

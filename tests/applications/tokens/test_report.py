@@ -5,10 +5,9 @@ import re
 import pytest
 import torch
 
-from hardmax.applications.runs import read_run, train
+from hardmax.applications.runs import read_run, render_report, train
 from hardmax.applications.tokens.config import TokenPriorConfig
 from hardmax.applications.tokens.report import code_colours, codes, measure, reconstructions
-from hardmax.report.page import render
 
 
 def words(page):
@@ -71,6 +70,6 @@ def test_a_page_of_a_prior(trained, tmp_path):
         heads=2,
     )
     assert train(config)
-    text = render([read_run(tmp_path / "prior")])
+    text = render_report([read_run(tmp_path / "prior")])
     assert "Nearest pictures" in words(text)
     assert "Prior over 49 tokens of 12 codes" in words(text)

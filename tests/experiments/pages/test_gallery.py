@@ -200,6 +200,6 @@ def test_many_ways_get_a_picture_for_each_column():
     assert next(iter(walls)) == "completion-mnist-1-quadrant"
     for lines in walls.values():
         assert [len(line) for line in lines] == [2, 2, 2]
-        assert len({cell.column for line in lines for cell in line}) == 1
-        assert [cell.row for line in lines for cell in line][3:] == ["k = 4", "k = 8", "published"]
+        assert len({cell.problem for line in lines for cell in line}) == 1
+        assert [cell.method for line in lines for cell in line][3:] == ["k = 4", "k = 8", "published"]
     assert list(hanging.walls(find_experiment("figure4"))) == ["figure4"]

@@ -185,7 +185,7 @@ def test_a_sign_turned_round_would_show():
 
 
 def test_the_best_published_may_be_of_a_cell_that_is_not_ours():
-    without = replace(TINY, cells=tuple(cell for cell in TINY.cells if cell.row != "exact"))
+    without = replace(TINY, cells=tuple(cell for cell in TINY.cells if cell.method != "exact"))
     (metric, *_), _ = shown(found(a_k_1_direct=11.0, a_k_1_new=10.5), without)
     assert metric[0] == ["a, k = 1", "11.00 / paper 12.00 (−1.00)", "*10.50*", "10.00 / +0.50", "9.00 / +1.50"]
 

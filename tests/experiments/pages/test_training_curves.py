@@ -70,8 +70,8 @@ def test_nothing_yet(tmp_path):
 def test_no_two_cells_of_a_panel_are_told_apart_by_colour_alone(experiment):
     for picture in experiment.pictures:
         styles = styles_of(experiment, picture)
-        for column in picture.columns:
-            own = [styles[cell.name] for cell in experiment.cells if cell.column == column]
+        for column in picture.problems:
+            own = [styles[cell.name] for cell in experiment.cells if cell.problem == column]
             looks = {(style["marker"], str(style["linestyle"])) for style in own}
             assert len(looks) == len(own) > 1
 
@@ -106,14 +106,14 @@ def test_each_column_has_panels_of_its_own(drawn):
     (figure,) = drawn
     assert figure.get_suptitle() == "Figure 2: test loss for k = 10, by epoch and by time (quick form)"
     top, bottom = panels_of(figure)[:3], panels_of(figure)[3:]
-    titles = list(dict.fromkeys(cell.column for cell in FIGURE2.cells))
+    titles = list(dict.fromkeys(cell.problem for cell in FIGURE2.cells))
     assert [axes.get_title(loc="left") for axes in top] == titles
     assert [axes.get_title(loc="left") for axes in bottom] == [""] * 3
     assert {axes.get_xlabel() for axes in top} == {"epoch"}
     assert {axes.get_xlabel() for axes in bottom} == {"seconds of training"}
     for above, below, title in zip(top, bottom, titles, strict=True):
         assert above.get_ylim() == below.get_ylim()
-        own = [cell.name for cell in FIGURE2.cells if cell.column == title]
+        own = [cell.name for cell in FIGURE2.cells if cell.problem == title]
         for axes in (above, below):
             ends = [line.get_ydata()[-1] for line in axes.lines]
             assert ends == [found[name].curve[-1].value for name in own]
@@ -122,7 +122,7 @@ def test_each_column_has_panels_of_its_own(drawn):
     legends = [axes.get_legend() for axes in figure.axes if axes.get_legend()]
     assert [legend.get_title().get_text() for legend in legends] == ["the paper's", "ours"]
     rows = [text.get_text() for legend in legends for text in legend.get_texts()]
-    assert rows == list(dict.fromkeys(cell.row for cell in FIGURE2.cells))
+    assert rows == list(dict.fromkeys(cell.method for cell in FIGURE2.cells))
 
 
 def test_what_has_not_run_is_said(drawn):
@@ -140,5 +140,5 @@ def test_long_curves_have_few_markers():
     axes = Figure().subplots()
     cell = FIGURE2.cells[0]
     long, short = summary(cell, [1.0] * 100), summary(cell, [1.0] * 20)
-    draw_panel(axes, Panel("epoch", cell.column), [long, short], styles_of(FIGURE2, FIGURE2.pictures[0]))
+    draw_panel(axes, Panel("epoch", cell.problem), [long, short], styles_of(FIGURE2, FIGURE2.pictures[0]))
     assert [line.get_markevery() for line in axes.lines] == [12, None]

@@ -69,13 +69,13 @@ def test_runs_go_seed_by_seed(tmp_path):
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda each: each.name)
 def test_every_cell_is_shown(experiment):
     """Panels are of columns that there are; where columns have panels, every one has."""
-    columns = {cell.column for cell in experiment.cells}
+    columns = {cell.problem for cell in experiment.cells}
     assert len({picture.name for picture in experiment.pictures}) == len(experiment.pictures)
     for picture in experiment.pictures:
-        assert set(picture.columns) in (set(), columns)
+        assert set(picture.problems) in (set(), columns)
         assert len({len(row) for row in picture.rows}) == 1
     if experiment.view == "grid":
-        assert len({(cell.column, cell.row) for cell in experiment.cells}) == len(experiment.cells)
+        assert len({(cell.problem, cell.method) for cell in experiment.cells}) == len(experiment.cells)
 
 
 def test_figures_2_and_6_are_made_of_the_runs_of_table_1(tmp_path):
@@ -99,7 +99,7 @@ def test_table_2_and_what_is_made_of_it(tmp_path):
         assert len({config.epochs for config in configs}) == 1
         assert {config.label_seed for config in configs} == {None}  # the seed's
         assert {config.encoder_input for config in configs} == {"grey" if each is grey else "same"}
-    cells = {cell.row: table.config(cell, 0) for cell in table.cells if cell.column == "Fashion-MNIST, 300 labels"}
+    cells = {cell.method: table.config(cell, 0) for cell in table.cells if cell.problem == "Fashion-MNIST, 300 labels"}
     assert {config.labels for config in cells.values()} == {300}
     told = {row: (c.estimator, c.kl, c.consistency > 0, c.augment, c.supervision) for row, c in cells.items()}
     assert told == {
@@ -109,7 +109,7 @@ def test_table_2_and_what_is_made_of_it(tmp_path):
         "posterior direct, augmentation, consistency": ("auto", "auto", True, "flip", "argmax"),
         "the same, labels by cross-entropy": ("auto", "auto", True, "flip", "cross-entropy"),
     }
-    pieces = {cell.row: ablation.config(cell, 0) for cell in ablation.cells if cell.column == "MNIST"}
+    pieces = {cell.method: ablation.config(cell, 0) for cell in ablation.cells if cell.problem == "MNIST"}
     told = {row: (c.elbo > 0, c.consistency > 0, c.augment != "none") for row, c in pieces.items()}
     assert (
         list(told.values())

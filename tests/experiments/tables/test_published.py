@@ -21,8 +21,8 @@ def test_every_published_number_has_a_cell():
             for experiment in users[:1]:
                 assert key in [metric.key for metric in experiment.metrics]
                 assert set(published.values) <= {cell.name for cell in experiment.cells}
-                columns = {cell.column for cell in experiment.cells}
-                assert sum(len(published.of_column(column)) for column in columns) == len(published.values)
+                columns = {cell.problem for cell in experiment.cells}
+                assert sum(len(published.of_problem(column)) for column in columns) == len(published.values)
                 assert set(published.other_data) <= columns
                 assert published.floor is None or set(published.floor.values) <= columns
             for name, number in said[key]["values"].items():

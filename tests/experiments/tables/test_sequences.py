@@ -32,8 +32,8 @@ def test_nothing_is_best_where_more_is_not_better():
 
 def test_every_way_is_tried_with_every_discriminator():
     experiment = find_experiment("sequences")
-    columns = {cell.column for cell in experiment.cells}
+    columns = {cell.problem for cell in experiment.cells}
     for way in ("averaged direct", "ReinMax", "REINFORCE", "Gumbel-softmax"):
-        assert {cell.column for cell in experiment.cells if cell.row == way} == columns
+        assert {cell.problem for cell in experiment.cells if cell.method == way} == columns
     configs = [experiment.config(cell, 0) for cell in experiment.cells]
     assert len({repr(config) for config in configs}) == len(configs)

@@ -12,7 +12,7 @@ from ortools.graph.python.max_flow import SimpleMaxFlow
 from hardmax.errors import MissingExtraError, NotExactError
 from hardmax.solvers import pairwise_argmax, solve_pairwise
 
-COMPILED = ["compiling", "min_cut", "min_cut_sparse", "branch_and_bound", "tabu"]
+COMPILED = ["_compilation", "min_cut", "min_cut_sparse", "branch_and_bound", "tabu"]
 
 
 @pytest.fixture(autouse=True)

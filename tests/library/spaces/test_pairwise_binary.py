@@ -195,3 +195,16 @@ def test_equal_and_hashable():
     assert hm.PairwiseBinary(3) == hm.PairwiseBinary(3, [(0, 1), (0, 2), (1, 2)])
     assert len({hm.PairwiseBinary(3), hm.PairwiseBinary(3, torch.tensor([[0, 1]]))}) == 2
     assert str(hm.PairwiseBinary.grid(10, 10, supermodular=True)) == "PairwiseBinary(100, 180 edges, supermodular)"
+
+
+def test_the_estimate_names_the_solver_that_ran():
+    space, f = hm.PairwiseBinary(4), lambda z: z.sum(-1)
+    scores = scores_of(space, (3,), seed=0)
+    positive = torch.cat([scores[:, :4], scores[:, 4:].abs()], -1)
+    assert (scores[:, 4:] < 0).any()
+    assert hm.expectation(f, scores, space, hm.Direct()).solver == "branch-and-bound"
+    assert hm.expectation(f, positive, space, hm.Direct()).solver == "min-cut"  # whatever the space was promised
+    assert hm.expectation(f, scores, space, hm.Exact()).solver is None  # no arg max was solved
+    assert hm.expectation(f, scores, hm.PairwiseBinary(4, solver="enumeration"), hm.Direct()).solver == "enumeration"
+    assert hm.expectation(f, scores[:, :4], hm.PairwiseBinary(4, []), hm.Direct()).solver == "separate bits"
+    assert hm.expectation(f, scores[:, :4], hm.Binary(4), hm.Direct()).solver is None

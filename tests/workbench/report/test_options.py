@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from hardmax.applications.command_line import parse
+from hardmax.applications.argument_parser import parse
 from hardmax.applications.discrete_vae.config import DiscreteConfig
 from hardmax.applications.mixed_vae.config import MixedConfig
 from hardmax.report.tables import command, differing, labels, shown

@@ -7,6 +7,7 @@ import pytest
 
 from hardmax.applications.discrete_vae.config import DiscreteConfig
 from hardmax.applications.discrete_vae.task import DiscreteTask
+from hardmax.applications.registry import find_application
 from hardmax.applications.runs import train
 from hardmax.data import load
 from hardmax.errors import ArgumentError
@@ -47,7 +48,9 @@ def test_a_better_start_is_chosen_by_what_was_written(config, tmp_path):
         rows = [{"start": i, "elbo": -100.0 + (i == best)} for i in range(_COUNT)]
         (tmp_path / "starts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         images = load(config.data)
-        assert choose_start(config, images, tmp_path, say=said.append, stop=lambda: False) == best
+        discrete = find_application("discrete")
+        arguments = (config, discrete.load_task(), discrete.metrics, images, tmp_path)
+        assert choose_start(*arguments, say=said.append, stop=lambda: False) == best
     assert said == []  # none was tried again
 
 

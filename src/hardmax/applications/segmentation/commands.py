@@ -178,7 +178,7 @@ def make_encoder(options: EncoderOptions) -> None:
         step(0, 0.0, f"aligning {len(scans)} scans")
         from hardmax.applications.segmentation.segmenter import Segmenter
         from hardmax.applications.segmentation.vae.encoder_training import train_encoder
-        from hardmax.applications.segmentation.vae.pca import with_vae
+        from hardmax.applications.segmentation.vae.pca import prepare_vae
 
         done, total = 0, options.pretraining + options.steps
 
@@ -191,7 +191,7 @@ def make_encoder(options: EncoderOptions) -> None:
         segmenter = Segmenter.load(prior)
         train_encoder(
             scans,
-            with_vae(prior, folder),
+            prepare_vae(prior, folder),
             folder,
             align=segmenter.align,
             mixing=segmenter.mixing,

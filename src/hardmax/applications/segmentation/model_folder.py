@@ -1,18 +1,17 @@
-"""The folder of a segmentation model: where the default one is, and its files of tensors and facts."""
+"""The folder of a segmentation model: where the default one is, and its parts.
 
-import json
-from collections.abc import Mapping
+`atlas/` always, `vae/` and `encoder/` once `hardmax segment train` made them; each holds `model.safetensors` and
+`config.json`, as every saved model of hardmax does.
+"""
+
 from pathlib import Path
-from typing import Any
-
-import torch
-from safetensors.torch import load_file, save
-from torch import Tensor
+from typing import Any, Protocol, TypeVar
 
 from hardmax.data.datasets import cache_dir
 from hardmax.errors import DataError
-from hardmax.files import write_output
+from hardmax.models.pretrained import read_tensors
 
+ATLAS, VAE, ENCODER = "atlas", "vae", "encoder"
 _SHIPPED = Path(__file__).parent / "prior"
 
 
@@ -43,40 +42,48 @@ def default_folder() -> Path:
     return cache_dir() / "segment" / "prior"
 
 
-def save_tensors(folder: Path, name: str, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-    """Write both files; the facts come last, and say that the tensors are there.
+class SavedPart(Protocol):
+    """A class whose instances are saved in a folder: an `AbstractModel`, or the atlas."""
+
+    @classmethod
+    def from_pretrained(cls, folder: Path) -> Any:
+        """Load what a folder of its own holds."""
+        ...
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Any], config: dict[str, Any], folder: Path) -> Any:
+        """Build it from tensors and a configuration that were read already."""
+        ...
+
+
+Part = TypeVar("Part", bound=SavedPart)
+
+
+def has_part(folder: Path, name: str) -> bool:
+    """Whether a model has a part: "atlas", "vae" or "encoder"."""
+    return (folder / name).is_dir() or _is_old(folder, name)
+
+
+def load_part(kind: type[Part], folder: Path, name: str) -> Part:
+    """Load one part of a model.
+
+    Args:
+        kind: its class.
+        folder: of the model.
+        name: "atlas", "vae" or "encoder".
 
     Raises:
-        DataError: the folder cannot be written.
+        DataError: a file is missing or broken, or the part is of another kind.
     """
-    # A view of a larger tensor would be saved whole, or refused.
-    own = {key: tensor.detach().clone(memory_format=torch.contiguous_format) for key, tensor in tensors.items()}
-    with write_output(folder / f"{name}.safetensors", "folder") as temporary:
-        # Not by save_file: what it writes none but the owner may read, and a model is for others too.
-        temporary.write_bytes(save(own))
-    with write_output(folder / f"{name}.json", "folder") as temporary:
-        temporary.write_text(json.dumps(dict(facts), indent=2) + "\n", encoding="utf-8")
-
-
-def load_tensors(folder: Path, name: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read both files.
-
-    Raises:
-        DataError: a file is missing or broken.
-
-    Example:
-        >>> import tempfile, torch
-        >>> from pathlib import Path
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> save_tensors(folder, "prior", {"mean": torch.zeros(2)}, {"labels": 3})
-        >>> load_tensors(folder, "prior")
-        ({'mean': tensor([0., 0.])}, {'labels': 3})
-    """
-    for suffix in ("safetensors", "json"):
-        if not (folder / f"{name}.{suffix}").is_file():
-            raise DataError(f"{folder} holds no {name}: {name}.{suffix} is missing; make it, or give another folder")
     try:
-        facts = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
-        return load_file(folder / f"{name}.safetensors"), facts
-    except Exception as error:  # safetensors has an error class of its own
-        raise DataError(f"cannot read the {name} in {folder}: {error}; make it again") from error
+        if _is_old(folder, name):
+            return kind.from_tensors(*read_tensors(folder, name, (f"{name}.safetensors", f"{name}.json")), folder)
+        return kind.from_pretrained(folder / name)
+    except DataError as error:
+        command = "hardmax segment prior" if name == ATLAS else "hardmax segment train"
+        raise DataError(f"{error}; make it again with {command}, or give another folder") from error
+
+
+def _is_old(folder: Path, name: str) -> bool:
+    """Whether a part was saved as `<name>.safetensors` and `<name>.json`, before each had a folder of its own."""
+    return (folder / f"{name}.json").is_file()

@@ -16,6 +16,7 @@ from hardmax.applications.segmentation.fit.fitting import Fitter, ScanFit, fit_a
 from hardmax.applications.segmentation.fit.fusion import brought, personal_fit
 from hardmax.applications.segmentation.fit.labelling import label_voxels
 from hardmax.applications.segmentation.fit.observation import Observed, observe
+from hardmax.applications.segmentation.model_folder import ATLAS, ENCODER, VAE, has_part, load_part
 from hardmax.applications.segmentation.tissues.classes import appearances
 from hardmax.applications.segmentation.tissues.gaussians import tissue_mixing, tissue_names
 from hardmax.applications.segmentation.vae.image_encoder import ImageEncoder
@@ -87,9 +88,9 @@ class Segmenter:
             DataError: a file is missing or broken.
         """
         trained = None
-        if (folder / "encoder.json").is_file():
-            trained = (LabelVAE.load(folder), ImageEncoder.load(folder))
-        return cls(Atlas.load(folder), trained)
+        if has_part(folder, ENCODER):
+            trained = (load_part(LabelVAE, folder, VAE), load_part(ImageEncoder, folder, ENCODER))
+        return cls(load_part(Atlas, folder, ATLAS), trained)
 
     @one_thread()
     def segment(self, volume: Volume, *, posterior: bool = False, progress: Progress | None = None) -> Segmentation:

@@ -61,9 +61,9 @@ def tables(gallery: Gallery, found: Sequence[Hung]) -> list[Block]:
         whole = [replace(metric, compared=False) for metric in gallery.metrics]
         return [said, _table(whole, _lines(gallery, found, lambda cell: cell.label))]
     compared = []
-    for column in dict.fromkeys(cell.column for cell in gallery.cells):
-        if own := [hung for hung in found if hung.planned.cell.column == column]:
-            compared.append(_table(gallery.metrics, _lines(gallery, own, lambda cell: cell.row), column))
+    for column in dict.fromkeys(cell.problem for cell in gallery.cells):
+        if own := [hung for hung in found if hung.planned.cell.problem == column]:
+            compared.append(_table(gallery.metrics, _lines(gallery, own, lambda cell: cell.method), column))
     return [said, *compared]
 
 
@@ -100,7 +100,7 @@ def walls(gallery: Gallery) -> dict[str, list[list[Cell | None]]]:
     """
     columns: dict[str, list[Cell]] = {}
     for cell in gallery.cells:
-        columns.setdefault(cell.column, []).append(cell)
+        columns.setdefault(cell.problem, []).append(cell)
     most = max(map(len, columns.values()))
     if most <= _MOST_PANELS:
         return {gallery.name: [_line(cells, most) for cells in columns.values()]}

@@ -36,13 +36,13 @@ def styles_of(experiment: Experiment, picture: Picture) -> Styles:
 
 
 def _style(experiment: Experiment, picture: Picture, cell: Cell) -> dict[str, Any]:
-    row = _place(cell.row, [other.row for other in experiment.cells])
-    column = _place(cell.column, [other.column for other in experiment.cells])
+    row = _place(cell.method, [other.method for other in experiment.cells])
+    column = _place(cell.problem, [other.problem for other in experiment.cells])
     group = min(_place(cell.group, [other.group for other in experiment.cells]), len(_DASHES) - 1)
     colour = COLOURS[row % len(COLOURS)]
     return {
         "color": colour,
-        "marker": _MARKERS[(row if picture.columns else column) % len(_MARKERS)],
+        "marker": _MARKERS[(row if picture.problems else column) % len(_MARKERS)],
         "linestyle": _DASHES[group],
         "markersize": 5,
         "markerfacecolor": colour if _FILLED[group] else "white",
@@ -137,7 +137,7 @@ def draw(
     with house_style(experiment.name + picture.name):
         styles = styles_of(experiment, picture)
         metric = experiment.metrics[0]
-        legends = _ways(experiment, picture, found) if picture.columns else _cells(list(found.values()), metric)
+        legends = _ways(experiment, picture, found) if picture.problems else _cells(list(found.values()), metric)
         rows = len(picture.rows)
         whole, inner = _ALONE if rows == 1 else _AMONG
         legend = _LEGEND * (max(map(len, legends.values()), default=0) + 2)
@@ -158,15 +158,15 @@ def _panels(
     first: dict[str | None, Axes] = {}
     for i, row in enumerate(picture.rows):
         for j, panel in enumerate(row):
-            own = [summary for summary in found if panel.column in (None, summary.cell.column)]
-            axes = figure.add_subplot(grid[i, j], sharey=first.get(panel.column))
+            own = [summary for summary in found if panel.problem in (None, summary.cell.problem)]
+            axes = figure.add_subplot(grid[i, j], sharey=first.get(panel.problem))
             draw_panel(axes, panel, own, styles)
-            if panel.column not in first:
-                first[panel.column] = axes
+            if panel.problem not in first:
+                first[panel.problem] = axes
                 _head(axes, panel, cut_off(axes, own, metric), metric)
             if j == 0:
                 axes.set_ylabel(f"test {metric.name}, {metric.unit}")
-            elif row[j - 1].column == panel.column:
+            elif row[j - 1].problem == panel.problem:
                 axes.tick_params(labelleft=False)
             if i + 1 < len(picture.rows) and picture.rows[i + 1][j].by == panel.by:
                 axes.set_xlabel("")
@@ -174,12 +174,12 @@ def _panels(
 
 def _head(axes: Axes, panel: Panel, farthest: float | None, metric: Metric) -> None:
     """Write above a panel what it shows, and what is off the axis; beside a title there is little room for that."""
-    if panel.column is not None:
-        axes.set_title(panel.column, loc="left", fontsize=10, pad=2)
+    if panel.problem is not None:
+        axes.set_title(panel.problem, loc="left", fontsize=10, pad=2)
     if farthest is not None:
         edge = axes.get_ylim()[0 if metric.higher else 1]
         whole = f"cut off at {edge:.0f}: the first epochs reach {farthest:.0f}"
-        note = whole if panel.column is None else f"begins at {farthest:.0f}"
+        note = whole if panel.problem is None else f"begins at {farthest:.0f}"
         axes.set_title(note, loc="right", fontsize=8, color="#777777", pad=2)
 
 
@@ -194,10 +194,10 @@ def _cells(found: Sequence[Summary], metric: Metric) -> Legends:
 
 def _ways(experiment: Experiment, picture: Picture, found: Mapping[str, Summary]) -> Legends:
     """Return the rows of each group, which look the same in every panel."""
-    drawn = {cell.row for cell in experiment.cells if cell.name in found and cell.column in picture.columns}
+    drawn = {cell.method for cell in experiment.cells if cell.name in found and cell.problem in picture.problems}
     legends: Legends = {}
-    for cell in {cell.row: cell for cell in experiment.cells if cell.row in drawn}.values():
-        legends.setdefault(cell.group, []).append((cell.row, cell.name))
+    for cell in {cell.method: cell for cell in experiment.cells if cell.method in drawn}.values():
+        legends.setdefault(cell.group, []).append((cell.method, cell.name))
     return legends
 
 

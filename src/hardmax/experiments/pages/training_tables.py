@@ -135,7 +135,7 @@ def grid_tables(experiment: Experiment, found: Mapping[str, Summary], *, quick: 
         quick: whether this is the quick form.
     """
     lines = _lines(experiment, found)
-    groups = {cell.row: cell.group for cell in experiment.cells}
+    groups = {cell.method: cell.group for cell in experiment.cells}
     columns = [Column("", number=False), *(Column(row, note=group) for row, group in groups.items())]
     known = {} if quick or experiment.published is None else read_published(experiment.published)
     text = (
@@ -159,17 +159,17 @@ def grid_tables(experiment: Experiment, found: Mapping[str, Summary], *, quick: 
 
 
 def _lines(experiment: Experiment, found: Mapping[str, Summary]) -> list[_Line]:
-    known = {(cell.column, cell.row): cell for cell in experiment.cells}
-    rows = dict.fromkeys(cell.row for cell in experiment.cells)
+    known = {(cell.problem, cell.method): cell for cell in experiment.cells}
+    rows = dict.fromkeys(cell.method for cell in experiment.cells)
     lines = []
-    for column in dict.fromkeys(cell.column for cell in experiment.cells):
+    for column in dict.fromkeys(cell.problem for cell in experiment.cells):
         cells = [known.get((column, row)) for row in rows]
         lines.append(_Line(column, cells, [None if cell is None else found.get(cell.name) for cell in cells]))
     return lines
 
 
 def _grid(caption: str, columns: list[Column], lines: Sequence[_Line], entries: Sequence[Sequence[Entry]]) -> Table:
-    own = [[Entry(line.column), *others] for line, others in zip(lines, entries, strict=True)]
+    own = [[Entry(line.problem), *others] for line, others in zip(lines, entries, strict=True)]
     return Table(columns, own, caption)
 
 
@@ -179,13 +179,13 @@ def _compared(
     """Return a grid with the paper's numbers beneath ours, and at the end what our best is up against."""
     entries = []
     for line in lines:
-        best = metric.best(published.of_column(line.column))
+        best = metric.best(published.of_problem(line.problem))
         entries.append([*_beside(line, published, best, metric), _against(line, best, metric)])
     columns = [*columns, Column("best published", note="our best less it")]
     if published.floor is not None:
         columns.append(Column(published.floor.name, note="our best less it"))
         for line, own in zip(lines, entries, strict=True):
-            own.append(_against(line, published.floor.values.get(line.column), metric))
+            own.append(_against(line, published.floor.values.get(line.problem), metric))
     return _grid(caption, columns, lines, entries)
 
 
@@ -199,7 +199,7 @@ def _beside(line: _Line, published: Published, best: float | None, metric: Metri
             less = "" if ours is None else f" ({metric.write_difference(ours, theirs)})"
             entry = replace(entry, note=f"paper {metric.write(theirs)}{less}")
         better = ours is not None and best is not None and metric.beats(ours, best)
-        if better and line.column not in published.other_data:
+        if better and line.problem not in published.other_data:
             entry = replace(entry, text=f"{entry.text} {_BEATS}")
         entries.append(entry)
     return entries

@@ -44,7 +44,7 @@ class Picture:
     @property
     def columns(self) -> tuple[str, ...]:
         """Those that have panels of their own; none where all cells share the panels."""
-        return tuple(dict.fromkeys(panel.column for row in self.rows for panel in row if panel.column is not None))
+        return tuple(dict.fromkeys(panel.problem for row in self.rows for panel in row if panel.problem is not None))
 
 
 Options = Mapping[str, Any]

@@ -42,7 +42,7 @@ class Published:
     other_data: Mapping[str, str]
     floor: Floor | None
 
-    def of_column(self, column: str) -> list[float]:
+    def of_problem(self, column: str) -> list[float]:
         """Return all numbers of a column of cells, also of cells that are not ours."""
         return [value for name, value in self.values.items() if name.startswith(f"{slug(column)}-")]
 

@@ -67,7 +67,7 @@ FIGURE2 = replace(
     title="Figure 2: test loss for k = 10, by epoch and by time",
     claim="The paper: the exact gradient takes more epochs to converge than direct optimization; direct is 1.5 times "
     "slower than Gumbel-softmax, and below it at any time.",
-    cells=tuple(cell for cell in TABLE1.cells if cell.column in _COLUMNS),
+    cells=tuple(cell for cell in TABLE1.cells if cell.problem in _COLUMNS),
     view="epochs",
     pictures=(
         Picture(
@@ -87,7 +87,7 @@ FIGURE6 = replace(
     name="figure6",
     title="Figure 6: test loss for k = 20, 30, 40, 50",
     claim="The paper: more evidence that the exact gradient converges more slowly than direct optimization.",
-    cells=tuple(cell for cell in TABLE1.cells if any(cell.column in row for row in _FIGURE6_COLUMNS)),
+    cells=tuple(cell for cell in TABLE1.cells if any(cell.problem in row for row in _FIGURE6_COLUMNS)),
     pictures=(
         Picture(tuple(tuple(Panel("epoch", column) for column in row) for row in _FIGURE6_COLUMNS), title=", by epoch"),
         Picture(

@@ -130,5 +130,5 @@ TABLE2_GREY = replace(
     "here all of them are grey. What the encoder sees may be anything: the bound is that of the rounded pictures.",
     setting=f"Pictures rounded at 0.5 for the decoder, grey for the encoder. {SETTING}",
     options={**TABLE2.options, "encoder_input": "grey"},
-    cells=tuple(cell for cell in TABLE2.cells if cell.row in _METHODS),
+    cells=tuple(cell for cell in TABLE2.cells if cell.method in _METHODS),
 )

@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -34,11 +35,12 @@ from hardmax.applications.segmentation.atlas.transforms import (
     sample_at,
     warp,
 )
-from hardmax.applications.segmentation.model_folder import load_tensors, save_tensors
+from hardmax.applications.segmentation.model_folder import ATLAS
 from hardmax.applications.segmentation.volumes.geometry import Grid
 from hardmax.applications.segmentation.volumes.labels import STRUCTURES, LabelTable
 from hardmax.applications.segmentation.volumes.reading import read_labels
 from hardmax.errors import DataError
+from hardmax.models.pretrained import check_kind, read_tensors, write_tensors
 from hardmax.random import stream
 
 Progress = Callable[[float, str], None]
@@ -54,6 +56,9 @@ _FEWEST = 2  # maps: one has no mean
 @dataclass(frozen=True, eq=False)
 class Atlas:
     """Probabilities of labels on the template's grid.
+
+    It is saved as an `AbstractModel` is, but is none: it holds no weights, and is stored as compressed bytes, which
+    take a twentieth of the room of its tensors.
 
     Args:
         probabilities: `[M, X, Y, Z]`, float32; they sum to one.
@@ -76,10 +81,12 @@ class Atlas:
         ...     torch.zeros(3, 3, *VELOCITIES.shape),
         ... )
         >>> folder = Path(tempfile.mkdtemp())
-        >>> atlas.save(folder)
-        >>> Atlas.load(folder).probabilities.sum(0).unique()
+        >>> atlas.save_pretrained(folder)
+        >>> Atlas.from_pretrained(folder).probabilities.sum(0).unique()
         tensor([1.])
     """
+
+    kind: ClassVar[str] = "atlas"
 
     probabilities: Float[Tensor, "M X Y Z"]
     grid: Grid
@@ -88,49 +95,64 @@ class Atlas:
     maps: UInt8[Tensor, "N X Y Z"]
     velocities: Float[Tensor, "N 3 U V W"]
 
-    def save(self, folder: Path) -> None:
-        """Write `atlas.safetensors` and `atlas.json`: compressed bytes, of probabilities in 255ths, of mm in tenths."""
+    def save_pretrained(self, folder: Path) -> None:
+        """Write `model.safetensors` and `config.json`: compressed bytes, of probabilities in 255ths, of mm in tenths.
+
+        Raises:
+            DataError: the folder cannot be written.
+        """
         tensors = {
-            "probabilities": _packed_bytes((self.probabilities * _LEVELS).round().to(torch.uint8)),
-            "maps": _packed_bytes(self.maps),
-            "velocities": _packed_bytes(((self.velocities * _PER_MM).round() + _MIDDLE).clamp(0, 255).to(torch.uint8)),
+            "probabilities": _compress((self.probabilities * _LEVELS).round().to(torch.uint8)),
+            "maps": _compress(self.maps),
+            "velocities": _compress(((self.velocities * _PER_MM).round() + _MIDDLE).clamp(0, 255).to(torch.uint8)),
         }
-        facts = {
+        config = {
+            "model": self.kind,
             "shape": list(self.probabilities.shape),
             "affine": self.grid.affine.tolist(),
             "table": json.loads(self.table.to_json()),
             "kept": list(self.kept),
             "maps": len(self.maps),
         }
-        save_tensors(folder, "atlas", tensors, facts)
+        write_tensors(folder, tensors, config)
 
     @classmethod
-    def load(cls, folder: Path) -> "Atlas":
-        """Read what `save` wrote.
+    def from_pretrained(cls, folder: Path) -> "Atlas":
+        """Read what `save_pretrained` wrote.
 
         Raises:
-            DataError: a file is missing or broken.
+            DataError: a file is missing or broken, or of another kind of model.
         """
-        tensors, facts = load_tensors(folder, "atlas")
+        tensors, config = read_tensors(folder, "atlas")
+        check_kind(config, cls.kind, folder)
+        return cls.from_tensors(tensors, config, folder)
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor], config: dict[str, Any], folder: Path) -> "Atlas":
+        """Build the atlas that was saved as these tensors; the folder is for error messages.
+
+        Raises:
+            DataError: they are none of an atlas.
+        """
         try:
-            shape = tuple(facts["shape"])
-            found = _unpacked_bytes(tensors["probabilities"], shape).float()
-            maps = _unpacked_bytes(tensors["maps"], (facts["maps"], *shape[1:]))
-            steps = _unpacked_bytes(tensors["velocities"], (facts["maps"], 3, *VELOCITIES.shape)).float()
-            grid = Grid(shape[1:], np.array(facts["affine"]))
-            table = LabelTable.from_json(json.dumps(facts["table"]))
-            sure = found / found.sum(0).clamp_min(1)
-            return cls(sure, grid, table, tuple(facts["kept"]), maps, (steps - _MIDDLE) / _PER_MM)
-        except (KeyError, TypeError, ValueError, IndexError, zlib.error) as error:
-            raise DataError(f"{folder} does not hold an atlas: {error}; make it again") from error
+            shape = tuple(config["shape"])
+            levels = _decompress(tensors["probabilities"], shape).float()
+            maps = _decompress(tensors["maps"], (config["maps"], *shape[1:]))
+            steps = _decompress(tensors["velocities"], (config["maps"], 3, *VELOCITIES.shape)).float()
+            grid = Grid(shape[1:], np.array(config["affine"]))
+            table = LabelTable.from_json(json.dumps(config["table"]))
+            probabilities = levels / levels.sum(0).clamp_min(1)
+            return cls(probabilities, grid, table, tuple(config["kept"]), maps, (steps - _MIDDLE) / _PER_MM)
+        except (KeyError, TypeError, ValueError, IndexError, RuntimeError, zlib.error) as error:
+            raise DataError(f"{folder} does not hold an atlas: {error}") from error
 
 
-def _packed_bytes(values: UInt8[Tensor, "..."]) -> UInt8[Tensor, " P"]:
+def _compress(values: UInt8[Tensor, "..."]) -> UInt8[Tensor, " P"]:
     """Return bytes, compressed: most of an atlas is the same value over and over."""
     return torch.frombuffer(bytearray(zlib.compress(values.numpy().tobytes(), 9)), dtype=torch.uint8)
 
 
-def _unpacked_bytes(stored: UInt8[Tensor, " P"], shape: tuple[int, ...]) -> UInt8[Tensor, "..."]:
+def _decompress(stored: UInt8[Tensor, " P"], shape: tuple[int, ...]) -> UInt8[Tensor, "..."]:
     return torch.frombuffer(bytearray(zlib.decompress(stored.numpy().tobytes())), dtype=torch.uint8).view(shape)
 
 
@@ -187,11 +209,11 @@ def build_prior(maps: Sequence[Path], out: Path, progress: Progress | None = Non
         found = read_labels(path)
         soft.append(soft_map(found.labels, found.grid, kept))
     aligned = align_maps(soft, lambda part, doing: progress(0.1 + 0.9 * part, doing))
-    atlas_of(aligned, STRUCTURES, kept).save(out)
+    build_atlas(aligned, STRUCTURES, kept).save_pretrained(out / ATLAS)
 
 
 @torch.no_grad()
-def atlas_of(aligned: AlignedMaps, table: LabelTable, kept: tuple[int, ...]) -> Atlas:
+def build_atlas(aligned: AlignedMaps, table: LabelTable, kept: tuple[int, ...]) -> Atlas:
     """Return the atlas of aligned maps."""
     template = aligned.template
     labels = [aligned.brought(index, template.grid).argmax(0).to(torch.uint8) for index in range(len(aligned.maps))]

@@ -1,14 +1,15 @@
 """Training of the image encoder: on scans made from label maps, then on real scans without labels."""
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hardmax.applications.segmentation.model_folder import load_tensors, save_tensors
+from hardmax.applications.segmentation.model_folder import ENCODER, VAE
 from hardmax.applications.segmentation.tissues.gaussians import Gaussians
 from hardmax.applications.segmentation.vae.image_encoder import ImageEncoder, check_scans, scan_elbo
 from hardmax.applications.segmentation.vae.label_training import Progress, optimise
@@ -53,7 +54,7 @@ def pretrain(
         Minus the bound per voxel, step by step.
     """
     voxels, dtype = vae.log_location[0].numel(), vae.log_location.dtype
-    with _frozen(vae):
+    with _freeze(vae):
 
         def loss(generator: torch.Generator) -> Tensor:
             if maps is None:
@@ -107,7 +108,7 @@ def adapt(
     """
     check_scans(vae, scans)
     known: dict[int, Gaussians] = {}
-    with _frozen(vae):
+    with _freeze(vae):
 
         def loss(generator: torch.Generator) -> Tensor:
             index = int(torch.randint(len(scans), (), generator=generator))
@@ -123,7 +124,7 @@ def adapt(
 
 def train_encoder(
     scans: Sequence[Path],
-    prior: Path,
+    vae: LabelVAE,
     out: Path,
     *,
     align: Callable[[Path], Scan],
@@ -140,8 +141,8 @@ def train_encoder(
 
     Args:
         scans: files of scans without labels.
-        prior: folder with the label VAE.
-        out: folder to be written: `vae.*` and `encoder.*`.
+        vae: the prior; its weights stay.
+        out: folder of the model; `vae/` and `encoder/` are written.
         align: reads a scan and returns it with its mask on the prior's grid.
         mixing: `[M, K]`, which label has which Gaussians.
         maps: `[N, M, *S]`, for the pre-training; None draws them from the prior.
@@ -151,9 +152,8 @@ def train_encoder(
         progress: called after each step of both.
 
     Raises:
-        DataError: the prior cannot be read, or the folder not be written; what align raises.
+        DataError: the folder cannot be written; what align raises.
     """
-    vae = LabelVAE.load(prior)
     aligned = [align(path) for path in scans]
     check_scans(vae, aligned)
     with torch.random.fork_rng(devices=[]):
@@ -161,22 +161,19 @@ def train_encoder(
         encoder = ImageEncoder(vae.shape, vae.latents)
     pretrain(vae, encoder, maps, mixing, steps=pretraining, seed=seed, folder=out / "pretraining", progress=progress)
     adapt(vae, encoder, aligned, mixing, steps=steps, seed=seed, progress=progress)
-    tensors, facts = load_tensors(prior, "vae")
-    save_tensors(out, "vae", tensors, facts)
-    encoder.save(out)
+    vae.save_pretrained(out / VAE)
+    encoder.save_pretrained(out / ENCODER)
     shutil.rmtree(out / "pretraining")
 
 
-class _frozen:
-    """While it lasts, the prior's weights take no gradient, and so no memory for one."""
-
-    def __init__(self, vae: LabelVAE) -> None:
-        self.parameters = [p for p in vae.parameters() if p.requires_grad]
-
-    def __enter__(self) -> None:
-        for parameter in self.parameters:
-            parameter.requires_grad_(False)
-
-    def __exit__(self, *_: object) -> None:
-        for parameter in self.parameters:
+@contextmanager
+def _freeze(vae: LabelVAE) -> Iterator[None]:
+    """Let the prior's weights take no gradient within the block, and so no memory for one."""
+    parameters = [p for p in vae.parameters() if p.requires_grad]
+    for parameter in parameters:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in parameters:
             parameter.requires_grad_(True)

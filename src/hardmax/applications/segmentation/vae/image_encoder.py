@@ -7,25 +7,24 @@ ascent in turns on one bound.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, final
 
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from torch import Tensor
 
-from hardmax.applications.segmentation.model_folder import load_tensors, save_tensors
 from hardmax.applications.segmentation.tissues.gaussians import Gaussians, posterior
 from hardmax.applications.segmentation.vae.label_networks import ConvEncoder
 from hardmax.applications.segmentation.vae.label_vae import LabelVAE
 from hardmax.applications.segmentation.vae.voxel_scores import AbstractVoxelScore, ExactLikelihood
-from hardmax.errors import ArgumentError, DataError
+from hardmax.errors import ArgumentError
+from hardmax.models.pretrained import AbstractModel
 from hardmax.objectives import gaussian_elbo
 from hardmax.objectives.elbo import Elbo
 
 
 @final
-class ImageEncoder(nn.Module):
+class ImageEncoder(AbstractModel):
     """A convolutional network from a scan to the mean and log-variance of z; slices and volumes alike.
 
     The scan is brought to mean 0 and deviation 1 inside its mask, which takes brightness and scale away; that no tissue
@@ -44,9 +43,11 @@ class ImageEncoder(nn.Module):
         torch.Size([2, 3])
     """
 
+    kind = "image-encoder"
+
     def __init__(self, shape: tuple[int, ...], latents: int, width: int = 16) -> None:
         super().__init__()
-        self._config: dict[str, Any] = {"shape": list(shape), "latents": latents, "width": width}
+        self._config = {"shape": list(shape), "latents": latents, "width": width}
         self.network = ConvEncoder(2, shape, latents, width)
 
     def forward(
@@ -60,25 +61,9 @@ class ImageEncoder(nn.Module):
         deviation = (((x - mean) * inside).square().sum(axes, keepdim=True) / count).sqrt().clamp_min(1e-6)
         return self.network(torch.stack([(x - mean) / deviation * inside, inside], 1))
 
-    def save(self, folder: Path) -> None:
-        """Write `encoder.safetensors` and `encoder.json` into a folder."""
-        save_tensors(folder, "encoder", self.state_dict(), self._config)
-
     @classmethod
-    def load(cls, folder: Path) -> "ImageEncoder":
-        """Read what `save` wrote.
-
-        Raises:
-            DataError: a file is missing or broken, or the weights do not fit.
-        """
-        weights, config = load_tensors(folder, "encoder")
-        try:
-            with torch.random.fork_rng(devices=[]):
-                encoder = cls(tuple(config["shape"]), config["latents"], config["width"])
-            encoder.load_state_dict(weights)
-        except (KeyError, TypeError, RuntimeError) as error:
-            raise DataError(f"{folder} does not hold an image encoder: {error}; train it again") from error
-        return encoder
+    def _from_config(cls, config: dict[str, Any]) -> "ImageEncoder":
+        return cls(tuple(config["shape"]), config["latents"], config["width"])
 
 
 def scan_elbo(

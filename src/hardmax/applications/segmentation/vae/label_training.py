@@ -1,4 +1,12 @@
-"""Train a label VAE on augmented maps, with a loop that resumes bit for bit."""
+"""Train a label VAE on augmented maps, with a loop that resumes bit for bit.
+
+The loop of `hardmax.training` goes through a data set in epochs, measures a validation and a test split after each of
+them, and keeps the best checkpoint by a criterion. Here there are neither epochs nor splits: a few hundred steps draw
+their examples as they go (maps of a bank, scans made from them), nothing is held out, and the randomness of a step
+comes from the seed and the step's number, so that there are no generators to keep. What both loops share is how the
+state is stored: the optimizer's as tensors (`hardmax.training.checkpoint`), in a pair of files that is written
+atomically.
+"""
 
 import math
 from collections.abc import Callable, Iterable
@@ -8,10 +16,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from hardmax.applications.segmentation.model_folder import load_tensors, save_tensors
 from hardmax.applications.segmentation.vae.label_vae import LabelVAE
 from hardmax.errors import ArgumentError, DataError
+from hardmax.models.pretrained import read_tensors, write_tensors
 from hardmax.random import stream
+from hardmax.training.checkpoint import TRAINING_FILES, load_optimizer, optimizer_tensors
 
 Loss = Callable[[torch.Generator], Tensor]
 Progress = Callable[[int, int, float], None]
@@ -62,7 +71,7 @@ def optimise(
     """
     chosen = [p for p in (module.parameters() if parameters is None else parameters) if p.requires_grad]
     optimizer = torch.optim.Adam(chosen, lr=rate)
-    losses = [] if folder is None else _restore(folder, module, optimizer, chosen, seed)
+    losses = [] if folder is None else _load_state(folder, module, optimizer, seed)
     for step in range(len(losses), steps):
         for group in optimizer.param_groups:
             group["lr"] = rate * (1 + math.cos(math.pi * step / steps)) / 2
@@ -79,44 +88,35 @@ def optimise(
         if progress is not None:
             progress(step + 1, steps, total)
         if folder is not None and ((step + 1) % every == 0 or step + 1 == steps):
-            _keep(folder, module, optimizer, losses, seed)
+            _save_state(folder, module, optimizer, losses, seed)
     return losses
 
 
-def _keep(folder: Path, module: nn.Module, optimizer: torch.optim.Adam, losses: list[float], seed: int) -> None:
-    tensors = {f"weights/{name}": tensor for name, tensor in module.state_dict().items()}
-    for index, state in optimizer.state_dict()["state"].items():
-        tensors |= {f"adam/{index}/{name}": torch.as_tensor(value) for name, value in state.items()}
-    tensors["losses"] = torch.tensor(losses, dtype=torch.float64)
-    save_tensors(folder, "training", tensors, {"seed": seed})
+def _save_state(folder: Path, module: nn.Module, optimizer: torch.optim.Adam, losses: list[float], seed: int) -> None:
+    weights = {f"weights/{name}": tensor for name, tensor in module.state_dict().items()}
+    tensors = weights | optimizer_tensors(optimizer) | {"losses": torch.tensor(losses, dtype=torch.float64)}
+    write_tensors(folder, tensors, {"seed": seed}, TRAINING_FILES)
 
 
-def _restore(
-    folder: Path, module: nn.Module, optimizer: torch.optim.Adam, chosen: list[nn.Parameter], seed: int
-) -> list[float]:
+def _load_state(folder: Path, module: nn.Module, optimizer: torch.optim.Adam, seed: int) -> list[float]:
     """Bring module and optimizer to where the folder has them; return the losses so far."""
-    if not (folder / "training.json").is_file():
+    if not (folder / TRAINING_FILES[1]).is_file():
         return []
-    tensors, facts = load_tensors(folder, "training")
+    tensors, facts = read_tensors(folder, "training state", TRAINING_FILES)
     weights = {name.removeprefix("weights/"): t for name, t in tensors.items() if name.startswith("weights/")}
-    moments: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in tensors.items():
-        if name.startswith("adam/"):
-            _, index, key = name.split("/")
-            moments.setdefault(int(index), {})[key] = tensor
-    fits = all(chosen[i].shape == m["exp_avg"].shape for i, m in moments.items() if i < len(chosen))
+    shapes = [tensor.shape for tensor in optimizer.param_groups[0]["params"]]
+    # Neither torch's load_state_dict nor a step would say that moments are of other parameters.
+    moments = {int(name.split("/")[1]): t.shape for name, t in tensors.items() if name.endswith("/exp_avg")}
     try:
-        if facts["seed"] != seed or not fits or len(moments) > len(chosen):
+        if facts["seed"] != seed or not moments or any(shapes[index] != shape for index, shape in moments.items()):
             raise RuntimeError(f"seed {facts['seed']}, {len(moments)} parameters")
         module.load_state_dict(weights)
-    except (KeyError, RuntimeError) as error:
+        load_optimizer(optimizer, tensors)
+        return tensors["losses"].tolist()
+    except (KeyError, IndexError, RuntimeError) as error:
         raise DataError(
             f"{folder} holds the state of another training ({error}); use the same settings, or another folder"
         ) from error
-    state = optimizer.state_dict()
-    state["state"] = moments
-    optimizer.load_state_dict(state)
-    return tensors["losses"].tolist()
 
 
 # One map [M, *S] and a generator in, the map moved and deformed at random out: a random affine, a smooth deformation.

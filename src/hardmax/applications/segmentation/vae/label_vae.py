@@ -6,7 +6,6 @@ from the average. Shape varies smoothly, so they live on a coarse grid and are i
 """
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Literal, final
 
 import torch
@@ -14,9 +13,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from hardmax.applications.segmentation.model_folder import load_tensors, save_tensors
 from hardmax.applications.segmentation.vae.label_networks import ConvDecoder, ConvEncoder, LinearDecoder, LinearEncoder
-from hardmax.errors import ArgumentError, DataError, ShapeError
+from hardmax.errors import ArgumentError, ShapeError
+from hardmax.models.pretrained import AbstractModel
 from hardmax.objectives import gaussian_elbo
 from hardmax.objectives.elbo import Elbo
 
@@ -28,7 +27,7 @@ _UPSAMPLE = {2: "bilinear", 3: "trilinear"}
 
 
 @final
-class LabelVAE(nn.Module):
+class LabelVAE(AbstractModel):
     r"""A VAE of label maps on a grid of slices (2-D) or volumes (3-D).
 
     The bound of a map s is `E_q[sum_j log f_{j, s_j}(z)] - KL(q(z | s) || N(0, I))`; a map may also hold probabilities
@@ -61,6 +60,7 @@ class LabelVAE(nn.Module):
         2018, sections 3 and 4.1.
     """
 
+    kind = "label-vae"
     log_location: Tensor
     reference: Tensor
 
@@ -86,7 +86,7 @@ class LabelVAE(nn.Module):
         coarse = tuple(side // factor for side in shape)
         self.labels, self.shape, self.coarse, self.latents = labels, tuple(shape), coarse, latents
         self.factor = factor
-        self._config: dict[str, Any] = {
+        self._config = {
             "labels": labels,
             "shape": list(shape),
             "latents": latents,
@@ -151,27 +151,10 @@ class LabelVAE(nn.Module):
         z = torch.randn(count, self.latents, generator=generator, dtype=self.log_location.dtype)
         return self.log_prior(z.to(self.log_location.device)).exp()
 
-    def save(self, folder: Path) -> None:
-        """Write `vae.safetensors` and `vae.json` into a folder."""
-        save_tensors(folder, "vae", self.state_dict(), self._config)
-
     @classmethod
-    def load(cls, folder: Path) -> "LabelVAE":
-        """Read what `save` wrote.
-
-        Raises:
-            DataError: a file is missing or broken, or the weights do not fit.
-        """
-        weights, config = load_tensors(folder, "vae")
-        try:
-            config = dict(config)
-            flat = torch.ones(config.pop("labels"), *config.pop("shape"))
-            with torch.random.fork_rng(devices=[]):  # weights that are replaced at once take no global randomness
-                vae = cls(flat, **config)
-            vae.load_state_dict(weights)
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise DataError(f"{folder} does not hold a VAE of label maps: {error}; make it again") from error
-        return vae
+    def _from_config(cls, config: dict[str, Any]) -> "LabelVAE":
+        options = {name: config[name] for name in ("latents", "factor", "network", "width")}
+        return cls(torch.ones(config["labels"], *config["shape"]), **options)
 
     def _smoothed(self, maps: Tensor) -> Tensor:
         """Return `log(frequency + floor)` on the coarse grid, smoothed by [1 2 1] / 4 along every axis."""

@@ -11,6 +11,7 @@ from torch.nn import functional
 from hardmax.applications.segmentation.atlas.alignment import pooled_grid
 from hardmax.applications.segmentation.atlas.atlas import VELOCITIES, Atlas
 from hardmax.applications.segmentation.atlas.transforms import displacement, grid_points, packed, sample_at, warp
+from hardmax.applications.segmentation.model_folder import ATLAS, VAE, has_part, load_part
 from hardmax.applications.segmentation.vae.label_networks import LinearDecoder, LinearEncoder
 from hardmax.applications.segmentation.vae.label_training import augmented_bank
 from hardmax.applications.segmentation.vae.label_vae import LabelVAE
@@ -114,18 +115,15 @@ def _bound(vae: LabelVAE, maps: Tensor, chunk: int) -> float:
 _BANK = 160
 
 
-def with_vae(prior: Path, out: Path) -> Path:
-    """Put the atlas of a prior into a folder, and return which of the two holds a label VAE; without one it is made.
+def prepare_vae(prior: Path, out: Path) -> LabelVAE:
+    """Copy the atlas of a prior into a folder, and return the prior's label VAE; without one it is made of the atlas.
 
     Raises:
         DataError: there is no atlas, or the folder cannot be written.
     """
-    atlas = Atlas.load(prior)
-    atlas.save(out)
-    if (prior / "vae.json").is_file():
-        return prior
-    make_vae(atlas).save(out)
-    return out
+    atlas = load_part(Atlas, prior, ATLAS)
+    atlas.save_pretrained(out / ATLAS)
+    return load_part(LabelVAE, prior, VAE) if has_part(prior, VAE) else make_vae(atlas)
 
 
 def coarse_grid(atlas: Atlas) -> Grid:
