@@ -15,19 +15,19 @@ from hardmax.training.run_folder import read_rows
 EPOCHS = (1, 5, 10, 20, 40)
 
 
-def row(run: Path) -> dict[str, object]:
+def make_row(run: Path) -> dict[str, object]:
     """Return the result row of one run."""
-    config, said = read_config(run)
+    config, facts = read_config(run)
     rows = read_rows(run / "metrics.jsonl")
-    test = {found["epoch"]: found for found in rows if found["split"] == "test"}
-    validation = {found["epoch"]: found for found in rows if found["split"] == "validation"}
+    test = {row["epoch"]: row for row in rows if row["split"] == "test"}
+    validation = {row["epoch"]: row for row in rows if row["split"] == "validation"}
     last = max(test)
     epochs = [epoch for epoch in EPOCHS if epoch < last] + [last]
     return {
         "name": run.name,
         "command": command(config).replace(config.out, f"runs/{run.name}"),
-        "commit": said["commit"],
-        "torch": said["versions"]["torch"],
+        "commit": facts["commit"],
+        "torch": facts["versions"]["torch"],
         "negative_elbo": {str(epoch): round(-test[epoch]["elbo"], 2) for epoch in epochs},
         "nll": round(test[last]["nll"], 2),
         "active": test[last]["active"],
@@ -36,24 +36,24 @@ def row(run: Path) -> dict[str, object]:
     }
 
 
-def table(path: Path) -> str:
+def format_table(path: Path) -> str:
     """Return the rows as a Markdown table."""
     lines = ["| run | " + " | ".join(f"epoch {e}" for e in EPOCHS) + " | last | -log p(x) | active |"]
     lines.append("|---" * (len(EPOCHS) + 4) + "|")
     for text in path.read_text().splitlines():
-        found = json.loads(text)
-        values = found["negative_elbo"]
+        row = json.loads(text)
+        values = row["negative_elbo"]
         last = max(values, key=int)
         cells = [f"{values[str(e)]:.2f}" if str(e) in values else "" for e in EPOCHS]
         lines.append(
-            f"| {found['name']} | {' | '.join(cells)} | {values[last]:.2f} | {found['nll']:.2f} | {found['active']} |"
+            f"| {row['name']} | {' | '.join(cells)} | {values[last]:.2f} | {row['nll']:.2f} | {row['active']} |"
         )
     return "\n".join(lines)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--table"]:
-        print(table(Path(sys.argv[2])))
+        print(format_table(Path(sys.argv[2])))
     else:
         for name in sys.argv[1:]:
-            print(json.dumps(row(Path(name))))
+            print(json.dumps(make_row(Path(name))))

@@ -4,8 +4,6 @@ Pictures of some data sets may not be passed on. In the grids of their runs (``-
 visible parts become grey; what the models drew, and all numbers, stay.
 """
 
-import base64
-import io
 import json
 import sys
 from pathlib import Path
@@ -15,18 +13,18 @@ import numpy as np
 from PIL import Image
 
 from hardmax.applications.completion.masks import draw_masks
-from hardmax.drawing.images import data_uri
-from hardmax.experiments.runner.rows import read_results
+from hardmax.drawing.images import data_uri, read_data_uri
+from hardmax.experiments.rows import read_results
+from hardmax.experiments.tables.declaration import PlannedRun
 
 GREY = 128
 TRUE = 2  # columns that show the picture itself: with its hole, and whole
 
 
-def hidden_truth(row: dict[str, Any]) -> dict[str, Any]:
+def hide_truth(row: dict[str, Any]) -> dict[str, Any]:
     """Return the row with a grid of what was drawn alone."""
     shown = row["exhibit"]
-    encoded = shown["picture"].partition(",")[2]
-    pixels = np.array(Image.open(io.BytesIO(base64.b64decode(encoded))))
+    pixels = np.array(read_data_uri(shown["picture"]))
     high, wide = (side // count for side, count in zip(pixels.shape, (shown["rows"], len(shown["heads"])), strict=True))
     size = (high - 1, wide - 1)  # a line of one pixel between
     visible = ~draw_masks(row["config"]["mask"], 1, size)[0, 0].numpy()
@@ -41,5 +39,5 @@ def hidden_truth(row: dict[str, Any]) -> dict[str, Any]:
 if __name__ == "__main__":
     if len(sys.argv) != 3:
         sys.exit("usage: hide_true_pictures.py DATA ROWS")
-    for found in read_results(Path(sys.argv[2]))[0]:
-        print(json.dumps(hidden_truth(found) if found["config"]["data"] == sys.argv[1] else found))
+    for line in read_results(Path(sys.argv[2]), PlannedRun.fields)[0]:
+        print(json.dumps(hide_truth(line) if line["config"]["data"] == sys.argv[1] else line))

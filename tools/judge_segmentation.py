@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from hardmax.applications.segmentation.atlas.atlas import VELOCITIES
-from hardmax.applications.segmentation.atlas.transforms import displacement, drawn, roughness, sample_at, warp
+from hardmax.applications.segmentation.atlas.transforms import displacement, draw_indices, roughness, sample_at, warp
 from hardmax.applications.segmentation.fit.fitting import Fitter, ScanFit, fit_affine, fit_deformation
-from hardmax.applications.segmentation.fit.fusion import personal_fit
+from hardmax.applications.segmentation.fit.fusion import fit_personal_atlas
 from hardmax.applications.segmentation.fit.labelling import label_voxels
 from hardmax.applications.segmentation.fit.observation import observe
 from hardmax.applications.segmentation.model_folder import find_model
@@ -63,15 +63,15 @@ def steered(fitter: Fitter, begun: ScanFit, volume: Volume, prior: Tensor, truth
     )
     decay = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.98 ** max(0, step - steps // 2))
     for _ in range(steps):
-        chosen = drawn(len(points), 20000, fitter.generator)
-        place = begun.place.moved(change, shift)
+        chosen = draw_indices(len(points), 20000, fitter.generator)
+        place = begun.place.adjust(change, shift)
         reached = warp(place(points[chosen]), displacement(field, VELOCITIES), VELOCITIES)
         found = sample_at(prior, fitter.atlas.grid, reached).gather(0, truth[chosen][None])
         optimizer.zero_grad()
         (0.25 * roughness(field, float(VELOCITIES.spacing[0])) - (found + 1e-6).log().mean()).backward()
         optimizer.step()
         decay.step()
-    place, velocity = begun.place.moved(change, shift).detach(), field.detach()
+    place, velocity = begun.place.adjust(change, shift).detach(), field.detach()
     gaussians = fitter.gaussians(place, displacement(velocity, VELOCITIES), begun.gaussians, points=40000)
     return ScanFit(place, velocity, VELOCITIES, gaussians, math.nan)
 
@@ -81,22 +81,22 @@ def judge(segmenter: Segmenter, volume: Volume, truth: np.ndarray) -> dict[str, 
     """Return Dice of all labels, and seconds of processor time so far, after each step."""
     began = time.process_time()
     observed = observe(volume)
-    fitter = Fitter(observed, segmenter.looks, VELOCITIES, stream(0, "fit"))
+    fitter = Fitter(observed, segmenter.appearances, VELOCITIES, stream(0, "fit"))
     out = {}
 
     def note(step, fit, prior, **options):
         spent = time.process_time() - began
-        found = label_voxels(volume, observed, fit, segmenter.atlas, prior, segmenter.looks, **options)
+        found = label_voxels(volume, observed, fit, segmenter.atlas, prior, segmenter.appearances, **options)
         out[step] = (dice(found.labels, truth, len(segmenter.table)).tolist(), spent)
 
     fit = fit_affine(fitter)
     note("copy", fit, segmenter.prior, kappa=math.inf)
     note("em", fit, segmenter.prior)
     if segmenter.trained is not None:
-        note("learned", fit, segmenter.recognised(volume, observed, fit, *segmenter.trained))
+        note("learned", fit, segmenter.predict_prior(volume, observed, fit, *segmenter.trained))
     begun, fit = fit, fit_deformation(fitter, fit)
     note("deformed", fit, segmenter.prior)
-    note("full", *personal_fit(volume, observed, fit, segmenter.atlas, segmenter.prior, segmenter.looks))
+    note("full", *fit_personal_atlas(volume, observed, fit, segmenter.atlas, segmenter.prior, segmenter.appearances))
     kept = torch.zeros(len(segmenter.table), dtype=torch.long)
     kept[list(segmenter.atlas.kept)] = torch.arange(len(segmenter.atlas.kept))
     true = kept[torch.from_numpy(truth[observed.mask].astype(np.int64))]

@@ -71,7 +71,7 @@ def results(out):
 
 
 def finished(said):
-    """Return the runs that were told of as finished, in that order."""
+    """Return the runs that were reported as finished, in that order."""
     return [line.split()[0] for line in said.splitlines() if " -ELBO " in line]
 
 
@@ -124,10 +124,10 @@ def kill(process):
 
 if __name__ == "__main__":
     from hardmax.cli import reproduce
-    from hardmax.experiments.runner import executors as choose
+    from hardmax.experiments.runner import executors
 
     reproduce.find_experiment = lambda name: TINY
-    choose.SECONDS = float(os.environ.get("SECONDS", "30"))
+    executors.TIMEOUT = float(os.environ.get("SECONDS", "30"))
     from hardmax.cli.main import main
 
     sys.exit(main(["reproduce", "tiny", "--out", *sys.argv[1:]]))

@@ -13,6 +13,8 @@ import pytest
 from e2e.commands import hardmax
 from PIL import Image
 
+from hardmax.applications.registry import trained_applications
+
 COMMANDS = [
     "demo",
     "train",
@@ -56,13 +58,25 @@ def test_help_is_there_and_quick(command):
 
 def test_help_imports_no_torch():
     code = (
-        "import sys\nfrom hardmax.cli.main import COMMANDS, main\n"
-        "for name in COMMANDS:\n"
-        "    try: main([name, '--help'])\n"
+        "import sys\nfrom hardmax.applications.registry import application_commands\n"
+        "from hardmax.cli.main import COMMANDS, GROUPS, main\n"
+        "for name in [*COMMANDS, *GROUPS, *application_commands()]:\n"
+        "    try: main([*name.split(), '--help'])\n"
         "    except SystemExit: pass\n"
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_help_of_train_names_all_models():
+    said = hardmax("train", "--help")
+    assert "hardmax train --model NAME --help" in said
+    for application in trained_applications():
+        assert f"  {application.name} " in said
+        assert application.help in said
+    said = hardmax("train", "--model", "mixed", "--help")
+    assert "usage: hardmax train --model mixed" in said
+    assert "--labelled-batch INT" in said
 
 
 def test_a_run_s_folder(run):
@@ -198,13 +212,24 @@ class TestBadInput:
         (["sample", "OUT"], "holds no run"),
         (["report", "OUT"], "holds no run"),
         (["sample", "OUT", "--count", "0"], "count must be at least 1"),
+        (["demo", "--epochs", "0"], "epochs must be at least 1"),
+        (["demo", "--epochs", "many"], "--epochs must be a whole number, got 'many'"),
+        (["doctor", "me"], "hardmax doctor takes options alone, got 'me' too"),
+        (["report"], "hardmax report needs RUNS (one or more); see hardmax report --help"),
+        (["evaluate"], "hardmax evaluate needs RUN; see hardmax evaluate --help"),
+        (["evaluate", "OUT", "b"], "hardmax evaluate takes RUN alone, got 'b' too"),
+        (["edit", "OUT", "photo.png"], "hardmax edit needs --set, a text; see hardmax edit --help"),
+        (["segment", "rnu"], "did you mean run?"),
     ])  # fmt: skip
     def test_one_clear_line(self, arguments, words, tmp_path, failing):
         assert words in failing(*[tmp_path / "none" if word == "OUT" else word for word in arguments])
 
     def test_options_that_do_not_exist_or_do_not_fit(self):
-        assert "--epochs" in hardmax("train", "--epoch", "3", check=2)
-        assert "direct" in hardmax("train", "--estimator", "dircet", check=2)
+        assert "did you mean --epochs?" in one_line(hardmax("train", "--epoch", "3", check=2))
+        assert "did you mean direct?" in one_line(hardmax("train", "--estimator", "dircet", check=2))
+        assert "hardmax train --model mixed has no option --bits" in one_line(
+            hardmax("train", "--model=mixed", "--bits", "3", check=2)
+        )
 
     def test_a_run_is_not_overwritten(self, run):
         assert "--resume" in one_line(hardmax("train", "--out", run, check=2))

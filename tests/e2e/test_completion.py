@@ -52,8 +52,8 @@ def test_a_photo_of_the_models_size(run, photo, tmp_path):
     mask = np.zeros((28, 28), np.uint8)
     mask[10:20, 8:22] = 255
     Image.fromarray(mask).save(tmp_path / "mask.png")
-    options = ["--mask", tmp_path / "mask.png", "--model", run, "--count", 3, "--out", tmp_path / "out"]
-    said = hardmax("complete", tmp_path / "shoe.png", *options)
+    options = ["--mask", tmp_path / "mask.png", "--model", run, "--count", 3]
+    said = hardmax("complete", tmp_path / "shoe.png", *options, "--out", tmp_path / "out")
     assert "28x28 L): 3 completions" in said
     found = made(tmp_path / "out", "shoe", 3)
     for picture in found:

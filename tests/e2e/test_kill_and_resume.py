@@ -13,13 +13,13 @@ import pytest
 from safetensors import safe_open
 
 # A constant learning rate, so that a run of one epoch can grow into one of four.
-OPTIONS = ["--epochs", "4", "--checkpoint-every", "20", "--binarize", "stochastic", "--batch-size", "50"]
-OPTIONS += ["--lr-schedule", "constant"]
+OPTIONS = ["--checkpoint-every", "20", "--binarize", "stochastic", "--batch-size", "50", "--lr-schedule", "constant"]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
-def command(out, *more):
-    return [sys.executable, "-m", "hardmax.cli.main", "train", "--out", str(out), *OPTIONS, *more]
+def command(out, *more, epochs=4):
+    options = ["--out", str(out), "--epochs", str(epochs), *OPTIONS, *more]
+    return [sys.executable, "-m", "hardmax.cli.main", "train", *options]
 
 
 def weights(out):
@@ -73,7 +73,7 @@ def test_a_full_disk_leaves_the_checkpoint_before(uninterrupted, tmp_path):
     """Files may not grow beyond a megabyte: the weights do not fit, as on a full disk."""
     whole, _ = uninterrupted
     out = tmp_path / "run"
-    first = [*command(out), "--epochs", "1"]
+    first = command(out, epochs=1)
     subprocess.run(first, check=True, capture_output=True, env=ENVIRONMENT)
     before = weights(out)
 

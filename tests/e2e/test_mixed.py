@@ -161,7 +161,7 @@ class TestEdit:
         (["PHOTO", "PHOTO", "--set", "red=1", "--out", "new.png"], "there are 2 photos; give a folder"),
         ([__file__, "--set", "red=1"], "cannot be read as a picture: it is not in a picture's format"),
         (["nowhere.png", "--set", "red=1"], "nowhere.png cannot be read as a picture: No such file"),
-        (["--set", "red=1"], "name at least one photo"),
+        (["--set", "red=1"], "hardmax edit needs PHOTOS"),
         (["PHOTO"], "--set"),
     ])  # fmt: skip
     def test_what_cannot_be(self, attributes, photo, options, message, failing):

@@ -1,12 +1,14 @@
 """`hardmax doctor`: what is installed, what is missing and how to get it."""
 
-import argparse
 import importlib.metadata
 import importlib.util
 import os
 import platform
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+
+from hardmax.applications.argument_parser import parse
 
 _EXTRAS = {
     "solvers": ("fast exact solvers for structured latents", ["numba", "ortools"]),
@@ -15,19 +17,22 @@ _EXTRAS = {
     "cluster": ("runs on a Dask or Ray cluster", ["distributed", "ray"]),
 }
 _CORE = [
-    "torch", "numpy", "scipy", "safetensors", "jaxtyping", "tyro", "rich", "matplotlib", "jinja2", "pillow", "joblib",
+    "torch", "numpy", "scipy", "safetensors", "jaxtyping", "tyro", "rich", "matplotlib", "jinja2", "pillow", "loky",
     "filelock",
 ]  # fmt: skip
 
 
+@dataclass(frozen=True)
+class DoctorOptions:
+    """Say what is installed, what is missing and how to get it.
+
+    Example: hardmax doctor
+    """
+
+
 def run(arguments: list[str]) -> int:
     """Print the findings; the exit code is 1 if something that hardmax cannot do without is missing."""
-    parser = argparse.ArgumentParser(
-        "hardmax doctor",
-        description="Say what is installed, what is missing and how to get it.",
-        epilog="example: hardmax doctor",
-    )
-    parser.parse_args(arguments)
+    parse(DoctorOptions, "doctor", arguments)
     from hardmax import __version__
 
     print(f"hardmax {__version__}, Python {platform.python_version()} on {platform.platform()}")

@@ -92,6 +92,11 @@ def data_uri(picture: Image.Image) -> str:
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
+def read_data_uri(uri: str) -> Image.Image:
+    """Return the picture in an address that `data_uri` made."""
+    return Image.open(io.BytesIO(base64.b64decode(uri.partition(",")[2])))
+
+
 def save(picture: Image.Image, path: Path) -> None:
     """Write a picture under a temporary name, then rename it; its format is what the name ends with, else PNG.
 

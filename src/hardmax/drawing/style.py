@@ -1,4 +1,4 @@
-"""How the pictures of tables and figures look: the same on every machine, and the same bytes every time."""
+"""The one plot style: the same on every machine, and the same bytes every time."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -25,15 +25,17 @@ _STYLE: dict[Any, Any] = {
 
 
 @contextmanager
-def house_style(name: str) -> Iterator[None]:
+def house_style(name: str, changes: Mapping[Any, Any] | None = None) -> Iterator[None]:
     """Draw within the block; whatever the user has set up for matplotlib plays no part.
 
     Args:
         name: makes the ids inside an SVG.
+        changes: settings of matplotlib that differ from the style.
     """
     with matplotlib.rc_context():
         matplotlib.rcParams.update(matplotlib.rcParamsDefault)
         matplotlib.rcParams.update(_STYLE)
+        matplotlib.rcParams.update(changes or {})
         matplotlib.rcParams["svg.hashsalt"] = name
         yield
 

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import matplotlib
 from markupsafe import Markup, escape
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from hardmax.drawing.style import house_style
 
 # Mid-tones: seen on white and on black.
 COLOURS = (
@@ -28,25 +29,20 @@ DASHES = ("", "5 2.5", "1.5 2")  # of the first ten lines, of the next ten, of t
 WIDTH, HEIGHT = 480, 300  # pixels; small, so that letters stay readable on a phone
 
 _INK = "#010203"  # stands for the colour of the page's text
-_STYLE: dict[Any, Any] = {
+# What differs from the plot style inside a page: letters are text, and all but curves has the page's colour.
+_PAGE_STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "font.size": 12,
     "axes.edgecolor": _INK,
     "axes.labelcolor": _INK,
-    "axes.linewidth": 0.8,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
     "axes.grid": True,
     "axes.grid.axis": "y",
-    "axes.axisbelow": True,
     "grid.color": _INK,
     "grid.alpha": 0.15,
     "text.color": _INK,
     "xtick.color": _INK,
     "ytick.color": _INK,
-    "legend.frameon": False,
     "lines.linewidth": 1.8,
-    "path.simplify": False,
 }
 
 
@@ -72,34 +68,19 @@ def drawing(name: str, alt: str, height: int = HEIGHT) -> Iterator[Drawing]:
         alt: what the figure shows, for those who do not see it.
         height: pixels.
     """
-    with matplotlib.rc_context():
-        matplotlib.rcParams.update(matplotlib.rcParamsDefault)
-        matplotlib.rcParams.update(_STYLE)
-        matplotlib.rcParams["svg.hashsalt"] = name
+    with house_style(name, _PAGE_STYLE):
         figure = Figure(figsize=(WIDTH / 72, height / 72), layout="constrained")  # 72: a point is a pixel of the SVG
         drawn = Drawing(figure.add_subplot())
         yield drawn
         buffer = io.StringIO()
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
-    drawn.svg = _for_a_page(buffer.getvalue(), alt)
+    drawn.svg = inline_svg(buffer.getvalue(), alt)
 
 
-def _for_a_page(svg: str, alt: str) -> Markup:
-    """Keep what a page needs: no prologue, no names of groups, no style that would reach beyond the figure."""
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(
-        r"<svg [^>]*?(viewBox=\"[^\"]*\")[^>]*>", rf'<svg \1 role="img" aria-label="{escape(alt)}">', svg, count=1
-    )
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r"<style.*?</style>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r"<g id=\"[^\"]*\"", "<g", svg)
-    svg = re.sub(r"font-family:[^;\"]*;? ?", "", svg)
-    return Markup(svg.replace(_INK, "currentColor"))
-
-
-# What `hardmax.drawing.style` and its users draw all but curves with, and what a page has for it, by day and by night.
+# What all but curves is drawn with, and what a page has for it, by day and by night.
 _COLOURS = {
+    _INK: "currentColor",
     "#ffffff": "var(--paper)",
     "#000000": "currentColor",
     "#444444": "currentColor",
@@ -110,21 +91,23 @@ _COLOURS = {
 }
 
 
-def inlined(svg: str, name: str, alt: str) -> Markup:
-    """Return a drawing that can stand in a page.
+def inline_svg(svg: str, alt: str, prefix: str = "") -> Markup:
+    """Return a figure that can stand in a page: no prologue, no group names, no style that reaches beyond the figure.
 
     Args:
         svg: text of a file that matplotlib wrote.
-        name: of the drawing, which all ids inside begin with.
         alt: what it shows, for those who do not see it.
+        prefix: what all ids inside begin with. Needed where letters are paths: the ids of these are the same in every
+            figure.
     """
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r"<style.*?</style>", "", svg, flags=re.DOTALL)
     svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
     svg = re.sub(r"<g id=\"[^\"]*\"", "<g", svg)
-    svg = re.sub(r"(\bid=\"|href=\"#|url\(#)", rf"\g<1>{name}-", svg)
-    svg = re.sub(r"#[0-9a-f]{6}\b", lambda found: _COLOURS.get(found[0], found[0]), svg)
+    svg = re.sub(r"font-family:[^;\"]*;? ?", "", svg)
+    svg = re.sub(r"(\bid=\"|href=\"#|url\(#)", rf"\g<1>{prefix}", svg)
+    svg = re.sub(r"#[0-9a-f]{6}\b", lambda colour: _COLOURS.get(colour[0], colour[0]), svg)
     box = re.search(r"viewBox=\"[^\"]*\"", svg)
     head = f'<svg {box[0] if box else ""} role="img" aria-label="{escape(alt)}">'
     return Markup(re.sub(r"<svg [^>]*>", lambda _: head, svg, count=1))

@@ -1,4 +1,4 @@
-"""A gallery: models are trained, looked at once, and hung; rows are all that a page is made of."""
+"""A gallery: models are trained and draw their figures once; rows are all that a page is made of."""
 
 import json
 import math
@@ -8,15 +8,14 @@ import pytest
 import torch
 from experiments.parsed_pages import Html, markdown_tables
 
-from hardmax.drawing.images import data_uri, grid
-from hardmax.experiments.pages import gallery_page as hanging
-from hardmax.experiments.runner.model_figures import Exhibit
-from hardmax.experiments.runner.plan import plan
-from hardmax.experiments.runner.progress import Watcher
+from hardmax.drawing.images import data_uri, grid, read_data_uri
+from hardmax.experiments.pages import gallery_page
+from hardmax.experiments.rows import ModelFigure
+from hardmax.experiments.runner.model_figures import FIGURES
+from hardmax.experiments.runner.progress import ProgressCallbacks
 from hardmax.experiments.runner.reproduce import reproduce
-from hardmax.experiments.tables.declaration import Cell, Gallery, Look, Quick
+from hardmax.experiments.tables.declaration import Cell, FigureSpec, Gallery, Quick
 from hardmax.experiments.tables.figure4 import AGREEMENT
-from hardmax.experiments.tables.figure4 import look as look_at_categories
 from hardmax.experiments.tables.metrics import BOUND, Metric
 from hardmax.experiments.tables.registry import find_experiment
 
@@ -37,10 +36,10 @@ TINY = Gallery(
         Cell("clothes", "without labels", "ours", 1e-3, {"labels": 0}),
         Cell("clothes", "with labels", "ours", 1e-3, {"labels": 20}),
     ),
-    look=Look(look_at_categories, {"rows": 3}),
+    figure=FigureSpec("categories", {"rows": 3}),
     metrics=(AGREEMENT, BOUND),
     notes=("A note.",),
-    quick=Quick({"batch_size": 4500}, "one step", looking={"rows": 2}),
+    quick=Quick({"batch_size": 4500}, "one step", figure_options={"rows": 2}),
 )
 
 
@@ -48,8 +47,8 @@ class Log:
     def __init__(self):
         self.finished, self.said = [], []
 
-    def watcher(self):
-        return Watcher(say=self.said.append, finished=lambda name, told: self.finished.append(name))
+    def callbacks(self):
+        return ProgressCallbacks(say=self.said.append, finished=lambda name, result: self.finished.append(name))
 
 
 def rows(out):
@@ -74,17 +73,17 @@ def copy(whole, tmp_path):
 def test_what_a_row_keeps(whole):
     for row, labels in zip(rows(whole), (0, 20), strict=True):
         assert row["look"] == {"rows": 3}
-        exhibit = Exhibit(**row["exhibit"])
-        assert exhibit.heads == list("0123456789")
-        assert hanging._opened(exhibit).size == (10 * 29 + 1, 3 * 29 + 1)
-        assert 0 <= exhibit.numbers[0]["agreement"] <= 1
+        figure = ModelFigure(**row["exhibit"])
+        assert figure.heads == list("0123456789")
+        assert read_data_uri(figure.picture).size == (10 * 29 + 1, 3 * 29 + 1)
+        assert 0 <= figure.numbers[0]["agreement"] <= 1
         if not labels:  # a matching is at least as good as chance
-            assert exhibit.numbers[0]["agreement"] >= 0.1
+            assert figure.numbers[0]["agreement"] >= 0.1
 
 
 def test_a_page_of_rows_alone(whole, tmp_path):
     out, log = copy(whole, tmp_path), Log()
-    assert reproduce(TINY, out, watcher=log.watcher()).failed == {}
+    assert reproduce(TINY, out, callbacks=log.callbacks()).failed == {}
     assert log.finished == []
     assert not list(out.glob("clothes*"))
     for name in ("results.md", "tiny.svg"):
@@ -100,18 +99,18 @@ def test_a_page_of_rows_alone(whole, tmp_path):
     assert all(value.startswith(("#tiny", "url(#tiny", "data:image/png")) for value in html.references)
 
 
-def test_another_look_is_taken_again_and_nothing_trained(whole, tmp_path):
+def test_another_figure_is_drawn_again_and_nothing_trained(whole, tmp_path):
     assert reproduce(TINY, tmp_path).failed == {}
     before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/latest")}
     log = Log()
-    other = replace(TINY, look=Look(look_at_categories, {"rows": 1}))
-    assert reproduce(other, tmp_path, watcher=log.watcher()).failed == {}
+    other = replace(TINY, figure=FigureSpec("categories", {"rows": 1}))
+    assert reproduce(other, tmp_path, callbacks=log.callbacks()).failed == {}
     assert len(log.finished) == len(before) == 2
     assert all(path.stat().st_mtime_ns == moment for path, moment in before.items())
     assert [row["look"]["rows"] for row in rows(tmp_path)] == [3, 3, 1, 1]
 
 
-def test_the_quick_form_looks_less_closely(tmp_path):
+def test_the_quick_form_draws_less(tmp_path):
     assert reproduce(TINY, tmp_path, quick=True, only=["clothes-with-labels"]).failed == {}
     assert [row["look"] for row in rows(tmp_path)] == [{"rows": 2}]
     assert "quick form" in (tmp_path / "results.md").read_text()
@@ -119,14 +118,15 @@ def test_the_quick_form_looks_less_closely(tmp_path):
 
 
 def refuse(config, *, rows):
-    """Look, and see nothing."""
+    """Draw nothing."""
     raise RuntimeError("it is dark")
 
 
-def test_a_look_that_fails_is_told_of(tmp_path):
-    dark = replace(TINY, look=Look(refuse, {"rows": 3}))
-    end = reproduce(dark, tmp_path, only=["clothes-with-labels"])
-    assert end.failed == {"clothes-with-labels-seed0": "RuntimeError: it is dark"}
+def test_a_figure_that_fails_is_reported(tmp_path, monkeypatch):
+    monkeypatch.setitem(FIGURES, "dark", refuse)
+    dark = replace(TINY, figure=FigureSpec("dark", {"rows": 3}))
+    result = reproduce(dark, tmp_path, only=["clothes-with-labels"])
+    assert result.failed == {"clothes-with-labels-seed0": "RuntimeError: it is dark"}
 
 
 LINES = (
@@ -143,35 +143,35 @@ MADE_UP = replace(
 )
 
 
-def hung(gallery, numbers, tmp_path):
+def panels_of(gallery, numbers, tmp_path):
     picture = data_uri(grid(torch.rand(8, 3, 6, 6), columns=4))
     row = {"test": [{"negative_elbo": 1.0, "pixels": 9.0}], "command": "hardmax train"}
     return [
-        hanging.Hung(run, row, Exhibit(picture, list("abcd"), 2, numbers))
-        for run in plan(gallery, gallery.cells, tmp_path)
+        gallery_page.GalleryPanel(run, row, ModelFigure(picture, list("abcd"), 2, numbers))
+        for run in gallery.plan(tmp_path)
     ]
 
 
 def test_several_lines_of_numbers(tmp_path):
     """One cell needs no name; what is not measured leaves a dash, and numbers of the training stay away."""
-    _, table = hanging.tables(MADE_UP, hung(MADE_UP, LINES, tmp_path))
+    _, table = gallery_page.gallery_tables(MADE_UP, panels_of(MADE_UP, LINES, tmp_path))
     assert [[entry.text for entry in line] for line in table.lines] == [
         ["smiling", "87.5", "0.10"],
         ["two samples", "–", "0.20"],
     ]
     both = replace(MADE_UP, cells=TINY.cells, seeds=(0, 1))
-    _, table = hanging.tables(both, hung(both, LINES, tmp_path))
+    _, table = gallery_page.gallery_tables(both, panels_of(both, LINES, tmp_path))
     assert len(table.lines) == 8
     assert table.lines[6][0].text == "clothes, with labels, seed 1, smiling"
 
 
-def test_ways_are_compared_where_each_column_has_a_table(tmp_path):
+def test_methods_are_compared_where_each_problem_has_a_table(tmp_path):
     gallery = find_experiment("completion")
     gallery = replace(gallery, cells=gallery.cells[:12], metrics=MADE_UP.metrics)
-    found = hung(gallery, [{"recognised": 0.5}], tmp_path)
-    worse = replace(found[1], exhibit=replace(found[1].exhibit, numbers=[{"recognised": math.nan}]))
-    better = replace(found[2], exhibit=replace(found[2].exhibit, numbers=[{"recognised": 0.75}]))
-    _, first, second = hanging.tables(gallery, [found[0], worse, better, *found[6:]])
+    panels = panels_of(gallery, [{"recognised": 0.5}], tmp_path)
+    worse = replace(panels[1], figure=replace(panels[1].figure, numbers=[{"recognised": math.nan}]))
+    better = replace(panels[2], figure=replace(panels[2].figure, numbers=[{"recognised": 0.75}]))
+    _, first, second = gallery_page.gallery_tables(gallery, [panels[0], worse, better, *panels[6:]])
     assert (first.caption, second.caption) == ("MNIST, 1 quadrant", "MNIST, 2 quadrants")
     assert [line[0].text for line in first.lines] == ["network", "CVAE", "k = 1"]
     assert [(line[1].text, line[1].best) for line in first.lines] == [
@@ -183,23 +183,23 @@ def test_ways_are_compared_where_each_column_has_a_table(tmp_path):
 
 def test_what_has_not_run_is_said(tmp_path, monkeypatch):
     figures = []
-    monkeypatch.setattr(hanging, "save", lambda figure, files: figures.append(figure))
-    hanging.draw(TINY, hung(TINY, [{"agreement": 0.5}], tmp_path)[:1], {}, quick=False)
+    monkeypatch.setattr(gallery_page, "save", lambda figure, files: figures.append(figure))
+    gallery_page.draw_gallery(TINY, panels_of(TINY, [{"agreement": 0.5}], tmp_path)[:1], "tiny", {}, quick=False)
     first, second = figures[0].axes
     assert first.get_title(loc="left") == "clothes, without labels: agreement 50.0 percent"
     assert [text.get_text() for text in first.get_xticklabels()] == list("abcd")
     assert len(first.images) == 1
     assert [text.get_text() for text in second.texts] == ["not run"]
-    hanging.draw(TINY, [], {}, quick=True)
+    gallery_page.draw_gallery(TINY, [], "tiny", {}, quick=True)
     assert figures[1].get_suptitle() == "Tiny (quick form)"
 
 
-def test_many_ways_get_a_picture_for_each_column():
-    walls = hanging.walls(find_experiment("completion"))
-    assert len(walls) == 8
-    assert next(iter(walls)) == "completion-mnist-1-quadrant"
-    for lines in walls.values():
+def test_many_methods_get_a_picture_for_each_problem():
+    pictures = gallery_page.arrange_panels(find_experiment("completion"))
+    assert len(pictures) == 8
+    assert next(iter(pictures)) == "completion-mnist-1-quadrant"
+    for lines in pictures.values():
         assert [len(line) for line in lines] == [2, 2, 2]
         assert len({cell.problem for line in lines for cell in line}) == 1
         assert [cell.method for line in lines for cell in line][3:] == ["k = 4", "k = 8", "published"]
-    assert list(hanging.walls(find_experiment("figure4"))) == ["figure4"]
+    assert list(gallery_page.arrange_panels(find_experiment("figure4"))) == ["figure4"]

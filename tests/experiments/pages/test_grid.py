@@ -5,11 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from hardmax.experiments.pages import training_tables as grid
-from hardmax.experiments.pages import training_tables as table
+from hardmax.experiments.pages import training_tables
 from hardmax.experiments.pages.blocks import Paragraph, Table
 from hardmax.experiments.pages.summary import Summary
-from hardmax.experiments.pages.training_tables import marked
+from hardmax.experiments.pages.training_tables import epoch_tables, grid_tables, mark_best
 from hardmax.experiments.tables.declaration import Cell, Experiment, Quick
 from hardmax.experiments.tables.metrics import ACCURACY, BOUND, Mean
 from hardmax.experiments.tables.published import Floor, Published
@@ -21,9 +20,9 @@ TINY = Experiment(
     setting="",
     options={},
     cells=tuple(
-        Cell(column, row, "ours" if row == "new" else "the paper's", 1e-3, {"data": column[0]})
-        for column in ("a, k = 1", "b, k = 1")
-        for row in ("exact", "direct", "new")
+        Cell(problem, method, "ours" if method == "new" else "the paper's", 1e-3, {"data": problem[0]})
+        for problem in ("a, k = 1", "b, k = 1")
+        for method in ("exact", "direct", "new")
     ),
     quick=Quick({}, "one epoch"),
     view="grid",
@@ -55,12 +54,14 @@ def found(**values):
 @pytest.fixture(autouse=True)
 def paper(monkeypatch):
     """Somebody's numbers in the place of a file."""
-    monkeypatch.setattr(grid, "read_published", lambda file: {"negative_elbo": PUBLISHED, "accuracy": ACCURACIES})
+    monkeypatch.setattr(
+        training_tables, "read_published", lambda file: {"negative_elbo": PUBLISHED, "accuracy": ACCURACIES}
+    )
 
 
 def shown(own, experiment=TINY, *, quick=False):
     """Return the tables as texts; the best between stars, notes after a slash."""
-    tables = [block for block in grid.tables(experiment, own, quick=quick) if isinstance(block, Table)]
+    tables = [block for block in grid_tables(experiment, own, quick=quick) if isinstance(block, Table)]
 
     def text(entry):
         return (f"*{entry.text}*" if entry.best else entry.text) + (f" / {entry.note}" if entry.note else "")
@@ -95,7 +96,7 @@ def test_what_prints_the_same_beats_nothing():
 
 
 def test_what_is_said():
-    text = " ".join(block.text for block in grid.tables(TINY, {}, quick=False) if isinstance(block, Paragraph))
+    text = " ".join(block.text for block in grid_tables(TINY, {}, quick=False) if isinstance(block, Paragraph))
     for words in ("Somebody, 2019, table 1: test loss.", "floor: the least.", "Other pictures.", "†", "a dash"):
         assert words in text
 
@@ -140,15 +141,15 @@ def test_a_cell_may_be_missing():
     own = found(**ALL)
     del own["b-k-1-direct"]
     without = replace(TINY, cells=tuple(cell for cell in TINY.cells if cell.name != "b-k-1-direct"))
-    (metric, *_) = [block for block in grid.tables(without, own, quick=False) if isinstance(block, Table)]
+    (metric, *_) = [block for block in grid_tables(without, own, quick=False) if isinstance(block, Table)]
     assert [entry.text for entry in metric.lines[1]] == ["b, k = 1", "19.00", "–", "18.00", "20.00", "–"]
 
 
 def test_standard_errors_and_ties():
-    assert [entry.text for entry in marked([Mean.of([1.0, 3.0]), None], BOUND)] == ["2.00 ± 1.00", "–"]
+    assert [entry.text for entry in mark_best([Mean.of([1.0, 3.0]), None], BOUND)] == ["2.00 ± 1.00", "–"]
     close = [Mean(2.001, None), Mean(2.004, None), Mean(2.01, None)]
-    assert [entry.best for entry in marked(close, BOUND)] == [True, True, False]
-    assert [entry.best for entry in marked([Mean(2.0, None), None], BOUND)] == [False, False]  # of one, none is best
+    assert [entry.best for entry in mark_best(close, BOUND)] == [True, True, False]
+    assert [entry.best for entry in mark_best([Mean(2.0, None), None], BOUND)] == [False, False]  # of one, none is best
 
 
 BOTH = replace(TINY, metrics=(ACCURACY, BOUND))
@@ -167,7 +168,7 @@ def test_two_metrics_each_with_its_own_best():
     ]
     assert bound == shown(found(**ALL))[0][0]
     assert first.caption == "Test accuracy"
-    said = [block.text for block in grid.tables(BOTH, {}, quick=False) if isinstance(block, Paragraph)]
+    said = [block.text for block in grid_tables(BOTH, {}, quick=False) if isinstance(block, Paragraph)]
     assert said[0].startswith(
         "After the last epoch: accuracy in percent, higher is better; −ELBO in nats, lower is better; the best of"
     )
@@ -199,10 +200,10 @@ def test_a_metric_that_rows_do_not_tell_leaves_dashes():
 
 def test_data_sets_are_not_compared_by_epochs():
     own = found(**ALL)
-    (text, shown_by_epoch) = table.tables(TINY, own, quick=False)
+    (text, shown_by_epoch) = epoch_tables(TINY, own, quick=False)
     assert "the best of a column and data set is bold" in text.text
     assert [line[4].text for line in shown_by_epoch.lines if line[4].best] == ["9.50", "18.00"]
     alone = replace(TINY, cells=tuple(replace(cell, options={}) for cell in TINY.cells))
-    (text, shown_by_epoch) = table.tables(alone, own, quick=False)
+    (text, shown_by_epoch) = epoch_tables(alone, own, quick=False)
     assert "the best of a column is bold" in text.text
     assert [line[4].text for line in shown_by_epoch.lines if line[4].best] == ["9.50"]

@@ -1,5 +1,7 @@
 """What a reader of a measurement sees: numbers, tables, pictures whose labels do not collide."""
 
+from pathlib import Path
+
 import matplotlib
 import numpy as np
 import pytest
@@ -10,8 +12,7 @@ from hardmax.drawing.labels import _spread, place_around
 from hardmax.experiments.pages import measurement_ladders as ladders
 from hardmax.experiments.pages import measurement_points as points
 from hardmax.experiments.pages.blocks import Heading
-from hardmax.experiments.pages.measurement_ladders import error, number, seen
-from hardmax.experiments.runner.readings import readings
+from hardmax.experiments.pages.measurement_ladders import batch_error, format_bias, format_number
 from hardmax.experiments.tables.figure1 import FIGURE1
 from hardmax.experiments.tables.gradient_quality import GRADIENT_QUALITY as QUALITY
 
@@ -21,20 +22,20 @@ def row(bias=0.5, deviation=1.0, biased=True):
     return {**numbers, "samples": 3, "evaluations": 29.0, "cosine": 0.5, "seconds": 0.001}
 
 
-def found(measurement):
-    """Return a row for every reading, no two alike."""
-    wanted = readings(measurement, measurement.parts, measurement.training)
-    return [(reading, row(0.1 + 0.01 * i, 3 / (1 + i), i % 3 > 0)) for i, reading in enumerate(wanted)]
+def measured_rows(measurement):
+    """Return every measurement with a row, no two alike."""
+    planned = measurement.plan(Path("out"))
+    return [(one, row(0.1 + 0.01 * i, 3 / (1 + i), i % 3 > 0)) for i, one in enumerate(planned)]
 
 
 def test_numbers():
-    assert [number(value) for value in (1e-6, 1.53e-5, 0.0123456, 1.5, 12.345, 999.4, 1234.5)] == [
+    assert [format_number(value) for value in (1e-6, 1.53e-5, 0.0123456, 1.5, 12.345, 999.4, 1234.5)] == [
         "0", "0.0000153", "0.0123", "1.5", "12.3", "999", "1,234",
     ]  # fmt: skip
-    assert seen(row()) == "0.5"
-    assert seen(row(biased=False)) == "–"
-    assert error(row(0.3, 4.0), 100) == pytest.approx(0.5)
-    assert error(row(0.3, 4.0, biased=False), 100) == pytest.approx(0.4)
+    assert format_bias(row()) == "0.5"
+    assert format_bias(row(biased=False)) == "–"
+    assert batch_error(row(0.3, 4.0), 100) == pytest.approx(0.5)
+    assert batch_error(row(0.3, 4.0, biased=False), 100) == pytest.approx(0.4)
 
 
 def texts(lines):
@@ -42,7 +43,7 @@ def texts(lines):
 
 
 def test_ladders_have_a_row_for_each_line_and_a_column_for_each_step():
-    title, bias, *others = ladders.tables(FIGURE1, found(FIGURE1))
+    title, bias, *others = ladders.tables(FIGURE1, measured_rows(FIGURE1))
     assert len(others) == 4
     assert title.text.startswith("**After 60 epochs: gradient of E[log p(x | z)].** Its size is 2")
     assert [column.head for column in bias.columns] == ["bias", "0.01", "0.02", "0.05", "0.1", "0.2", "0.5", "1"]
@@ -56,40 +57,40 @@ def test_ladders_have_a_row_for_each_line_and_a_column_for_each_step():
 
 
 def test_points_come_best_first():
-    pairs = found(QUALITY)
+    pairs = measured_rows(QUALITY)
     blocks = points.tables(QUALITY, pairs)
     assert [block.text for block in blocks if isinstance(block, Heading)] == [
         "After 1 epoch", "After 5 epochs", "After 20 epochs",
     ]  # fmt: skip
     errors = [float(line[6]) for line in texts(blocks[1].lines)]
     assert errors == sorted(errors)
-    assert len(errors) == len(QUALITY.entrants(QUALITY.parts[0]))
+    assert len(errors) == len(QUALITY.estimators(QUALITY.parts[0]))
     assert blocks[1].caption == QUALITY.parts[0].title
-    missing = points.tables(QUALITY, [(reading, None) for reading, _ in pairs])[1]
+    missing = points.tables(QUALITY, [(planned, None) for planned, _ in pairs])[1]
     assert [line[1] for line in texts(missing.lines)] == ["not measured"] * len(errors)
 
 
 @pytest.mark.parametrize(("view", "measurement"), [(ladders, FIGURE1), (points, QUALITY)])
 def test_the_same_picture_every_time(view, measurement, tmp_path):
-    (name, *_) = view.pictures(measurement, found(measurement))
+    (name, *_) = view.pictures(measurement, measured_rows(measurement))
     for file in ("a.svg", "b.svg"):
         with matplotlib.rc_context({"font.size": 4 if file == "a.svg" else 20}):
-            view.draw(measurement, found(measurement), name, {"svg": tmp_path / file}, quick=False)
+            view.draw(measurement, measured_rows(measurement), name, {"svg": tmp_path / file}, quick=False)
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 
 @pytest.mark.parametrize(("view", "measurement"), [(ladders, FIGURE1), (points, QUALITY)])
 def test_one_row_is_enough(view, measurement, tmp_path):
-    pairs = found(measurement)
-    one = [(reading, row if i == 0 else None) for i, (reading, row) in enumerate(pairs)]
+    pairs = measured_rows(measurement)
+    one = [(planned, row if i == 0 else None) for i, (planned, row) in enumerate(pairs)]
     (name,) = view.pictures(measurement, one)
     view.draw(measurement, one, name, {"png": tmp_path / "a.png"}, quick=True)
     assert (tmp_path / "a.png").exists()
-    assert view.pictures(measurement, [(reading, None) for reading, _ in pairs]) == {}
+    assert view.pictures(measurement, [(planned, None) for planned, _ in pairs]) == {}
 
 
 def test_parts_that_are_not_drawn_have_no_picture():
-    pairs, names = found(QUALITY), ["gradient-quality-29-evaluations", "gradient-quality-2-evaluations"]
+    pairs, names = measured_rows(QUALITY), ["gradient-quality-29-evaluations", "gradient-quality-2-evaluations"]
     assert list(points.pictures(QUALITY, pairs)) == names
     assert list(points.pictures(QUALITY, [pair for pair in pairs if pair[0].part != QUALITY.parts[1]])) == names[:1]
 

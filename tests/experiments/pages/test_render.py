@@ -6,11 +6,10 @@ import pytest
 from experiments.parsed_pages import Html, markdown_tables
 
 from hardmax.experiments.pages.render import render
-from hardmax.experiments.runner.plan import plan
-from hardmax.experiments.runner.rows import identity
+from hardmax.experiments.rows import identity
 from hardmax.experiments.tables.declaration import Cell, Experiment, Panel, Picture, Quick
 
-COLUMNS = ("letters, k = 2", "digits, k = 2")
+PROBLEMS = ("letters, k = 2", "digits, k = 2")
 TINY = Experiment(
     name="tiny",
     title="Tiny: 100% & more",
@@ -18,15 +17,17 @@ TINY = Experiment(
     setting="Made up, `a_b`.",
     options={"epochs": 3},
     cells=tuple(
-        Cell(column, row, row, 1e-3, {"categories": i + 2}) for column in COLUMNS for i, row in enumerate("ab")
+        Cell(problem, method, method, 1e-3, {"categories": i + 2})
+        for problem in PROBLEMS
+        for i, method in enumerate("ab")
     ),
     quick=Quick({}, "no smaller"),
     seeds=(0, 1),
     notes=("A note.",),
 )
 SPLIT = (
-    Picture((tuple(Panel("epoch", column) for column in COLUMNS),)),
-    Picture((tuple(Panel("seconds", column) for column in COLUMNS),), name="-seconds", title=", by time"),
+    Picture((tuple(Panel("epoch", problem) for problem in PROBLEMS),)),
+    Picture((tuple(Panel("seconds", problem) for problem in PROBLEMS),), name="-seconds", title=", by time"),
 )
 
 
@@ -43,7 +44,7 @@ def made_up(planned, i):
 
 def rendered(experiment, out, count):
     """Render the first runs; return the three pages."""
-    runs = plan(experiment, experiment.cells, out)
+    runs = experiment.plan(out)
     render(experiment, runs, [made_up(planned, i) for i, planned in enumerate(runs[:count])], out, quick=False)
     assert not list(out.glob("*.tmp"))
     return [(out / f"results.{kind}").read_text() for kind in ("md", "tex", "html")]

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from hardmax.experiments.pages.summary import summarise
-from hardmax.experiments.runner.plan import plan
-from hardmax.experiments.runner.rows import identity
+from hardmax.experiments.pages.summary import summarize
+from hardmax.experiments.rows import identity
 from hardmax.experiments.tables.metrics import ACCURACY, BOUND, NLL, SAMPLED
 from hardmax.experiments.tables.registry import find_experiment
 
@@ -15,7 +14,7 @@ from hardmax.experiments.tables.registry import find_experiment
 def summary_of(tmp_path):
     """From what rows say of seconds to the summary of their cell."""
     experiment = find_experiment("figure3")
-    runs = plan(experiment, experiment.cells[:1], tmp_path)
+    runs = experiment.plan(tmp_path, only=[experiment.cells[0].name])
 
     def make(*said, metrics=(BOUND, NLL)):
         test = [{"epoch": 1, "negative_elbo": 2.0, "nll": 1.0}, {"epoch": 2, "negative_elbo": 1.5, "nll": 1.0}]
@@ -30,7 +29,7 @@ def summary_of(tmp_path):
             }
             for run, own in zip(runs, said, strict=False)
         ]
-        return summarise(replace(experiment, metrics=metrics), runs, rows)[runs[0].cell.name]
+        return summarize(replace(experiment, metrics=metrics), runs, rows)[runs[0].cell.name]
 
     return make
 

@@ -7,7 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from hardmax.experiments.pages.summary import Summary
-from hardmax.experiments.pages.training_curves import cut_off, draw, draw_panel, styles_of
+from hardmax.experiments.pages.training_curves import cut_off, draw_curves, draw_panel, styles_of
 from hardmax.experiments.tables.declaration import Panel, Picture
 from hardmax.experiments.tables.figure3 import FIGURE3
 from hardmax.experiments.tables.metrics import ACCURACY, BOUND, Mean
@@ -57,12 +57,12 @@ def test_the_same_figure_every_time(tmp_path):
     }
     for name in ("a.svg", "b.svg"):
         with matplotlib.rc_context({"font.size": 4 if name == "a.svg" else 20}):
-            draw(FIGURE3, Picture(), found, {"svg": tmp_path / name}, quick=False)
+            draw_curves(FIGURE3, Picture(), found, {"svg": tmp_path / name}, quick=False)
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 
 def test_nothing_yet(tmp_path):
-    draw(FIGURE3, Picture(), {}, {"png": tmp_path / "a.png"}, quick=True)
+    draw_curves(FIGURE3, Picture(), {}, {"png": tmp_path / "a.png"}, quick=True)
     assert (tmp_path / "a.png").exists()
 
 
@@ -70,8 +70,8 @@ def test_nothing_yet(tmp_path):
 def test_no_two_cells_of_a_panel_are_told_apart_by_colour_alone(experiment):
     for picture in experiment.pictures:
         styles = styles_of(experiment, picture)
-        for column in picture.problems:
-            own = [styles[cell.name] for cell in experiment.cells if cell.problem == column]
+        for problem in picture.problems:
+            own = [styles[cell.name] for cell in experiment.cells if cell.problem == problem]
             looks = {(style["marker"], str(style["linestyle"])) for style in own}
             assert len(looks) == len(own) > 1
 
@@ -93,16 +93,16 @@ def test_the_best_comes_first(drawn):
     """The legend is in the order of the metric, not of its numbers."""
     values = {cell.name: summary(cell, [value, value]) for cell, value in zip(FIGURE3.cells, (3, 1, 2), strict=False)}
     for metrics, ends in (((BOUND,), ["1.00", "2.00", "3.00"]), ((ACCURACY,), ["3.0", "2.0", "1.0"])):
-        draw(replace(FIGURE3, metrics=metrics), Picture(), values, {}, quick=False)
+        draw_curves(replace(FIGURE3, metrics=metrics), Picture(), values, {}, quick=False)
         (legend,) = [axes.get_legend() for axes in drawn[-1].axes if axes.get_legend()]
         assert [text.get_text().split(": ")[1] for text in legend.get_texts()] == ends
     assert panels_of(drawn[-1])[0].get_ylabel() == "test accuracy, percent"
 
 
-def test_each_column_has_panels_of_its_own(drawn):
+def test_each_problem_has_panels_of_its_own(drawn):
     falling = [300.0, 150.0, 140.0, 139.0]
     found = {cell.name: summary(cell, [value + i for value in falling]) for i, cell in enumerate(FIGURE2.cells)}
-    draw(FIGURE2, FIGURE2.pictures[0], found, {}, quick=True)
+    draw_curves(FIGURE2, FIGURE2.pictures[0], found, {}, quick=True)
     (figure,) = drawn
     assert figure.get_suptitle() == "Figure 2: test loss for k = 10, by epoch and by time (quick form)"
     top, bottom = panels_of(figure)[:3], panels_of(figure)[3:]
@@ -121,14 +121,14 @@ def test_each_column_has_panels_of_its_own(drawn):
     assert top[0].get_ylim() != top[1].get_ylim()
     legends = [axes.get_legend() for axes in figure.axes if axes.get_legend()]
     assert [legend.get_title().get_text() for legend in legends] == ["the paper's", "ours"]
-    rows = [text.get_text() for legend in legends for text in legend.get_texts()]
-    assert rows == list(dict.fromkeys(cell.method for cell in FIGURE2.cells))
+    methods = [text.get_text() for legend in legends for text in legend.get_texts()]
+    assert methods == list(dict.fromkeys(cell.method for cell in FIGURE2.cells))
 
 
 def test_what_has_not_run_is_said(drawn):
     cell = FIGURE6.cells[-1]
     for picture in FIGURE6.pictures:
-        draw(FIGURE6, picture, {cell.name: summary(cell, [150.0, 140.0])}, {}, quick=False)
+        draw_curves(FIGURE6, picture, {cell.name: summary(cell, [150.0, 140.0])}, {}, quick=False)
         panels = panels_of(drawn[-1])
         assert len(panels) == 12
         said = [[text.get_text() for text in axes.texts] for axes in panels]

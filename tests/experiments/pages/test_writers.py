@@ -5,7 +5,7 @@ import re
 import pytest
 from experiments.parsed_pages import Html, markdown_tables
 
-from hardmax.drawing.svg import inlined
+from hardmax.drawing.svg import inline_svg
 from hardmax.experiments.pages.blocks import (
     Code,
     Column,
@@ -140,7 +140,7 @@ def test_a_page_may_be_empty(writer):
 
 
 def test_drawings_take_the_colours_of_the_page():
-    drawing = inlined(SVG, "a", 'says "<hello>"')
+    drawing = inline_svg(SVG, 'says "<hello>"', "a-")
     assert drawing.startswith('<svg viewBox="0 0 9 9" role="img" aria-label="says &#34;&lt;hello&gt;&#34;">')
     assert "fill: var(--paper)" in drawing
     assert "stroke: #3b82c4; fill: currentColor" in drawing

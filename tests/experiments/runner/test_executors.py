@@ -1,21 +1,21 @@
-"""From options to who makes the runs."""
+"""From options to the executor of runs."""
 
 import sys
 
 import pytest
 
 from hardmax.errors import ArgumentError, MissingExtraError
-from hardmax.experiments.runner.executors import Processes, choose_crew
+from hardmax.experiments.runner.executors import Processes, choose_executor
 
 
-def test_without_options_nobody_else():
-    assert choose_crew(None, None) is None
+def test_without_options_no_other_process():
+    assert choose_executor(None, None) is None
 
 
 def test_so_many_processes():
-    with choose_crew(3, None) as crew:  # which start with their first job
-        assert isinstance(crew, Processes)
-        assert crew.size == 3
+    with choose_executor(3, None) as executor:  # which start with their first job
+        assert isinstance(executor, Processes)
+        assert executor.size == 3
 
 
 @pytest.mark.parametrize(("workers", "cluster", "words"), [
@@ -27,11 +27,11 @@ def test_so_many_processes():
 ])  # fmt: skip
 def test_what_cannot_be_used(workers, cluster, words):
     with pytest.raises(ArgumentError, match=words):
-        choose_crew(workers, cluster)
+        choose_executor(workers, cluster)
 
 
 @pytest.mark.parametrize(("package", "cluster"), [("distributed", "tcp://host:1"), ("ray", "ray://auto")])
 def test_an_extra_that_is_not_installed(package, cluster, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtraError, match=rf"needs {package}, .*pip install 'hardmax\[cluster\]'"):
-        choose_crew(None, cluster)
+        choose_executor(None, cluster)

@@ -9,24 +9,34 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-import hardmax.experiments.runner.measure as module
 from hardmax.applications.runs import train
 from hardmax.errors import ArgumentError
 from hardmax.estimators import Direct, Exact, GumbelSoftmax, Reinforce
-from hardmax.experiments.runner.measure import measure, model_after
-from hardmax.experiments.runner.progress import Watcher
-from hardmax.experiments.runner.readings import FIELDS, find_reading, readings
-from hardmax.experiments.runner.rows import fingerprint, read_results
-from hardmax.experiments.tables.measurement import Entrant, Measurement, Part, QuickMeasurement, ladder
+from hardmax.experiments.rows import find_row, fingerprint, read_results
+from hardmax.experiments.runner import results_folder
+from hardmax.experiments.runner.measure import _TrainedModel, train_to_epoch
+from hardmax.experiments.runner.progress import ProgressCallbacks
+from hardmax.experiments.runner.reproduce import reproduce
+from hardmax.experiments.tables.measurement import (
+    MeasuredEstimator,
+    Measurement,
+    Part,
+    PlannedMeasurement,
+    QuickMeasurement,
+    ladder,
+)
 
 FULL = Part("8-evaluations", "up to 8 evaluations", evaluations=8)
 PLAIN = Part("likelihood", "gradient of E[log p(x | z)]", "expectation", samples=2, drawn=False)
 
 
-def entrants(part):
-    found = [Entrant("Exact()", Exact()), Entrant("Reinforce('leave-one-out')", Reinforce("leave-one-out"))]
+def list_estimators(part):
+    found = [
+        MeasuredEstimator("Exact()", Exact()),
+        MeasuredEstimator("Reinforce('leave-one-out')", Reinforce("leave-one-out")),
+    ]
     if part == FULL:
-        found += [Entrant("posterior Direct(1)", Direct(), "auto"), Entrant("Direct(1)", Direct())]
+        found += [MeasuredEstimator("posterior Direct(1)", Direct(), "auto"), MeasuredEstimator("Direct(1)", Direct())]
     return found + ladder("GumbelSoftmax", "GumbelSoftmax({})", (0.5, 1.0), GumbelSoftmax)
 
 
@@ -40,7 +50,7 @@ TINY = Measurement(
     draws=24,
     pictures=5,
     parts=(FULL, PLAIN),
-    entrants=entrants,
+    estimators=list_estimators,
     view="points",
     quick=QuickMeasurement({"hidden": 4}, "narrow", epochs=(1,), draws=8, pictures=3),
     notes=("A note.",),
@@ -49,16 +59,16 @@ ROWS = 2 * (6 + 4)  # epochs, estimators of each part
 
 
 class Log:
-    """Sees a measurement go by, and may stop it after so many steps of training or measuring."""
+    """Observes a measurement, and may stop it after so many steps of training or measuring."""
 
     def __init__(self, steps=math.inf):
         self.finished, self.said, self.doing, self.steps = [], [], [], steps
 
-    def watcher(self):
-        return Watcher(
+    def callbacks(self):
+        return ProgressCallbacks(
             say=self.said.append,
             step=self.count,
-            finished=lambda name, told: self.finished.append(name),
+            finished=lambda name, result: self.finished.append(name),
             stop=lambda: self.steps <= 0,
         )
 
@@ -68,11 +78,16 @@ class Log:
         self.steps -= 1
 
 
+def measure(*arguments, **options):
+    """Reproduce; return whether it came to its end."""
+    return not reproduce(*arguments, **options).stopped
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """The tiny measurement, made in one go."""
     out, log = tmp_path_factory.mktemp("whole"), Log()
-    assert measure(TINY, out, watcher=log.watcher())
+    assert measure(TINY, out, callbacks=log.callbacks())
     return out, log
 
 
@@ -98,7 +113,7 @@ def test_a_row_for_every_epoch_part_and_estimator(whole):
     assert len(found) == len(log.finished) == ROWS
     assert [(row["epoch"], row["part"]) for row in found[::10]] == [(1, "8-evaluations"), (3, "8-evaluations")]
     for row in found:
-        assert row.keys() >= FIELDS
+        assert row.keys() >= PlannedMeasurement.fields
         assert row["hash"] == fingerprint(row["config"])
         assert row["config"]["training"]["epochs"] == 3
         assert row["command"].startswith("hardmax train --out runs/tiny ")
@@ -143,7 +158,7 @@ def test_what_is_shown(whole):
 
 def test_what_is_there_is_not_measured_again(whole, tmp_path):
     out, log = copy(whole, tmp_path), Log()
-    assert measure(TINY, out, watcher=log.watcher())
+    assert measure(TINY, out, callbacks=log.callbacks())
     assert log.finished == log.doing == []
     assert log.said == [f"{ROWS} of {ROWS} measurements are there already"]
     assert not (out / "run").exists()
@@ -152,36 +167,35 @@ def test_what_is_there_is_not_measured_again(whole, tmp_path):
 
 
 def test_other_terms_are_measured_again(whole, tmp_path):
-    training = replace(TINY.training, out=str(tmp_path / "run"))
-    found, _ = read_results(whole[0] / "results.jsonl", FIELDS)
-    wanted = readings(TINY, TINY.parts, training)
-    assert all(find_reading(found, reading) for reading in wanted)
+    found, _ = read_results(whole[0] / "results.jsonl", PlannedMeasurement.fields)
+    wanted = TINY.plan(tmp_path)
+    training = wanted[0].training
+    assert all(find_row(found, planned) for planned in wanted)
     for changed in (
         replace(TINY, draws=25),
         replace(TINY, pictures=6),
         replace(TINY, epochs=(2, 3)),
         replace(TINY, parts=(replace(FULL, evaluations=9), PLAIN)),
     ):
-        reading = readings(changed, changed.parts, training)[0]
-        assert find_reading(found, reading) is None
-    assert find_reading(found, replace(wanted[0], training=replace(training, hidden=9))) is None
-    assert find_reading(found, replace(wanted[0], training=replace(training, data_dir="elsewhere"))) is not None
+        assert find_row(found, changed.plan(tmp_path)[0]) is None
+    assert find_row(found, replace(wanted[0], training=replace(training, hidden=9))) is None
+    assert find_row(found, replace(wanted[0], training=replace(training, data_dir="elsewhere"))) is not None
 
 
 @pytest.fixture
 def unseen(monkeypatch):
     """Nothing is drawn, which takes the most time."""
-    monkeypatch.setattr(module, "show", lambda *arguments, **options: None)
+    monkeypatch.setattr(results_folder, "render", lambda *arguments, **options: None)
 
 
 @pytest.mark.parametrize("steps", [2, 20, 45])  # while it trains, measures, and trains for the second time
 @pytest.mark.usefixtures("unseen")
 def test_goes_on_after_a_stop(whole, tmp_path, steps):
     log = Log(steps)
-    assert not measure(TINY, tmp_path, watcher=log.watcher())
+    assert not measure(TINY, tmp_path, callbacks=log.callbacks())
     before, doing, log = log.finished, log.doing[-1], Log()
     assert doing.startswith({2: "training, epoch 1/3", 20: "epoch 1, ", 45: "training, epoch 2/3"}[steps])
-    assert measure(TINY, tmp_path, watcher=log.watcher())
+    assert measure(TINY, tmp_path, callbacks=log.callbacks())
     assert not set(before) & set(log.finished)
     assert len(before) + len(log.finished) == ROWS
     assert results(tmp_path) == results(whole[0])
@@ -190,10 +204,10 @@ def test_goes_on_after_a_stop(whole, tmp_path, steps):
 def test_a_kill_between_a_checkpoint_and_its_copy(whole, tmp_path):
     log = Log()
     config = replace(TINY.training, out=str(tmp_path / "run"))
-    folder = model_after(1, config, TINY.epochs, log.watcher())
+    folder = train_to_epoch(1, config, TINY.epochs, log.callbacks())
     shutil.rmtree(folder)
     log = Log()
-    assert model_after(1, config, TINY.epochs, log.watcher()) == folder
+    assert train_to_epoch(1, config, TINY.epochs, log.callbacks()) == folder
     assert log.doing == []  # nothing was trained again
     found = load_file(folder / "model.safetensors")
     expected = load_file(whole[0] / "run" / "epoch-1" / "model.safetensors")
@@ -204,7 +218,7 @@ def test_a_model_that_was_lost_is_made_again(whole, tmp_path):
     shutil.copytree(whole[0] / "run", tmp_path / "run")
     shutil.rmtree(tmp_path / "run" / "epoch-1")
     config, log = replace(TINY.training, out=str(tmp_path / "run")), Log()
-    assert model_after(1, config, TINY.epochs, log.watcher()) == tmp_path / "run" / "epoch-1"
+    assert train_to_epoch(1, config, TINY.epochs, log.callbacks()) == tmp_path / "run" / "epoch-1"
     assert "no longer" in log.said[0]
     assert log.doing
 
@@ -214,7 +228,7 @@ def test_another_training_is_made_anew(whole, tmp_path):
     out, log = copy(whole, tmp_path), Log()
     shutil.copytree(whole[0] / "run", out / "run")
     changed = replace(TINY, options={**TINY.options, "hidden": 6}, epochs=(1,), parts=(PLAIN,))
-    assert measure(changed, out, watcher=log.watcher())
+    assert measure(changed, out, callbacks=log.callbacks())
     assert "made anew" in log.said[0]
     assert rows(out)[-1]["config"]["training"]["hidden"] == 6
     assert len(rows(out)) == ROWS + 4
@@ -227,7 +241,7 @@ def test_broken_rows_are_measured_again(whole, tmp_path):
     lines = (out / "results.jsonl").read_text().splitlines()
     lines[3] = lines[3].replace('"draws": 24', '"draws": 25')  # no longer what the hash is of
     (out / "results.jsonl").write_text("\n".join(lines)[:-40])
-    assert measure(TINY, out, watcher=log.watcher())
+    assert measure(TINY, out, callbacks=log.callbacks())
     assert "2 broken lines" in log.said[0]
     assert log.finished == ["epoch 1, 8-evaluations, Direct(1)", "epoch 3, likelihood, GumbelSoftmax(1)"]
     assert sorted(map(str, results(out))) == sorted(map(str, results(whole[0])))
@@ -245,13 +259,18 @@ def test_one_part_of_the_quick_form(tmp_path):
 
 
 def test_who_refuses_is_named(tmp_path):
-    refuses = Entrant("Reinforce('leave-one-out')", Reinforce("leave-one-out"))
+    refuses = MeasuredEstimator("Reinforce('leave-one-out')", Reinforce("leave-one-out"))
     part = replace(PLAIN, samples=1)
-    changed = replace(TINY, parts=(part,), entrants=lambda part: [refuses, Entrant("Exact()", Exact())], epochs=(1,))
+    changed = replace(
+        TINY, parts=(part,), estimators=lambda part: [refuses, MeasuredEstimator("Exact()", Exact())], epochs=(1,)
+    )
     log = Log()
-    assert measure(changed, tmp_path, watcher=log.watcher())
+    assert measure(changed, tmp_path, callbacks=log.callbacks())
     assert log.finished == ["epoch 1, likelihood, Exact()"]
-    assert "Reinforce('leave-one-out') is not measured: baseline='leave-one-out' needs at least two" in log.said[0]
+    assert (
+        "Reinforce('leave-one-out') is not measured: Reinforce(baseline='leave-one-out') needs at least two"
+        in log.said[0]
+    )
     assert "| `Reinforce('leave-one-out')` | not measured" in (tmp_path / "results.md").read_text()
 
 
@@ -264,12 +283,12 @@ def test_nothing_is_left_by_a_part_that_does_not_exist(tmp_path):
 def test_the_measure_is_right(whole, monkeypatch):
     """A bias that is planted is found: the reference of the likelihood for the gradient of the bound."""
     config = replace(TINY.training, out=str(whole[0] / "run"))
-    bench = module._Bench(whole[0] / "run" / "epoch-1", config, TINY.pictures)
-    reading = readings(TINY, [FULL], config)[0]
-    assert reading.entrant.name == "Exact()"
-    (honest,) = bench.measure(reading, Watcher()).rows
-    wrong = bench._reference(PLAIN)
-    monkeypatch.setattr(bench, "_reference", lambda part: wrong)
-    (planted,) = bench.measure(reading, Watcher()).rows
+    trained = _TrainedModel(whole[0] / "run" / "epoch-1", config, TINY.pictures)
+    planned = TINY.plan(whole[0], only=[FULL.name])[0]
+    assert planned.measured.name == "Exact()"
+    (honest,) = trained.measure(planned, ProgressCallbacks()).rows
+    wrong = trained._reference(PLAIN)
+    monkeypatch.setattr(trained, "_reference", lambda part: wrong)
+    (planted,) = trained.measure(planned, ProgressCallbacks()).rows
     assert not honest.biased
     assert planted.biased

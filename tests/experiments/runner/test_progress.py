@@ -9,9 +9,8 @@ from rich.console import Console
 
 from hardmax.applications.discrete_vae.config import DiscreteConfig
 from hardmax.cli import live
-from hardmax.experiments.runner.plan import Planned
-from hardmax.experiments.runner.progress import Pace, Progress, Standing, Watcher, read_progress
-from hardmax.experiments.tables.declaration import Cell
+from hardmax.experiments.runner.progress import Pace, Progress, ProgressCallbacks, SweepStatus, read_progress
+from hardmax.experiments.tables.declaration import Cell, PlannedRun
 
 
 @pytest.fixture
@@ -31,7 +30,7 @@ def planned(tmp_path):
             (run / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
             timing = {"epoch": 1, "train": 0.75 * seconds, "evaluate": 0.25 * seconds}
             (run / "timing.jsonl").write_text((json.dumps(timing) + "\n") * epochs)
-        return Planned(Cell("a", name, "ours", 1e-3), DiscreteConfig(epochs=10, out=str(run)))
+        return PlannedRun(Cell("a", name, "ours", 1e-3), DiscreteConfig(epochs=10, out=str(run)))
 
     return make
 
@@ -48,23 +47,25 @@ def test_of_a_run(planned):
 def test_time_left(planned):
     pace = Pace()
     waiting = (planned("w1"), planned("w2"))
-    standing = Standing(3, (planned("r0"),), waiting, size=2)
-    assert pace.seconds_left(standing, pace.look(standing)) is None
-    standing = replace(standing, running=(planned("r1", 4), planned("r2", 9, seconds=4.0)))
-    found = pace.look(standing)
+    status = SweepStatus(3, (planned("r0"),), waiting, size=2)
+    assert pace.seconds_left(status, pace.update(status)) is None
+    status = replace(status, running=(planned("r1", 4), planned("r2", 9, seconds=4.0)))
+    found = pace.update(status)
     each = (4 * 2 + 9 * 4) / 13
-    assert pace.seconds_left(standing, found) == pytest.approx((6 * 2 + 1 * 4 + 20 * each) / 2)
-    last = replace(standing, running=(planned("r3", 2, seconds=100.0),), waiting=(), size=8)
-    assert pace.seconds_left(last, pace.look(last)) == pytest.approx(800)  # one run is not faster with more workers
+    assert pace.seconds_left(status, found) == pytest.approx((6 * 2 + 1 * 4 + 20 * each) / 2)
+    last = replace(status, running=(planned("r3", 2, seconds=100.0),), waiting=(), size=8)
+    assert pace.seconds_left(last, pace.update(last)) == pytest.approx(800)  # one run is not faster with more workers
 
 
 def test_what_a_reader_sees(planned):
-    board = live.Board()
-    board.put(
-        Standing(3, (planned("r1", 4), planned("r2")), (planned("w"),), (planned("e"),), (planned("f"), planned("g")))
+    display = live.SweepDisplay()
+    display.update(
+        SweepStatus(
+            3, (planned("r1", 4), planned("r2")), (planned("w"),), (planned("e"),), (planned("f"), planned("g"))
+        )
     )
     console = Console(file=io.StringIO(), width=130)
-    console.print(board)
+    console.print(display)
     said = console.file.getvalue()
     assert "3 of 9 done, 2 running, 1 waiting, 1 with other runners, 2 failed; 0:00:00, about 0:00:52 left" in said
     assert "r1  epoch 5/10  −ELBO 96.00" in said
@@ -72,20 +73,20 @@ def test_what_a_reader_sees(planned):
 
 
 def test_many_runs_are_not_all_shown(planned):
-    board = live.Board()
-    board.put(Standing(0, tuple(planned(f"r{i}") for i in range(live._LINES + 5)), size=100))
+    display = live.SweepDisplay()
+    display.update(SweepStatus(0, tuple(planned(f"r{i}") for i in range(live._LINES + 5)), size=100))
     console = Console(file=io.StringIO(), width=100)
-    console.print(board)
+    console.print(display)
     assert "and 5 more" in console.file.getvalue()
 
 
 def test_without_a_terminal_a_line_now_and_then(planned, monkeypatch):
     said = []
-    with live.watch_runs(Console(file=io.StringIO()), Watcher(said.append)) as watcher:
-        watcher.standing(Standing(1, waiting=(planned("w"),)))
+    with live.show_runs(Console(file=io.StringIO()), ProgressCallbacks(said.append)) as callbacks:
+        callbacks.status(SweepStatus(1, waiting=(planned("w"),)))
         assert said == []
         later = live.time.monotonic() + 61
         monkeypatch.setattr(live.time, "monotonic", lambda: later)
-        watcher.standing(Standing(1, waiting=(planned("v"),)))
-        watcher.standing(Standing(1, waiting=(planned("u"),)))
+        callbacks.status(SweepStatus(1, waiting=(planned("v"),)))
+        callbacks.status(SweepStatus(1, waiting=(planned("u"),)))
     assert said == ["1 of 2 done, 0 running, 1 waiting; 0:01:01"]

@@ -8,11 +8,10 @@ import pytest
 
 from hardmax.applications.discrete_vae.config import DiscreteConfig
 from hardmax.errors import ArgumentError, DataError
-from hardmax.experiments.runner.plan import plan
-from hardmax.experiments.runner.progress import Watcher
+from hardmax.experiments.rows import find_row, fingerprint, identity, read_results
+from hardmax.experiments.runner.progress import ProgressCallbacks
 from hardmax.experiments.runner.reproduce import reproduce
-from hardmax.experiments.runner.rows import find_row, fingerprint, identity, read_results
-from hardmax.experiments.tables.declaration import Cell, Experiment, Quick
+from hardmax.experiments.tables.declaration import Cell, Experiment, PlannedRun, Quick
 from hardmax.experiments.tables.metrics import BOUND, Mean
 from hardmax.training.config import PLACES
 
@@ -32,23 +31,23 @@ TINY = Experiment(
 
 
 class Log:
-    """Sees an experiment go by, and may stop it after it has been asked so often."""
+    """Observes an experiment, and may stop it after it has been polled so often."""
 
     def __init__(self, asks=math.inf):
         self.began, self.finished, self.said, self.asks = [], [], [], asks
 
-    def watcher(self):
-        return Watcher(
+    def callbacks(self):
+        return ProgressCallbacks(
             say=self.said.append,
-            standing=self.stand,
-            finished=lambda name, told: self.finished.append(name),
+            status=self.status,
+            finished=lambda name, result: self.finished.append(name),
             stop=self.stop,
         )
 
-    def stand(self, standing):
-        for planned in standing.running:
+    def status(self, status):
+        for planned in status.running:
             if planned.name not in [name for name, *_ in self.began]:
-                self.began.append((planned.name, standing.done, standing.total))
+                self.began.append((planned.name, status.done, status.total))
 
     def stop(self):
         self.asks -= 1
@@ -57,9 +56,9 @@ class Log:
 
 def make(*arguments, **options):
     """Reproduce; return whether it came to its end."""
-    end = reproduce(*arguments, **options)
-    assert end.failed == {}
-    return not end.stopped
+    result = reproduce(*arguments, **options)
+    assert result.failed == {}
+    return not result.stopped
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +66,7 @@ def whole(tmp_path_factory):
     """The tiny experiment, made in one go."""
     out = tmp_path_factory.mktemp("whole")
     log = Log()
-    assert make(TINY, out, watcher=log.watcher())
+    assert make(TINY, out, callbacks=log.callbacks())
     return out, log
 
 
@@ -134,7 +133,7 @@ def test_what_is_rendered(whole):
 def test_what_is_finished_is_not_made_again(whole, tmp_path):
     out = copy(whole, tmp_path)
     log = Log()
-    assert make(TINY, out, watcher=log.watcher())
+    assert make(TINY, out, callbacks=log.callbacks())
     assert log.began == []
     assert log.said == ["4 of 4 runs are there already"]
     assert (out / "results.md").read_text() == (whole[0] / "results.md").read_text()
@@ -145,17 +144,17 @@ def test_another_configuration_is_made_again(whole, tmp_path):
     out = copy(whole, tmp_path)
     changed = replace(TINY, cells=(TINY.cells[0], replace(TINY.cells[1], lr=2e-3)), seeds=(0,))
     log = Log()
-    assert make(changed, out, watcher=log.watcher())
+    assert make(changed, out, callbacks=log.callbacks())
     assert log.finished == ["categories-exact-seed0"]
     assert rows(out)[-1]["config"]["lr"] == 2e-3
     log = Log()  # and once more: the folder now holds the other run, which is replaced
-    assert make(replace(changed, cells=(replace(TINY.cells[1], lr=4e-3),)), out, watcher=log.watcher())
+    assert make(replace(changed, cells=(replace(TINY.cells[1], lr=4e-3),)), out, callbacks=log.callbacks())
     assert log.finished == ["categories-exact-seed0"]
     assert "made anew" in log.said[0]
 
 
 def test_an_option_that_came_later_is_no_other_configuration(tmp_path):
-    planned = plan(TINY, TINY.cells, tmp_path)[0]
+    planned = TINY.plan(tmp_path)[0]
     said = identity(planned.config)
     del said["mixed_precision"]  # as if the row were older than the option
     row = {"cell": planned.cell.name, "seed": 0, "config": said}
@@ -167,12 +166,12 @@ def test_an_option_that_came_later_is_no_other_configuration(tmp_path):
 @pytest.mark.parametrize("asks", [6, 20])  # within an epoch of the first run, after one of the second
 def test_goes_on_after_a_stop(whole, tmp_path, asks):
     log = Log(asks)
-    assert not make(TINY, tmp_path, watcher=log.watcher())
+    assert not make(TINY, tmp_path, callbacks=log.callbacks())
     before = log.finished
     assert len(before) == (asks == 20)
     assert not list(tmp_path.glob("locks/runner-*"))
     log = Log()
-    assert make(TINY, tmp_path, watcher=log.watcher())
+    assert make(TINY, tmp_path, callbacks=log.callbacks())
     assert not set(before) & set(log.finished)
     assert results(tmp_path) == results(whole[0])
 
@@ -182,7 +181,7 @@ def test_a_kill_between_the_run_and_its_row(whole, tmp_path):
     (tmp_path / "results.jsonl").unlink()
     before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/latest")}
     log = Log()
-    assert make(TINY, tmp_path, only=["bits-direct"], watcher=log.watcher())
+    assert make(TINY, tmp_path, only=["bits-direct"], callbacks=log.callbacks())
     assert len(log.finished) == 2
     assert len(before) == 2
     assert all(path.stat().st_mtime_ns == moment for path, moment in before.items())  # nothing is trained again
@@ -194,12 +193,12 @@ def test_broken_rows_are_made_again(whole, tmp_path):
     lines = (out / "results.jsonl").read_text().splitlines()
     lines[1] = lines[1].replace('"lr": 0.003', '"lr": 0.004')  # no longer what the hash is of
     (out / "results.jsonl").write_text("\n".join(lines)[:-40])
-    assert read_results(out / "results.jsonl")[1] == 2
+    assert read_results(out / "results.jsonl", PlannedRun.fields)[1] == 2
     log = Log()
-    assert make(TINY, out, watcher=log.watcher())
+    assert make(TINY, out, callbacks=log.callbacks())
     assert "2 broken lines" in log.said[0]
     assert log.finished == ["categories-exact-seed0", "categories-exact-seed1"]
-    assert read_results(out / "results.jsonl")[1] == 0
+    assert read_results(out / "results.jsonl", PlannedRun.fields)[1] == 0
     assert sorted(map(str, results(out))) == sorted(map(str, results(whole[0])))
 
 
@@ -214,7 +213,7 @@ def test_partial_results_render(tmp_path):
 
 def test_patterns_and_seeds_choose_runs(tmp_path):
     log = Log()
-    assert make(TINY, tmp_path, only=["*-exact"], seeds=[1], watcher=log.watcher())
+    assert make(TINY, tmp_path, only=["*-exact"], seeds=[1], callbacks=log.callbacks())
     assert log.finished == ["categories-exact-seed1"]
 
 

@@ -1,4 +1,4 @@
-"""Runs are given out, given out again where a process is lost, and left to other runners that are at them."""
+"""Runs are submitted, submitted again where a process is lost, and left to other runners that are making them."""
 
 import json
 import time
@@ -11,14 +11,15 @@ import pytest
 from filelock import FileLock
 
 from hardmax.errors import ArgumentError, ClusterError, DataError
+from hardmax.experiments.rows import fingerprint, identity
+from hardmax.experiments.runner import results_folder
 from hardmax.experiments.runner import sweep as module
-from hardmax.experiments.runner.executors import AbstractCrew
-from hardmax.experiments.runner.job import Outcome, work
-from hardmax.experiments.runner.locks import lock_of, taken
-from hardmax.experiments.runner.progress import Watcher
+from hardmax.experiments.runner.executors import AbstractExecutor
+from hardmax.experiments.runner.job import Outcome, run_job
+from hardmax.experiments.runner.locks import lock_path, try_lock
+from hardmax.experiments.runner.progress import ProgressCallbacks
 from hardmax.experiments.runner.reproduce import reproduce
-from hardmax.experiments.runner.rows import fingerprint, identity
-from hardmax.experiments.runner.worker_check import greet, versions
+from hardmax.experiments.runner.worker_check import collect_versions, inspect_worker
 from hardmax.experiments.tables.declaration import Cell, Experiment, Quick
 
 TINY = Experiment(
@@ -36,28 +37,28 @@ TINY = Experiment(
 NAMES = [f"{k}-categories-exact-seed0" for k in (2, 3, 4)]
 
 
-class Crew(AbstractCrew):
+class StubExecutor(AbstractExecutor):
     """Does what a test says, two jobs at a time; each future is ready when it is given back."""
 
     size = 2
 
     def __init__(self, act):
         self._act = act
-        self.given = Counter()
+        self.submitted = Counter()
 
-    def make(self, job):
-        self.given[job.planned.name] += 1
+    def submit(self, job):
+        self.submitted[job.planned.name] += 1
         future = Future()
         try:
-            future.set_result(self._act(job, self.given[job.planned.name]))
+            future.set_result(self._act(job, self.submitted[job.planned.name]))
         except OSError as error:
             future.set_exception(error)
         return future
 
-    def everywhere(self, function, *arguments):
+    def call_everywhere(self, function, *arguments):
         return [function(*arguments)]
 
-    def check(self):
+    def check_alive(self):
         pass
 
     def close(self, *, at_once):
@@ -99,7 +100,7 @@ def said():
 
 @pytest.fixture
 def run(tmp_path, said):
-    return partial(reproduce, TINY, tmp_path, watcher=Watcher(said.append))
+    return partial(reproduce, TINY, tmp_path, callbacks=ProgressCallbacks(said.append))
 
 
 def rows(out):
@@ -112,10 +113,10 @@ def test_a_lost_process_costs_no_run(run, said, tmp_path):
             raise OSError("killed")
         return made(job, time)
 
-    crew = Crew(act)
-    assert run(crew=crew).failed == {}
+    executor = StubExecutor(act)
+    assert run(executor=executor).failed == {}
     assert sorted(rows(tmp_path)) == NAMES
-    assert crew.given == {NAMES[0]: 1, NAMES[1]: 3, NAMES[2]: 1}
+    assert executor.submitted == {NAMES[0]: 1, NAMES[1]: 3, NAMES[2]: 1}
     assert said == [f"{NAMES[1]}: its process was lost; it goes on from its last checkpoint"] * 2
 
 
@@ -125,44 +126,46 @@ def test_a_run_that_processes_die_of_is_given_up(run, said, tmp_path):
             raise OSError("out of\nmemory")
         return made(job, time)
 
-    crew = Crew(act)
-    end = run(crew=crew)
-    assert not end.stopped
-    assert end.failed == {NAMES[0]: "its process was lost, 3 times; OSError: out of memory"}
-    assert crew.given[NAMES[0]] == 3
+    executor = StubExecutor(act)
+    result = run(executor=executor)
+    assert not result.stopped
+    assert result.failed == {NAMES[0]: "its process was lost, 3 times; OSError: out of memory"}
+    assert executor.submitted[NAMES[0]] == 3
     assert sorted(rows(tmp_path)) == NAMES[1:]
     assert "not run" in (tmp_path / "results.md").read_text()
 
 
 def test_a_run_that_fails_stops_no_other(run, said, tmp_path):
-    crew = Crew(lambda job, time: Outcome("failed", reason="no") if job.planned.name == NAMES[0] else made(job, time))
-    assert run(crew=crew).failed == {NAMES[0]: "no"}
-    assert crew.given[NAMES[0]] == 1
+    executor = StubExecutor(
+        lambda job, time: Outcome("failed", reason="no") if job.planned.name == NAMES[0] else made(job, time)
+    )
+    assert run(executor=executor).failed == {NAMES[0]: "no"}
+    assert executor.submitted[NAMES[0]] == 1
     assert sorted(rows(tmp_path)) == NAMES[1:]
-    assert run(crew=Crew(made)).failed == {}
+    assert run(executor=StubExecutor(made)).failed == {}
     assert sorted(rows(tmp_path)) == NAMES
 
 
 def test_a_run_that_stops_by_itself_is_given_up(run, tmp_path):
-    crew = Crew(lambda job, time: Outcome("stopped"))
-    assert set(run(crew=crew).failed) == set(NAMES)
-    assert set(crew.given.values()) == {3}
+    executor = StubExecutor(lambda job, time: Outcome("stopped"))
+    assert set(run(executor=executor).failed) == set(NAMES)
+    assert set(executor.submitted.values()) == {3}
 
 
 def test_a_lost_cluster_ends_it(run):
-    class Lost(Crew):
-        def check(self):
-            if self.given:
+    class Lost(StubExecutor):
+        def check_alive(self):
+            if self.submitted:
                 raise ClusterError("gone")
 
     with pytest.raises(ClusterError, match="gone"):
-        run(crew=Lost(made))
+        run(executor=Lost(made))
 
 
 def test_stopped(run, tmp_path):
     asked = iter([False, False, True, True, True, True])
-    end = run(crew=Crew(made), watcher=Watcher(stop=lambda: next(asked)))
-    assert end.stopped
+    result = run(executor=StubExecutor(made), callbacks=ProgressCallbacks(stop=lambda: next(asked)))
+    assert result.stopped
     assert rows(tmp_path) == NAMES[:1]
 
 
@@ -177,20 +180,20 @@ def test_runs_of_another_runner_are_waited_for(run, said, tmp_path):
         held[job.planned.name][1].acquire()
         return Outcome("held")
 
-    def standing(found):
-        if len(found.elsewhere) == 2 and held:
+    def release(status):
+        if len(status.elsewhere) == 2 and held:
             with (tmp_path / "results.jsonl").open("a") as file:
                 file.write(json.dumps(row_of(held[NAMES[0]][0])) + "\n")
             for _, lock in held.values():
                 lock.release()
             held.clear()
 
-    crew = Crew(act)
-    told = []
-    watcher = Watcher(said.append, standing=standing, finished=lambda name, what: told.append(name))
-    assert run(crew=crew, watcher=watcher).failed == {}
-    assert crew.given == {NAMES[0]: 1, NAMES[1]: 2, NAMES[2]: 1}
-    assert sorted(told) == NAMES
+    executor = StubExecutor(act)
+    finished = []
+    callbacks = ProgressCallbacks(said.append, status=release, finished=lambda name, result: finished.append(name))
+    assert run(executor=executor, callbacks=callbacks).failed == {}
+    assert executor.submitted == {NAMES[0]: 1, NAMES[1]: 2, NAMES[2]: 1}
+    assert sorted(finished) == NAMES
     assert sorted(rows(tmp_path)) == NAMES
     assert sorted(said) == [f"{name} is with another runner" for name in NAMES[:2]]
 
@@ -201,7 +204,7 @@ def test_a_row_that_came_meanwhile_is_not_doubled(run, tmp_path):
             file.write(json.dumps(row_of(job)) + "\n")  # another runner was faster
         return made(job, time)
 
-    assert run(crew=Crew(act)).failed == {}
+    assert run(executor=StubExecutor(act)).failed == {}
     assert sorted(rows(tmp_path)) == NAMES
 
 
@@ -212,27 +215,25 @@ def test_half_a_row_spoils_no_other(run, tmp_path):
                 file.write(json.dumps(row_of(job))[:50])  # another runner was killed as it wrote
         return made(job, time)
 
-    assert run(crew=Crew(act)).failed == {}
+    assert run(executor=StubExecutor(act)).failed == {}
     said = []
-    crew = Crew(made)
-    assert run(crew=crew, watcher=Watcher(said.append)).failed == {}
+    executor = StubExecutor(made)
+    assert run(executor=executor, callbacks=ProgressCallbacks(said.append)).failed == {}
     assert "1 broken lines" in said[0]
-    assert not crew.given
+    assert not executor.submitted
     assert sorted(rows(tmp_path)) == NAMES
 
 
 def test_pages_are_not_made_for_every_row(run, tmp_path, monkeypatch):
-    from hardmax.experiments.runner import ledger
-
     moments = []
-    render = ledger.render
+    render = results_folder.render
 
     def counted(*arguments, **options):
         moments.append(len(arguments[2]))
         render(*arguments, **options)
 
-    monkeypatch.setattr(ledger, "render", counted)
-    run(crew=Crew(made))
+    monkeypatch.setattr(results_folder, "render", counted)
+    run(executor=StubExecutor(made))
     assert moments[-1] == 3  # the last page has all
     assert len(moments) == 2  # the first comes at once, the next only after some seconds, or at the end
 
@@ -243,84 +244,92 @@ class TestWork:
     @pytest.fixture
     def job(self, run):
         jobs = []
-        run(only=[NAMES[0].removesuffix("-seed0")], crew=Crew(lambda job, time: jobs.append(job) or Outcome("failed")))
+        run(
+            only=[NAMES[0].removesuffix("-seed0")],
+            executor=StubExecutor(lambda job, time: jobs.append(job) or Outcome("failed")),
+        )
         return jobs[0]
 
     def test_a_run_that_another_process_is_at(self, job):
-        with taken(job.lock) as ours:
-            assert ours
-            assert work(job, lambda: False) == Outcome("held")
+        with try_lock(job.lock) as held:
+            assert held
+            assert run_job(job, lambda: False) == Outcome("held")
 
     def test_a_runner_that_is_gone(self, job):
         begin = time.monotonic()
-        assert work(job).kind == "stopped"  # nobody holds the lock that its runner held
+        assert run_job(job).kind == "stopped"  # nobody holds the lock that its runner held
         assert time.monotonic() - begin < 5
         assert not (job.out / NAMES[0] / "latest").exists()
 
     def test_a_runner_that_is_there(self, job):
-        with FileLock(job.presence):
-            outcome = work(job)
+        with FileLock(job.runner_lock):
+            outcome = run_job(job)
         assert outcome.kind == "made"
         assert len(outcome.row["test"]) == 2
-        assert work(job, lambda: False).row == outcome.row  # from the folder, not once more
+        assert run_job(job, lambda: False).row == outcome.row  # from the folder, not once more
 
     def test_a_row_that_another_runner_has_added(self, job):
         (job.out / "results.jsonl").write_text(json.dumps(row_of(job)) + "\n")
-        assert work(job, lambda: False) == Outcome("made", row_of(job))
+        assert run_job(job, lambda: False) == Outcome("made", row_of(job))
         assert not (job.out / NAMES[0]).exists()
 
     def test_what_goes_wrong_is_told(self, job):
         def fails():
             raise RuntimeError("broken")
 
-        assert work(job, fails) == Outcome("failed", reason="RuntimeError: broken")
+        assert run_job(job, fails) == Outcome("failed", reason="RuntimeError: broken")
         config = replace(job.planned.config, data="nowhere/at/all")
-        outcome = work(replace(job, planned=replace(job.planned, config=config)), lambda: False)
+        outcome = run_job(replace(job, planned=replace(job.planned, config=config)), lambda: False)
         assert outcome.kind == "failed"
         assert "nowhere/at/all" in outcome.reason
 
     def test_another_version(self, job):
-        outcome = work(replace(job, versions={**job.versions, "torch": "0.1"}), lambda: False)
+        outcome = run_job(replace(job, versions={**job.versions, "torch": "0.1"}), lambda: False)
         assert outcome.kind == "failed"
-        assert f"a worker has torch {versions()['torch']}, the runner has torch 0.1; install the same" in outcome.reason
+        assert (
+            f"a worker has torch {collect_versions()['torch']}, the runner has torch 0.1; install the same"
+            in outcome.reason
+        )
 
 
 @pytest.mark.parametrize(("change", "error", "words"), [
-    ({"versions": {**versions(), "Python": "2.7", "torch": "1.0"}}, ArgumentError,
+    ({"versions": {**collect_versions(), "Python": "2.7", "torch": "1.0"}}, ArgumentError,
      "far: a worker has torch 1.0, Python 2.7, the runner has torch"),
-    ({"sees": False, "respects": False}, ArgumentError, "a worker on far does not see .*; choose with --out a folder"),
-    ({"respects": False}, ArgumentError, "a worker on far could lock a file that is locked on .* no locks between"),
-    ({"missing": "no pictures"}, DataError, "far: no pictures"),
+    ({"sees_folder": False, "respects_locks": False}, ArgumentError,
+     "a worker on far does not see .*; choose with --out a folder"),
+    ({"respects_locks": False}, ArgumentError,
+     "a worker on far could lock a file that is locked on .* no locks between"),
+    ({"data_error": "no pictures"}, DataError, "far: no pictures"),
 ])  # fmt: skip
 def test_workers_that_cannot_do_the_work_are_refused(run, tmp_path, change, error, words):
-    class Far(Crew):
-        def everywhere(self, function, *arguments):
-            assert function is greet
-            here = greet(*arguments)
-            assert here.sees
-            assert here.respects
+    class Far(StubExecutor):
+        def call_everywhere(self, function, *arguments):
+            assert function is inspect_worker
+            here = inspect_worker(*arguments)
+            assert here.sees_folder
+            assert here.respects_locks
             return [here, replace(here, host="far", **change)]
 
-    crew = Far(made)
+    executor = Far(made)
     with pytest.raises(error, match=words):
-        run(crew=crew)
-    assert not crew.given
+        run(executor=executor)
+    assert not executor.submitted
     assert not list(tmp_path.glob("locks/runner-*"))
 
 
 def test_missing_data_end_it_before_anything_is_given_out(run, tmp_path):
-    crew = Crew(made)
+    executor = StubExecutor(made)
     broken = replace(TINY, options={**TINY.options, "data": "mnist"})
     with pytest.raises(DataError, match="nowhere"):
-        reproduce(broken, tmp_path, data_dir=str(tmp_path / "nowhere"), crew=crew)
-    assert not crew.given
+        reproduce(broken, tmp_path, data_dir=str(tmp_path / "nowhere"), executor=executor)
+    assert not executor.submitted
 
 
 def test_files_of_killed_runners_are_removed(run, tmp_path):
-    run(crew=Crew(made), only=[NAMES[0].removesuffix("-seed0")])
-    left, live = lock_of(tmp_path, "runner-left"), lock_of(tmp_path, "runner-live")
+    run(executor=StubExecutor(made), only=[NAMES[0].removesuffix("-seed0")])
+    left, live = lock_path(tmp_path, "runner-left"), lock_path(tmp_path, "runner-live")
     left.touch()
     with FileLock(live):
-        run(crew=Crew(made))
+        run(executor=StubExecutor(made))
     assert not left.exists()
     assert live.exists()

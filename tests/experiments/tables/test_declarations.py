@@ -1,5 +1,6 @@
 """What is declared can be run: names, options, the quick form."""
 
+import inspect
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,10 +11,10 @@ from hardmax.applications.discrete_vae.task import make_space
 from hardmax.data.sequences import LANGUAGES, TEXTS
 from hardmax.diagnosis.candidates import least_samples
 from hardmax.errors import ArgumentError
-from hardmax.experiments.runner.plan import plan
+from hardmax.experiments.runner.model_figures import FIGURES
 from hardmax.experiments.tables.declaration import AbstractTrainings, Experiment, Gallery
 from hardmax.experiments.tables.measurement import Measurement
-from hardmax.experiments.tables.registry import NAMES, choose_cells, choose_parts, find_experiment
+from hardmax.experiments.tables.registry import NAMES, find_experiment
 from hardmax.spaces import Binary, Categorical
 from hardmax.training.estimators import estimator_at
 
@@ -50,7 +51,7 @@ def space_of(config):
 @pytest.mark.parametrize("experiment", TRAININGS, ids=lambda each: each.name)
 @pytest.mark.parametrize("quick", [False, True])
 def test_every_cell_can_be_run(experiment, quick, tmp_path):
-    runs = plan(experiment, experiment.cells, tmp_path, quick=quick)
+    runs = experiment.plan(tmp_path, quick=quick)
     assert len({run.name for run in runs}) == len(runs)
     assert len({cell.name for cell in experiment.cells}) == len(experiment.cells)
     for run in runs:
@@ -61,18 +62,18 @@ def test_every_cell_can_be_run(experiment, quick, tmp_path):
 
 def test_runs_go_seed_by_seed(tmp_path):
     experiment = find_experiment("figure3")
-    runs = plan(experiment, experiment.cells, tmp_path)
+    runs = experiment.plan(tmp_path)
     assert [run.seed for run in runs] == [0] * len(experiment.cells) + [1] * len(experiment.cells)
     assert runs[0].name == "unstructured-direct-seed0"
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda each: each.name)
 def test_every_cell_is_shown(experiment):
-    """Panels are of columns that there are; where columns have panels, every one has."""
-    columns = {cell.problem for cell in experiment.cells}
+    """Panels are of problems that there are; where problems have panels, every one has."""
+    problems = {cell.problem for cell in experiment.cells}
     assert len({picture.name for picture in experiment.pictures}) == len(experiment.pictures)
     for picture in experiment.pictures:
-        assert set(picture.problems) in (set(), columns)
+        assert set(picture.problems) in (set(), problems)
         assert len({len(row) for row in picture.rows}) == 1
     if experiment.view == "grid":
         assert len({(cell.problem, cell.method) for cell in experiment.cells}) == len(experiment.cells)
@@ -82,7 +83,7 @@ def test_figures_2_and_6_are_made_of_the_runs_of_table_1(tmp_path):
     """Their runs have the names and the configurations of those of table 1, so that rows are shared."""
     table, *figures = [find_experiment(name) for name in ("table1", "figure2", "figure6")]
     runs = {
-        each.name: [(run.name, replace(run.config, out="")) for run in plan(each, each.cells, tmp_path)]
+        each.name: [(run.name, replace(run.config, out="")) for run in each.plan(tmp_path)]
         for each in (table, *figures)
     }
     assert sorted(map(str, runs["figure2"] + runs["figure6"])) == sorted(map(str, runs["table1"]))
@@ -93,15 +94,15 @@ def test_figures_2_and_6_are_made_of_the_runs_of_table_1(tmp_path):
 def test_table_2_and_what_is_made_of_it(tmp_path):
     """Every method has the same epochs; seeds draw other labels; the ablation and the grey form are what they say."""
     table, ablation, grey = (find_experiment(name) for name in ("table2", "table2-ablation", "table2-grey"))
-    assert len(plan(table, table.cells, tmp_path)) == 2 * 5 * 5 * 3
+    assert len(table.plan(tmp_path)) == 2 * 5 * 5 * 3
     for each in (table, ablation, grey):
-        configs = [run.config for run in plan(each, each.cells, tmp_path)]
+        configs = [run.config for run in each.plan(tmp_path)]
         assert len({config.epochs for config in configs}) == 1
         assert {config.label_seed for config in configs} == {None}  # the seed's
         assert {config.encoder_input for config in configs} == {"grey" if each is grey else "same"}
     cells = {cell.method: table.config(cell, 0) for cell in table.cells if cell.problem == "Fashion-MNIST, 300 labels"}
     assert {config.labels for config in cells.values()} == {300}
-    told = {row: (c.estimator, c.kl, c.consistency > 0, c.augment, c.supervision) for row, c in cells.items()}
+    told = {method: (c.estimator, c.kl, c.consistency > 0, c.augment, c.supervision) for method, c in cells.items()}
     assert told == {
         "direct": ("direct", "none", False, "none", "argmax"),
         "Gumbel-softmax": ("gumbel-softmax", "auto", False, "none", "argmax"),
@@ -110,7 +111,7 @@ def test_table_2_and_what_is_made_of_it(tmp_path):
         "the same, labels by cross-entropy": ("auto", "auto", True, "flip", "cross-entropy"),
     }
     pieces = {cell.method: ablation.config(cell, 0) for cell in ablation.cells if cell.problem == "MNIST"}
-    told = {row: (c.elbo > 0, c.consistency > 0, c.augment != "none") for row, c in pieces.items()}
+    told = {method: (c.elbo > 0, c.consistency > 0, c.augment != "none") for method, c in pieces.items()}
     assert (
         list(told.values())
         == [(False, False, False), (False, False, True), (False, True, True), (True, False, True)]
@@ -120,10 +121,24 @@ def test_table_2_and_what_is_made_of_it(tmp_path):
     assert replace(pieces["VAE and consistency"], data="", augment="flip", labels=300) == replace(whole, data="")
 
 
+@pytest.mark.parametrize("gallery", GALLERIES, ids=lambda each: each.name)
+@pytest.mark.parametrize("quick", [False, True])
+def test_every_model_figure_can_be_drawn(gallery, quick):
+    """There is such a figure, and it takes these options."""
+    figure = gallery.choose_figure(quick=quick)
+    parameters = inspect.signature(FIGURES[figure.kind]).parameters.values()
+    assert {one.name for one in parameters if one.kind is one.KEYWORD_ONLY} == set(figure.options)
+
+
+def test_a_measurement_has_no_seeds(tmp_path):
+    with pytest.raises(ArgumentError, match=r"figure1 is one training .* has no seeds"):
+        find_experiment("figure1").plan(tmp_path, seeds=[0])
+
+
 @pytest.mark.parametrize("measurement", MEASUREMENTS, ids=lambda each: each.name)
 @pytest.mark.parametrize("quick", [False, True])
 def test_everything_can_be_measured(measurement, quick):
-    form = measurement.form(quick=quick)
+    form = measurement.choose_form(quick=quick)
     config = form.training
     assert list(form.epochs) == sorted(set(form.epochs))
     assert config.epochs == form.epochs[-1]
@@ -133,25 +148,25 @@ def test_everything_can_be_measured(measurement, quick):
     estimator_at(config, space, 0, 0)
     for part in form.parts:
         assert (part.evaluations is None) != (part.samples is None)
-        entrants = form.entrants(part)
-        assert len({entrant.name for entrant in entrants}) == len({entrant.label for entrant in entrants})
-        assert len({entrant.name for entrant in entrants}) == len(entrants)
-        for entrant in entrants:
-            samples = part.samples or least_samples(entrant.estimator, space)
-            entrant.estimator.check(space, samples)  # none would be skipped
-            assert (entrant.line is None) == (entrant.step is None)
-            assert entrant.kl == "beside" or entrant.estimator.takes_integrand
-            assert (entrant.kl == "auto") == entrant.name.startswith("posterior ")
+        estimators = form.estimators(part)
+        assert len({measured.name for measured in estimators}) == len({measured.label for measured in estimators})
+        assert len({measured.name for measured in estimators}) == len(estimators)
+        for measured in estimators:
+            samples = part.samples or least_samples(measured.estimator, space)
+            measured.estimator.check(space, samples)  # none would be skipped
+            assert (measured.line is None) == (measured.step is None)
+            assert measured.kl == "beside" or measured.estimator.takes_integrand
+            assert (measured.kl == "auto") == measured.name.startswith("posterior ")
 
 
 @pytest.mark.parametrize("measurement", MEASUREMENTS, ids=lambda each: each.name)
 def test_names_are_what_a_user_would_type(measurement):
     """Each name, evaluated, is the estimator that goes by it."""
     for part in measurement.parts:
-        for entrant in measurement.entrants(part):
-            typed = entrant.name.removeprefix("posterior ")
-            found = eval(typed, {type(each).__name__: type(each) for each in _with_inner(entrant.estimator)})
-            assert found == entrant.estimator or repr(found) == repr(entrant.estimator)
+        for measured in measurement.estimators(part):
+            typed = measured.name.removeprefix("posterior ")
+            found = eval(typed, {type(each).__name__: type(each) for each in _with_inner(measured.estimator)})
+            assert found == measured.estimator or repr(found) == repr(measured.estimator)
 
 
 def _with_inner(estimator):
@@ -164,17 +179,17 @@ def test_unknown_names():
     with pytest.raises(ArgumentError, match="there are: figure1, "):
         find_experiment("nothing")
     with pytest.raises(ArgumentError, match=r"did you mean general-direct.* its cells are: unstructured-direct, "):
-        choose_cells(find_experiment("figure3"), ["generaldirect"])
+        find_experiment("figure3").choose_items(["generaldirect"])
     with pytest.raises(ArgumentError, match=r"no part 'bond'; did you mean bound\? its parts are: likelihood, bound"):
-        choose_parts(find_experiment("figure1"), ["bond"])
+        find_experiment("figure1").choose_items(["bond"])
 
 
 def test_chosen_cells_keep_their_order():
     experiment = find_experiment("figure3")
     names = [cell.name for cell in experiment.cells]
-    assert [cell.name for cell in choose_cells(experiment, [names[3], names[1], names[3]])] == [names[1], names[3]]
-    assert choose_cells(experiment) == list(experiment.cells)
-    found = choose_cells(experiment, ["general-*", names[0]])
+    assert [cell.name for cell in experiment.choose_items([names[3], names[1], names[3]])] == [names[1], names[3]]
+    assert experiment.choose_items() == list(experiment.cells)
+    found = experiment.choose_items(["general-*", names[0]])
     assert found == [cell for cell in experiment.cells if cell.name == names[0] or cell.name.startswith("general-")]
 
 

@@ -1,20 +1,18 @@
 """The gallery of codes: what is found for test pictures, by bits, by floats and by pixels."""
 
-import base64
-import io
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from hardmax.applications.hashing.config import HashingConfig
 from hardmax.applications.hashing.task import codes_of
 from hardmax.applications.mixed_vae.config import MixedConfig
 from hardmax.applications.runs import load_run, train
+from hardmax.drawing.images import read_data_uri
 from hardmax.errors import ArgumentError
-from hardmax.experiments.runner.model_figures import look_at_neighbours
+from hardmax.experiments.runner.model_figures import draw_neighbours
 from hardmax.experiments.tables.hashing import HASHING
 from hardmax.training.task import held_out
 
@@ -34,10 +32,10 @@ def runs(tmp_path_factory):
 
 
 def test_codes(runs):
-    exhibit = look_at_neighbours(runs[0], rows=3, found=4, queries=60)
-    assert exhibit.heads == ["query", "1", "2", "3", "4"]
-    assert exhibit.rows == 3
-    (numbers,) = exhibit.numbers
+    figure = draw_neighbours(runs[0], rows=3, found=4, queries=60)
+    assert figure.heads == ["query", "1", "2", "3", "4"]
+    assert figure.rows == 3
+    (numbers,) = figure.numbers
     assert set(numbers) == {"precision_1", "precision_10", "precision_100"}
     assert 0.2 < numbers["precision_100"] <= 1
     # The first picture beside a query is one with the nearest code.
@@ -45,7 +43,7 @@ def test_codes(runs):
     images = restored.load_data()
     test, base = held_out(runs[0], images, "test")[:60], held_out(runs[0], images, "train")
     distances = (codes_of(restored.model, test[:1]) != codes_of(restored.model, base)).sum(1)
-    drawn = np.asarray(Image.open(io.BytesIO(base64.b64decode(exhibit.picture.partition(",")[2]))))
+    drawn = np.asarray(read_data_uri(figure.picture))
     query, first = (torch.from_numpy(drawn[1:29, 1 + 29 * i : 29 + 29 * i].copy()) for i in (0, 1))
     assert torch.equal(query, images.test[0, 0])
     place = (images.train[:, 0] == first).flatten(1).all(1).nonzero()[0]
@@ -53,9 +51,9 @@ def test_codes(runs):
 
 
 def test_floats_and_pixels(runs):
-    exhibit = look_at_neighbours(runs[1], rows=2, found=3, queries=60)
-    assert [line["of"] for line in exhibit.numbers] == ["means", "raw pixels"]
-    assert exhibit.numbers[1]["precision_100"] == pytest.approx(0.61, abs=0.1)  # of the whole test set 0.6099
+    figure = draw_neighbours(runs[1], rows=2, found=3, queries=60)
+    assert [line["of"] for line in figure.numbers] == ["means", "raw pixels"]
+    assert figure.numbers[1]["precision_100"] == pytest.approx(0.61, abs=0.1)  # of the whole test set 0.6099
 
 
 def test_without_classes(runs, tmp_path):
@@ -64,7 +62,7 @@ def test_without_classes(runs, tmp_path):
     config = replace(runs[0], data=str(path), out=str(tmp_path / "run"))
     train(config)
     with pytest.raises(ArgumentError, match="needs classes"):
-        look_at_neighbours(config, rows=1, found=1, queries=5)
+        draw_neighbours(config, rows=1, found=1, queries=5)
 
 
 def test_all_cells_are_searched_among_the_same_pictures():

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from hardmax.experiments.tables.metrics import ACCURACY, BOUND, NLL, SAMPLED, Mean, Metric, units_of
+from hardmax.experiments.tables.metrics import ACCURACY, BOUND, NLL, SAMPLED, Mean, Metric, describe_units
 
 
 def test_means():
@@ -51,12 +51,12 @@ def test_planted_errors():
 
 
 def test_units():
-    assert units_of([BOUND, NLL]) == "In nats after the last epoch, lower is better"
-    assert units_of([ACCURACY, BOUND, SAMPLED]) == (
+    assert describe_units([BOUND, NLL]) == "In nats after the last epoch, lower is better"
+    assert describe_units([ACCURACY, BOUND, SAMPLED]) == (
         "After the last epoch: accuracy and accuracy of a sample in percent, higher is better; −ELBO in nats, lower is "
         "better"
     )
     bare = [Metric("ssim", "SSIM", "", higher=True), Metric("classes", "classes", "", compared=False)]
-    assert units_of([BOUND, *bare]) == (
+    assert describe_units([BOUND, *bare]) == (
         "After the last epoch: −ELBO in nats, lower is better; SSIM, higher is better; classes"
     )

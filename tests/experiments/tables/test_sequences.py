@@ -2,7 +2,7 @@
 
 import pytest
 
-from hardmax.experiments.pages.training_tables import marked
+from hardmax.experiments.pages.training_tables import mark_best
 from hardmax.experiments.tables.metrics import ENTROPY, Mean
 from hardmax.experiments.tables.registry import find_experiment
 from hardmax.experiments.tables.sequences import verdict
@@ -26,14 +26,14 @@ def test_verdict(ends, said):
 
 
 def test_nothing_is_best_where_more_is_not_better():
-    entries = marked([Mean(1.0, None), Mean(2.0, None)], ENTROPY)
+    entries = mark_best([Mean(1.0, None), Mean(2.0, None)], ENTROPY)
     assert not any(entry.best for entry in entries)
 
 
 def test_every_way_is_tried_with_every_discriminator():
     experiment = find_experiment("sequences")
-    columns = {cell.problem for cell in experiment.cells}
+    problems = {cell.problem for cell in experiment.cells}
     for way in ("averaged direct", "ReinMax", "REINFORCE", "Gumbel-softmax"):
-        assert {cell.problem for cell in experiment.cells if cell.method == way} == columns
+        assert {cell.problem for cell in experiment.cells if cell.method == way} == problems
     configs = [experiment.config(cell, 0) for cell in experiment.cells]
     assert len({repr(config) for config in configs}) == len(configs)

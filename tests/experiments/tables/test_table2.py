@@ -7,8 +7,7 @@ import pytest
 from experiments.parsed_pages import markdown_tables
 
 from hardmax.experiments.pages.render import render
-from hardmax.experiments.runner.plan import plan
-from hardmax.experiments.runner.rows import row_of
+from hardmax.experiments.runner.job import make_row
 from hardmax.experiments.tables.metrics import ACCURACY
 from hardmax.experiments.tables.table2 import TABLE2
 
@@ -22,7 +21,7 @@ def rows(tmp_path_factory):
     """Rows of two cells and three seeds, from folders such as a training leaves."""
     out = tmp_path_factory.mktemp("table2")
     found = []
-    for planned in plan(TABLE2, [cell for cell in TABLE2.cells if cell.name in CELLS], out):
+    for planned in TABLE2.plan(out, only=CELLS):
         name, run = planned.cell.name, out / planned.name
         run.mkdir()
         told = {"accuracy": SHARES[name][planned.seed], "accuracy_sampled": SHARES[name][planned.seed] - 0.01}
@@ -32,13 +31,13 @@ def rows(tmp_path_factory):
         (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
         (run / "timing.jsonl").write_text(json.dumps({"epoch": 1, "train": 9.0, "evaluate": 1.0, "processor": 8.0}))
         (run / "config.json").write_text(json.dumps({"config": {**planned.config.to_dict(), "out": str(run)}}))
-        found.append(row_of("table2", planned, quick=False))
+        found.append(make_row("table2", planned, quick=False))
     return found
 
 
 def shown(rows, out, experiment=TABLE2):
     """Return the grids of a page, without their heads, by caption."""
-    runs = plan(experiment, experiment.cells, out)
+    runs = experiment.plan(out)
     render(experiment, runs, rows, out, quick=False)
     page = (out / "results.md").read_text()
     captions = [line.strip("*") for line in page.splitlines() if line.startswith("**") and line.endswith("**")]

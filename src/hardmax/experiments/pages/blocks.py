@@ -1,8 +1,9 @@
 """A page as blocks of text, tables and figures; and as Markdown."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal, assert_never
 
 Kind = Literal["plain", "strong", "emphasis", "code"]
@@ -81,22 +82,27 @@ class Code:
 Block = Heading | Paragraph | Table | Image | Code
 
 
+# Draws to files by their format: svg, png.
+Draw = Callable[[Mapping[str, Path]], None]
+
+
 @dataclass(frozen=True)
 class Page:
-    """A title, and what stands beneath it."""
+    """A title, what stands beneath it, and how its pictures are drawn, by name."""
 
     title: str
     blocks: Sequence[Block]
+    pictures: Mapping[str, Draw] = field(default_factory=dict)
 
 
 def spans(text: str) -> list[tuple[Kind, str]]:
     """Return a text piece by piece, with how each is marked."""
     pieces: list[tuple[Kind, str]] = []
     end = 0
-    for found in _MARKED.finditer(text):
-        kind: Kind = found.lastgroup  # pyright: ignore[reportAssignmentType]
-        pieces += [("plain", text[end : found.start()]), (kind, found[kind])]
-        end = found.end()
+    for match in _MARKED.finditer(text):
+        kind: Kind = match.lastgroup  # pyright: ignore[reportAssignmentType]
+        pieces += [("plain", text[end : match.start()]), (kind, match[kind])]
+        end = match.end()
     return [(kind, piece) for kind, piece in [*pieces, ("plain", text[end:])] if piece]
 
 

@@ -53,7 +53,7 @@ def _text(text: str) -> str:
 
 
 def _escaped(text: str, *, code: bool = False) -> str:
-    text = _SIGN.sub(lambda found: _SIGNS[found[0]], text)
+    text = _SIGN.sub(lambda sign: _SIGNS[sign[0]], text)
     return text.replace("--", "-{}-") if code else text  # two of them would be joined into a dash
 
 

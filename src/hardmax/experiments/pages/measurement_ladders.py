@@ -13,28 +13,35 @@ from matplotlib.lines import Line2D
 from hardmax.drawing.style import house_style, plain_logarithms, save
 from hardmax.drawing.svg import COLOURS
 from hardmax.experiments.pages.blocks import Block, Column, Entry, Paragraph, Table
-from hardmax.experiments.runner.readings import Found, Reading, select
-from hardmax.experiments.runner.rows import Row
-from hardmax.experiments.tables.measurement import Measurement
+from hardmax.experiments.rows import Row
+from hardmax.experiments.tables.measurement import Measurement, Part, PlannedMeasurement
+
+# All measurements of a table or figure, with the rows of those that have been made.
+MeasuredRows = Sequence[tuple[PlannedMeasurement, Row | None]]
 
 _NOTHING = 1e-5  # of the gradient: rounding
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """Return three digits, and no exponent."""
     if value < _NOTHING:
         return "0"
     return f"{value:,.0f}" if value >= 999.5 else format(Decimal(f"{value:.3g}"), "f")
 
 
-def seen(row: Row) -> str:
+def format_bias(row: Row) -> str:
     """Return a row's bias, a dash where none shows."""
-    return number(row["bias"]) if row["biased"] else "–"
+    return format_number(row["bias"]) if row["biased"] else "–"
 
 
-def error(row: Row, batch: int) -> float:
-    """Return the error of a mean over so many pictures, `sqrt(bias^2 + deviation^2 / batch)`; a bias unseen is none."""
+def batch_error(row: Row, batch: int) -> float:
+    """Return `sqrt(bias^2 + deviation^2 / batch)`, the error of a batch's mean; an undetected bias counts as zero."""
     return math.hypot(row["bias"] if row["biased"] else 0.0, row["deviation"] / math.sqrt(batch))
+
+
+def select_rows(pairs: MeasuredRows, epoch: int, part: Part) -> list[tuple[PlannedMeasurement, Row | None]]:
+    """Return the measurements of a part after an epoch."""
+    return [(planned, row) for planned, row in pairs if (planned.epoch, planned.part) == (epoch, part)]
 
 
 EXPLANATION = (
@@ -48,36 +55,36 @@ _WIDTH, _PANEL, _LEGEND = 9.0, 3.1, 0.9  # inches
 _ROOM = 1.4  # by which the axes reach beyond the points
 
 
-def tables(form: Measurement, found: Found) -> list[Block]:
+def tables(form: Measurement, pairs: MeasuredRows) -> list[Block]:
     """Return two tables for each epoch and part: a line for each line of estimators, a column for each step."""
     blocks: list[Block] = []
     for epoch in form.epochs:
         for part in form.parts:
-            own = select(found, epoch, part)
+            own = select_rows(pairs, epoch, part)
             norm = next((row["norm"] for _, row in own if row is not None), None)
-            size = "" if norm is None else f" Its size is {number(norm)}, all pictures together."
+            size = "" if norm is None else f" Its size is {format_number(norm)}, all pictures together."
             blocks.append(Paragraph(f"**After {epoch} epochs: {part.title}.**{size}"))
-            blocks.append(_table(own, "bias", seen))
-            blocks.append(_table(own, "standard deviation", lambda row: number(row["deviation"])))
+            blocks.append(_table(own, "bias", format_bias))
+            blocks.append(_table(own, "standard deviation", lambda row: format_number(row["deviation"])))
     return blocks
 
 
-def _table(own: Found, title: str, told: Callable[[Row], str]) -> Table:
-    steps = sorted({reading.entrant.step or 0.0 for reading, _ in own})
-    known = {(reading.entrant.line, reading.entrant.step): row for reading, row in own}
+def _table(own: MeasuredRows, title: str, write: Callable[[Row], str]) -> Table:
+    steps = sorted({planned.measured.step or 0.0 for planned, _ in own})
+    known = {(planned.measured.line, planned.measured.step): row for planned, row in own}
     lines = []
     for line in dict.fromkeys(line for line, _ in known):
         rows = [known.get((line, step)) for step in steps]
-        lines.append([Entry(str(line)), *(Entry("" if row is None else told(row)) for row in rows)])
+        lines.append([Entry(str(line)), *(Entry("" if row is None else write(row)) for row in rows)])
     return Table([Column(title, number=False), *(Column(f"{step:g}") for step in steps)], lines)
 
 
-def pictures(form: Measurement, found: Found) -> dict[str, str]:
+def pictures(form: Measurement, pairs: MeasuredRows) -> dict[str, str]:
     """Return the pictures, and what they show: a single one."""
-    return {form.name: "bias and standard deviation"} if any(row is not None for _, row in found) else {}
+    return {form.name: "bias and standard deviation"} if any(row is not None for _, row in pairs) else {}
 
 
-def draw(form: Measurement, found: Found, name: str, files: Mapping[str, Path], *, quick: bool) -> None:
+def draw(form: Measurement, pairs: MeasuredRows, name: str, files: Mapping[str, Path], *, quick: bool) -> None:
     """Draw the last epoch that was measured: a row of two panels for each part, bias and standard deviation.
 
     A bias that does not show is drawn hollow, on the noise floor: it may be anywhere below.
@@ -87,10 +94,10 @@ def draw(form: Measurement, found: Found, name: str, files: Mapping[str, Path], 
         height = _PANEL * len(drawn) + _LEGEND
         figure = Figure(figsize=(_WIDTH, height), layout="constrained")
         panels = figure.subplots(len(drawn), 2, sharex=True, squeeze=False)
-        last = max(reading.epoch for reading, row in found if row is not None)
-        styles = _styles(found)
+        last = max(planned.epoch for planned, row in pairs if row is not None)
+        styles = _styles(pairs)
         for part, (left, right) in zip(drawn, panels, strict=True):
-            own = [pair for pair in select(found, last, part) if pair[1] is not None]
+            own = [pair for pair in select_rows(pairs, last, part) if pair[1] is not None]
             _panel(left, own, styles, "bias")
             _panel(right, own, styles, "deviation")
             left.set_ylabel("relative to the gradient's size")
@@ -106,9 +113,9 @@ def draw(form: Measurement, found: Found, name: str, files: Mapping[str, Path], 
         save(figure, files)
 
 
-def _styles(found: Found) -> dict[str, dict[str, Any]]:
+def _styles(pairs: MeasuredRows) -> dict[str, dict[str, Any]]:
     """Return how lines are drawn, in the order of their first appearance."""
-    lines = dict.fromkeys(str(reading.entrant.line) for reading, _ in found)
+    lines = dict.fromkeys(str(planned.measured.line) for planned, _ in pairs)
     return {
         line: {
             "color": COLOURS[i % len(COLOURS)],
@@ -120,12 +127,14 @@ def _styles(found: Found) -> dict[str, dict[str, Any]]:
     }
 
 
-def _panel(axes: Axes, own: Sequence[tuple[Reading, Any]], styles: Mapping[str, dict[str, Any]], key: str) -> None:
+def _panel(
+    axes: Axes, own: Sequence[tuple[PlannedMeasurement, Any]], styles: Mapping[str, dict[str, Any]], key: str
+) -> None:
     """Draw one quantity of every line."""
     axes.set(xscale="log", yscale="log")
     values = []
     for line, style in styles.items():
-        points = [(reading.entrant.step, row) for reading, row in own if reading.entrant.line == line]
+        points = [(planned.measured.step, row) for planned, row in own if planned.measured.line == line]
         if not points:
             continue
         x, rows = zip(*points, strict=True)

@@ -16,10 +16,15 @@ from hardmax.drawing.labels import place_around, place_in_column
 from hardmax.drawing.style import house_style, plain_logarithms, save
 from hardmax.drawing.svg import COLOURS
 from hardmax.experiments.pages.blocks import Block, Column, Entry, Heading, Table
-from hardmax.experiments.pages.measurement_ladders import error, number, seen
-from hardmax.experiments.runner.readings import Found, Reading, select
-from hardmax.experiments.runner.rows import Row
-from hardmax.experiments.tables.measurement import Measurement
+from hardmax.experiments.pages.measurement_ladders import (
+    MeasuredRows,
+    batch_error,
+    format_bias,
+    format_number,
+    select_rows,
+)
+from hardmax.experiments.rows import Row
+from hardmax.experiments.tables.measurement import Measurement, PlannedMeasurement
 
 EXPLANATION = (
     "*S* is the number of samples that fit, *evaluations* those of f that they take for a picture. Relative to the "
@@ -33,55 +38,55 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 _GREY = "#888888"
 _SIZE, _WIDTHS = (9.0, 6.6), (1, 2)  # inches; of the strip and the plane
 _ERRORS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
-_FAR = 30  # estimators with so many times less noise than the median stand on the lower edge, their noise told
+_FAR = 30  # estimators with so many times less noise than the median stand on the lower edge, labelled with it
 _ROOM = 1.6  # by which the axes reach beyond the points
 
 
-def tables(form: Measurement, found: Found) -> list[Block]:
+def tables(form: Measurement, pairs: MeasuredRows) -> list[Block]:
     """Return a section for each epoch, with a table for each part."""
     blocks: list[Block] = []
     for epoch in form.epochs:
         blocks.append(Heading(f"After {epoch} epoch{'' if epoch == 1 else 's'}"))
         for part in form.parts:
-            blocks.append(_table(select(found, epoch, part), part.title, form.training.batch_size))
+            blocks.append(_table(select_rows(pairs, epoch, part), part.title, form.training.batch_size))
     return blocks
 
 
-def _table(own: Found, title: str, batch: int) -> Table:
-    measured = [(reading.entrant.name, row) for reading, row in own if row is not None]
+def _table(own: MeasuredRows, title: str, batch: int) -> Table:
+    measured = [(planned.measured.name, row) for planned, row in own if row is not None]
     lines = []
-    for name, row in sorted(measured, key=lambda pair: error(pair[1], batch)):
+    for name, row in sorted(measured, key=lambda pair: batch_error(pair[1], batch)):
         values = [
             str(row["samples"]),
             f"{row['evaluations']:.3g}",
-            seen(row),
-            number(row["deviation"]),
+            format_bias(row),
+            format_number(row["deviation"]),
             f"{row['cosine']:.2f}",
-            number(error(row, batch)),
-            number(1e3 * row["seconds"]),
+            format_number(batch_error(row, batch)),
+            format_number(1e3 * row["seconds"]),
         ]
         lines.append([Entry(f"`{name}`"), *map(Entry, values)])
-    for reading in (reading for reading, row in own if row is None):
-        lines.append([Entry(f"`{reading.entrant.name}`"), Entry("not measured"), *[Entry("")] * 6])
+    for planned in (planned for planned, row in own if row is None):
+        lines.append([Entry(f"`{planned.measured.name}`"), Entry("not measured"), *[Entry("")] * 6])
     heads = ("S", "evaluations", "bias", "std", "cosine", "error", "ms")
     return Table([Column("estimator", number=False), *map(Column, heads)], lines, title)
 
 
-def pictures(form: Measurement, found: Found) -> dict[str, str]:
+def pictures(form: Measurement, pairs: MeasuredRows) -> dict[str, str]:
     """Return the pictures, and what they show: one for each part that is drawn and has been measured."""
-    measured = {reading.part for reading, row in found if row is not None}
+    measured = {planned.part for planned, row in pairs if row is not None}
     return {f"{form.name}-{part.name}": part.title for part in form.parts if part.drawn and part in measured}
 
 
-def draw(form: Measurement, found: Found, name: str, files: Mapping[str, Path], *, quick: bool) -> None:
+def draw(form: Measurement, pairs: MeasuredRows, name: str, files: Mapping[str, Path], *, quick: bool) -> None:
     """Draw a part after the last epoch that it was measured at: bias against standard deviation.
 
     Those whose bias does not show stand in a strip of their own. Dotted curves are of equal error in a batch.
     """
     part = next(part for part in form.parts if name == f"{form.name}-{part.name}")
-    own = [(reading, row) for reading, row in found if reading.part == part and row is not None]
-    last = max(reading.epoch for reading, _ in own)
-    own = [(reading, row) for reading, row in own if reading.epoch == last]
+    own = [(planned, row) for planned, row in pairs if planned.part == part and row is not None]
+    last = max(planned.epoch for planned, _ in own)
+    own = [(planned, row) for planned, row in own if planned.epoch == last]
     batch = form.training.batch_size
     with house_style(name):
         figure = Figure(figsize=_SIZE, layout="constrained")
@@ -131,7 +136,7 @@ def _axes(strip: Axes, axes: Axes, rows: Sequence[Row], least: float, batch: int
 
 
 def _marks(
-    strip: Axes, axes: Axes, own: Sequence[tuple[Reading, Row]], least: float
+    strip: Axes, axes: Axes, own: Sequence[tuple[PlannedMeasurement, Row]], least: float
 ) -> tuple[list[Annotation], list[Annotation]]:
     """Draw the points, those of a line joined; return the labels of the strip and of the plane."""
     low = strip.get_ylim()[0]
@@ -139,23 +144,23 @@ def _marks(
     def at(row: Row) -> tuple[float, float]:
         return row["bias"], row["deviation"] if row["deviation"] >= least else low
 
-    families: dict[str, list[tuple[Reading, Row]]] = {}
-    for reading, row in own:
-        families.setdefault(reading.entrant.line or reading.entrant.name.split("(")[0], []).append((reading, row))
+    families: dict[str, list[tuple[PlannedMeasurement, Row]]] = {}
+    for planned, row in own:
+        families.setdefault(planned.measured.line or planned.measured.name.split("(")[0], []).append((planned, row))
     texts: tuple[list[Annotation], list[Annotation]] = ([], [])
     for i, members in enumerate(families.values()):
         style: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "marker": _MARKERS[i % len(_MARKERS)]}
         biased = [row for _, row in members if row["biased"]]
-        if members[0][0].entrant.line is not None and biased:
+        if members[0][0].measured.line is not None and biased:
             places = zip(*map(at, biased), strict=True)
             axes.plot(*places, linewidth=1, alpha=0.6, color=style["color"])
-        for reading, row in members:
+        for planned, row in members:
             on, place = (axes, at(row)) if row["biased"] else (strip, (0.07, at(row)[1]))
             off = row["deviation"] < least
             on.plot(*place, markersize=6.5, zorder=3, clip_on=False, **{**style, **({"marker": "v"} if off else {})})
             first = not row["biased"] or row is biased[0]
-            label = reading.entrant.label if first or reading.entrant.line is None else f"{reading.entrant.step:g}"
-            label += f": {number(row['deviation'])}" if off else ""
+            label = planned.measured.label if first or planned.measured.line is None else f"{planned.measured.step:g}"
+            label += f": {format_number(row['deviation'])}" if off else ""
             text = on.annotate(label, place, fontsize=8.5, annotation_clip=False, color=style["color"])
             texts[int(row["biased"])].append(text)
     return texts

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from statistics import mean, median
 
-from hardmax.experiments.runner.plan import Planned
-from hardmax.experiments.runner.rows import Row, find_row
-from hardmax.experiments.tables.declaration import Cell, Experiment
+from hardmax.experiments.rows import Row, find_row
+from hardmax.experiments.tables.declaration import Cell, Experiment, PlannedRun
 from hardmax.experiments.tables.metrics import Mean, Metric
 
 
@@ -20,11 +19,11 @@ class Summary:
         seeds: how many it has run with, and how many it is to run with.
         curve: the experiment's first metric after each epoch, from the first.
         seconds: of training alone, up to the end of each epoch, mean over seeds; with those that starts were tried for.
-        last: metrics after the last epoch, by their keys; those that rows tell.
+        last: metrics after the last epoch, by their keys; those that rows have.
         seconds_per_epoch: median of a run, mean over seeds.
         command: of its first seed.
-        evaluations: of f for each picture and step, mean over epochs and seeds; None where rows do not tell.
-        ends: what rows tell of the last epoch, for every seed.
+        evaluations: of f for each picture and step, mean over epochs and seeds; None where rows do not have it.
+        ends: what rows have of the last epoch, for every seed.
     """
 
     cell: Cell
@@ -38,16 +37,16 @@ class Summary:
     ends: Sequence[Mapping[str, float]] = ()
 
 
-def summarise(experiment: Experiment, runs: Sequence[Planned], rows: list[Row]) -> dict[str, Summary]:
+def summarize(experiment: Experiment, runs: Sequence[PlannedRun], rows: list[Row]) -> dict[str, Summary]:
     """Return a summary of every cell that has a row, by its name."""
-    found = {}
+    summaries = {}
     by_cell = {cell.name: [row for row in rows if row["cell"] == cell.name] for cell in experiment.cells}
     for cell in experiment.cells:
         own = [planned for planned in runs if planned.cell == cell]
         finished = [row for row in (find_row(by_cell[cell.name], planned) for planned in own) if row is not None]
         if finished:
             ends = [row["test"][-1] for row in finished]
-            found[cell.name] = Summary(
+            summaries[cell.name] = Summary(
                 cell=cell,
                 seeds=(len(finished), len(own)),
                 curve=_by_epoch(finished, experiment.metrics[0]),
@@ -62,7 +61,7 @@ def summarise(experiment: Experiment, runs: Sequence[Planned], rows: list[Row]) 
                 evaluations=_mean_of([row.get("evaluations") for row in finished]),
                 ends=ends,
             )
-    return found
+    return summaries
 
 
 def _clock(row: Row) -> list[float]:

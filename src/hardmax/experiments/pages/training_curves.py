@@ -29,20 +29,20 @@ _MANY, _MARKED = 30, 8  # curves of so many epochs have about so many markers; o
 def styles_of(experiment: Experiment, picture: Picture) -> Styles:
     """Return how each cell is drawn, by name; it does not depend on which others have run.
 
-    Colour is a cell's row, dash and filling its group, marker its column, or its row too where columns have panels of
-    their own: no two in a panel are told apart by colour alone.
+    Colour is a cell's method, dash and filling its group, marker its problem, or its method too where problems have
+    panels of their own: no two in a panel are told apart by colour alone.
     """
     return {cell.name: _style(experiment, picture, cell) for cell in experiment.cells}
 
 
 def _style(experiment: Experiment, picture: Picture, cell: Cell) -> dict[str, Any]:
-    row = _place(cell.method, [other.method for other in experiment.cells])
-    column = _place(cell.problem, [other.problem for other in experiment.cells])
+    method = _place(cell.method, [other.method for other in experiment.cells])
+    problem = _place(cell.problem, [other.problem for other in experiment.cells])
     group = min(_place(cell.group, [other.group for other in experiment.cells]), len(_DASHES) - 1)
-    colour = COLOURS[row % len(COLOURS)]
+    colour = COLOURS[method % len(COLOURS)]
     return {
         "color": colour,
-        "marker": _MARKERS[(row if picture.problems else column) % len(_MARKERS)],
+        "marker": _MARKERS[(method if picture.problems else problem) % len(_MARKERS)],
         "linestyle": _DASHES[group],
         "markersize": 5,
         "markerfacecolor": colour if _FILLED[group] else "white",
@@ -53,9 +53,9 @@ def _place(value: str, values: Sequence[str]) -> int:
     return list(dict.fromkeys(values)).index(value)
 
 
-def draw_panel(axes: Axes, panel: Panel, found: Sequence[Summary], styles: Styles) -> None:
+def draw_panel(axes: Axes, panel: Panel, summaries: Sequence[Summary], styles: Styles) -> None:
     """Draw the curves of cells, and name the horizontal axis."""
-    for summary in found:
+    for summary in summaries:
         x = summary.seconds if panel.by == "seconds" else list(range(1, len(summary.curve) + 1))
         _line(axes, x, summary, styles[summary.cell.name])
     if panel.by == "epoch":
@@ -63,9 +63,9 @@ def draw_panel(axes: Axes, panel: Panel, found: Sequence[Summary], styles: Style
         axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
     else:
         axes.set_xlabel("seconds of training")
-        _seconds_axis(axes, found)
+        _seconds_axis(axes, summaries)
     axes.grid(axis="y")
-    if not found:
+    if not summaries:
         axes.set(xticks=[], yticks=[])
         axes.text(0.5, 0.5, "not run", transform=axes.transAxes, ha="center", color="#777777")
 
@@ -83,22 +83,22 @@ def _line(axes: Axes, x: Sequence[float], summary: Summary, style: dict[str, Any
         axes.fill_between(x[:count], low, high, color=style["color"], alpha=0.15, linewidth=0)
 
 
-def _seconds_axis(axes: Axes, found: Sequence[Summary]) -> None:
-    totals = [summary.seconds[-1] for summary in found]
+def _seconds_axis(axes: Axes, summaries: Sequence[Summary]) -> None:
+    totals = [summary.seconds[-1] for summary in summaries]
     if totals and max(totals) > _UNLIKE * min(totals):
         axes.set_xscale("log")
         plain_logarithms(axes.xaxis)
         axes.set_xlabel("seconds of training (log scale)")
 
 
-def cut_off(axes: Axes, found: Sequence[Summary], metric: Metric) -> float | None:
+def cut_off(axes: Axes, summaries: Sequence[Summary], metric: Metric) -> float | None:
     """Let the first third of the epochs leave the axis: how curves begin would take all the room.
 
     Returns:
         The worst value, if it is off the axis now.
     """
-    values = _finite(summary.curve for summary in found)
-    settled = _finite(summary.curve[(len(summary.curve) - 1) // 3 :] for summary in found)
+    values = _finite(summary.curve for summary in summaries)
+    settled = _finite(summary.curve[(len(summary.curve) - 1) // 3 :] for summary in summaries)
     if not settled:
         return None
     low, high = min(settled), max(settled)
@@ -122,43 +122,52 @@ _LIST: dict[str, Any] = {"loc": "upper left", "alignment": "left", "handlelength
 Legends = dict[str, list[tuple[str, str]]]
 
 
-def draw(
-    experiment: Experiment, picture: Picture, found: Mapping[str, Summary], files: Mapping[str, Path], *, quick: bool
+def draw_curves(
+    experiment: Experiment,
+    picture: Picture,
+    summaries: Mapping[str, Summary],
+    files: Mapping[str, Path],
+    *,
+    quick: bool,
 ) -> None:
     """Draw the cells that have run; whatever the user has set up for matplotlib plays no part.
 
     Args:
         experiment: what was made.
         picture: which panels.
-        found: what its cells came to, by name.
+        summaries: what its cells came to, by name.
         files: where to, by format: svg, png.
         quick: whether this is the quick form.
     """
     with house_style(experiment.name + picture.name):
         styles = styles_of(experiment, picture)
         metric = experiment.metrics[0]
-        legends = _ways(experiment, picture, found) if picture.problems else _cells(list(found.values()), metric)
+        legends = (
+            _method_legends(experiment, picture, summaries)
+            if picture.problems
+            else _cell_legends(list(summaries.values()), metric)
+        )
         rows = len(picture.rows)
         whole, inner = _ALONE if rows == 1 else _AMONG
         legend = _LEGEND * (max(map(len, legends.values()), default=0) + 2)
         figure = Figure(figsize=(_WIDTH, rows * whole + legend), layout="constrained")
         grid = figure.add_gridspec(rows + 1, max(map(len, picture.rows)), height_ratios=[*[inner] * rows, legend])
-        _panels(figure, grid, picture, list(found.values()), styles, metric)
+        _panels(figure, grid, picture, list(summaries.values()), styles, metric)
         title = experiment.title + picture.title + (" (quick form)" if quick else "")
         figure.suptitle(title, x=0.01, ha="left", fontsize=12)
-        if found:
+        if summaries:
             _legends(figure, grid[-1, :], legends, styles)
         save(figure, files)
 
 
 def _panels(
-    figure: Figure, grid: GridSpec, picture: Picture, found: Sequence[Summary], styles: Styles, metric: Metric
+    figure: Figure, grid: GridSpec, picture: Picture, summaries: Sequence[Summary], styles: Styles, metric: Metric
 ) -> None:
-    """Draw all panels; those of one column share a vertical axis, which is set up with the first."""
+    """Draw all panels; those of one problem share a vertical axis, which is set up with the first."""
     first: dict[str | None, Axes] = {}
     for i, row in enumerate(picture.rows):
         for j, panel in enumerate(row):
-            own = [summary for summary in found if panel.problem in (None, summary.cell.problem)]
+            own = [summary for summary in summaries if panel.problem in (None, summary.cell.problem)]
             axes = figure.add_subplot(grid[i, j], sharey=first.get(panel.problem))
             draw_panel(axes, panel, own, styles)
             if panel.problem not in first:
@@ -183,18 +192,18 @@ def _head(axes: Axes, panel: Panel, farthest: float | None, metric: Metric) -> N
         axes.set_title(note, loc="right", fontsize=8, color="#777777", pad=2)
 
 
-def _cells(found: Sequence[Summary], metric: Metric) -> Legends:
+def _cell_legends(summaries: Sequence[Summary], metric: Metric) -> Legends:
     """Return the cells of each group, with the values at the end of the curves, the best first."""
-    legends: Legends = {f"{summary.cell.group}, after the last epoch": [] for summary in found}
-    for summary in sorted(found, key=lambda summary: summary.curve[-1].value, reverse=metric.higher):
+    legends: Legends = {f"{summary.cell.group}, after the last epoch": [] for summary in summaries}
+    for summary in sorted(summaries, key=lambda summary: summary.curve[-1].value, reverse=metric.higher):
         label = f"{summary.cell.label}: {metric.write_mean(summary.curve[-1])}"
         legends[f"{summary.cell.group}, after the last epoch"].append((label, summary.cell.name))
     return legends
 
 
-def _ways(experiment: Experiment, picture: Picture, found: Mapping[str, Summary]) -> Legends:
-    """Return the rows of each group, which look the same in every panel."""
-    drawn = {cell.method for cell in experiment.cells if cell.name in found and cell.problem in picture.problems}
+def _method_legends(experiment: Experiment, picture: Picture, summaries: Mapping[str, Summary]) -> Legends:
+    """Return the methods of each group, which look the same in every panel."""
+    drawn = {cell.method for cell in experiment.cells if cell.name in summaries and cell.problem in picture.problems}
     legends: Legends = {}
     for cell in {cell.method: cell for cell in experiment.cells if cell.method in drawn}.values():
         legends.setdefault(cell.group, []).append((cell.method, cell.name))

@@ -8,13 +8,13 @@ from functools import partial
 from hardmax.experiments.pages.blocks import Block, Column, Entry, Paragraph, Table
 from hardmax.experiments.pages.summary import Summary
 from hardmax.experiments.tables.declaration import Cell, Experiment
-from hardmax.experiments.tables.metrics import Mean, Metric, units_of
+from hardmax.experiments.tables.metrics import Mean, Metric, describe_units
 from hardmax.experiments.tables.published import Published, read_published
 
 SECONDS = "Seconds are of training alone, on one thread."
 
 
-def marked(means: Sequence[Mean | None], metric: Metric) -> list[Entry]:
+def mark_best(means: Sequence[Mean | None], metric: Metric) -> list[Entry]:
     """Return numbers, the best in bold where there are several, dashes for what is not there."""
     known = [mean.value for mean in means if mean is not None and math.isfinite(mean.value)]
     best = metric.best(known) if len(known) > 1 else None
@@ -25,13 +25,13 @@ def marked(means: Sequence[Mean | None], metric: Metric) -> list[Entry]:
     ]
 
 
-def plain(value: float | None) -> Entry:
+def format_plain(value: float | None) -> Entry:
     """Return a number that is not compared, a dash for what is not there."""
     return Entry("–" if value is None else f"{value:.1f}")
 
 
-def what_means_are(experiment: Experiment, *, quick: bool) -> str:
-    """Return a sentence on seeds; nothing where there is but one."""
+def explain_means(experiment: Experiment, *, quick: bool) -> str:
+    """Return a sentence on the seeds that means are over; empty where there is one seed."""
     count = len(experiment.quick.seeds if quick else experiment.seeds)
     return "" if count == 1 else f" Means over {count} seeds, with the standard error where more than one has run."
 
@@ -39,12 +39,12 @@ def what_means_are(experiment: Experiment, *, quick: bool) -> str:
 _CELL = [Column("", number=False), Column("whose", number=False), Column("lr", number=False)]
 
 
-def epoch_tables(experiment: Experiment, found: Mapping[str, Summary], *, quick: bool) -> list[Block]:
+def epoch_tables(experiment: Experiment, summaries: Mapping[str, Summary], *, quick: bool) -> list[Block]:
     """Return what the numbers are, and a table of them.
 
     Args:
         experiment: what was made.
-        found: what its cells came to, by name; those that have not run leave a dash.
+        summaries: what its cells came to, by name; those that have not run leave a dash.
         quick: whether this is the quick form.
     """
     sets = [experiment.config(cell, seed=0).data for cell in experiment.cells]
@@ -52,19 +52,22 @@ def epoch_tables(experiment: Experiment, found: Mapping[str, Summary], *, quick:
     first, *others = experiment.metrics
     text = (
         f"Test {first.name} in {first.unit} after epochs, {first.direction} is better; {best} is bold."
-        f"{what_means_are(experiment, quick=quick)} {SECONDS} Evaluations are of {experiment.evaluated}."
+        f"{explain_means(experiment, quick=quick)} {SECONDS} Evaluations are of {experiment.evaluated}."
     )
-    summaries = [found.get(cell.name) for cell in experiment.cells]
-    last = max((len(summary.curve) for summary in found.values()), default=0)
+    by_cell = [summaries.get(cell.name) for cell in experiment.cells]
+    last = max((len(summary.curve) for summary in summaries.values()), default=0)
     epochs = [epoch for epoch in experiment.epochs if epoch < last] + ([last] if last else [])
     numbers = {
-        **{f"epoch {epoch}": _marked([_at(summary, epoch) for summary in summaries], first, sets) for epoch in epochs},
         **{
-            metric.name: _marked([summary and summary.last.get(metric.key) for summary in summaries], metric, sets)
+            f"epoch {epoch}": _mark_by_data([_at(summary, epoch) for summary in by_cell], first, sets)
+            for epoch in epochs
+        },
+        **{
+            metric.name: _mark_by_data([summary and summary.last.get(metric.key) for summary in by_cell], metric, sets)
             for metric in others
         },
-        "evaluations": [plain(None if summary is None else summary.evaluations) for summary in summaries],
-        "s per epoch": [plain(None if summary is None else summary.seconds_per_epoch) for summary in summaries],
+        "evaluations": [format_plain(None if summary is None else summary.evaluations) for summary in by_cell],
+        "s per epoch": [format_plain(None if summary is None else summary.seconds_per_epoch) for summary in by_cell],
     }
     words = {
         "seeds": _seeds,
@@ -72,7 +75,7 @@ def epoch_tables(experiment: Experiment, found: Mapping[str, Summary], *, quick:
     }
     lines = [
         [Entry(cell.label), Entry(cell.group), Entry(f"{cell.lr:g}"), *own, *(say(summary) for say in words.values())]
-        for cell, summary, *own in zip(experiment.cells, summaries, *numbers.values(), strict=True)
+        for cell, summary, *own in zip(experiment.cells, by_cell, *numbers.values(), strict=True)
     ]
     return [
         Paragraph(text),
@@ -80,12 +83,12 @@ def epoch_tables(experiment: Experiment, found: Mapping[str, Summary], *, quick:
     ]
 
 
-def _marked(means: Sequence[Mean | None], metric: Metric, sets: Sequence[str]) -> list[Entry]:
+def _mark_by_data(means: Sequence[Mean | None], metric: Metric, sets: Sequence[str]) -> list[Entry]:
     """Return the numbers of a column; those of different data sets do not compare."""
     entries: dict[int, Entry] = {}
     for data in dict.fromkeys(sets):
         places = [i for i, own in enumerate(sets) if own == data]
-        entries |= zip(places, marked([means[i] for i in places], metric), strict=True)
+        entries |= zip(places, mark_best([means[i] for i in places], metric), strict=True)
     return [entries[i] for i in range(len(means))]
 
 
@@ -106,14 +109,14 @@ _BEATS = "†"
 
 @dataclass(frozen=True)
 class _Line:
-    """Cells of one column, in the order of the ways to train; None where there is no such cell, or it has not run."""
+    """Cells of one problem, in the order of the methods; None where there is no such cell, or it has not run."""
 
-    column: str
+    problem: str
     cells: list[Cell | None]
-    found: list[Summary | None]
+    summaries: list[Summary | None]
 
     def means(self, metric: Metric) -> list[Mean | None]:
-        return [None if summary is None else summary.last.get(metric.key) for summary in self.found]
+        return [None if summary is None else summary.last.get(metric.key) for summary in self.summaries]
 
     def best(self, metric: Metric) -> float | None:
         known = [mean.value for mean in self.means(metric) if mean is not None]
@@ -121,26 +124,26 @@ class _Line:
 
     @property
     def seconds(self) -> list[float | None]:
-        return [None if summary is None else summary.seconds_per_epoch for summary in self.found]
+        return [None if summary is None else summary.seconds_per_epoch for summary in self.summaries]
 
 
-def grid_tables(experiment: Experiment, found: Mapping[str, Summary], *, quick: bool) -> list[Block]:
+def grid_tables(experiment: Experiment, summaries: Mapping[str, Summary], *, quick: bool) -> list[Block]:
     """Return what the numbers are, and grids: of each metric, beside what was published of it, and of seconds.
 
     The quick form has other data and is compared with nothing.
 
     Args:
         experiment: what was made.
-        found: what its cells came to, by name; those that have not run leave a dash.
+        summaries: what its cells came to, by name; those that have not run leave a dash.
         quick: whether this is the quick form.
     """
-    lines = _lines(experiment, found)
+    lines = _lines(experiment, summaries)
     groups = {cell.method: cell.group for cell in experiment.cells}
-    columns = [Column("", number=False), *(Column(row, note=group) for row, group in groups.items())]
+    columns = [Column("", number=False), *(Column(method, note=group) for method, group in groups.items())]
     known = {} if quick or experiment.published is None else read_published(experiment.published)
     text = (
-        f"{units_of(experiment.metrics)}; the best of a line is bold, a dash stands for what has not run."
-        f"{what_means_are(experiment, quick=quick)} {SECONDS}"
+        f"{describe_units(experiment.metrics)}; the best of a line is bold, a dash stands for what has not run."
+        f"{explain_means(experiment, quick=quick)} {SECONDS}"
     )
     blocks: list[Block] = [Paragraph(text)]
     for metric in experiment.metrics:
@@ -151,20 +154,20 @@ def grid_tables(experiment: Experiment, found: Mapping[str, Summary], *, quick: 
                 _compared(caption, columns, lines, published, metric),
             ]
         else:
-            blocks.append(_grid(caption, columns, lines, [marked(line.means(metric), metric) for line in lines]))
+            blocks.append(_grid(caption, columns, lines, [mark_best(line.means(metric), metric) for line in lines]))
     return [
         *blocks,
-        _grid("Seconds per epoch", columns, lines, [list(map(plain, line.seconds)) for line in lines]),
+        _grid("Seconds per epoch", columns, lines, [list(map(format_plain, line.seconds)) for line in lines]),
     ]
 
 
-def _lines(experiment: Experiment, found: Mapping[str, Summary]) -> list[_Line]:
+def _lines(experiment: Experiment, summaries: Mapping[str, Summary]) -> list[_Line]:
     known = {(cell.problem, cell.method): cell for cell in experiment.cells}
-    rows = dict.fromkeys(cell.method for cell in experiment.cells)
+    methods = dict.fromkeys(cell.method for cell in experiment.cells)
     lines = []
-    for column in dict.fromkeys(cell.problem for cell in experiment.cells):
-        cells = [known.get((column, row)) for row in rows]
-        lines.append(_Line(column, cells, [None if cell is None else found.get(cell.name) for cell in cells]))
+    for problem in dict.fromkeys(cell.problem for cell in experiment.cells):
+        cells = [known.get((problem, method)) for method in methods]
+        lines.append(_Line(problem, cells, [None if cell is None else summaries.get(cell.name) for cell in cells]))
     return lines
 
 
@@ -192,7 +195,7 @@ def _compared(
 def _beside(line: _Line, published: Published, best: float | None, metric: Metric) -> list[Entry]:
     """Return our numbers with the paper's beneath them, and a mark where they are better than all of the paper's."""
     means, entries = line.means(metric), []
-    for cell, mean, entry in zip(line.cells, means, marked(means, metric), strict=True):
+    for cell, mean, entry in zip(line.cells, means, mark_best(means, metric), strict=True):
         ours = mean.value if mean is not None and math.isfinite(mean.value) else None
         theirs = None if cell is None else published.values.get(cell.name)
         if theirs is not None:

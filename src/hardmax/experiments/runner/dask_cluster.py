@@ -6,13 +6,13 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from hardmax.errors import ClusterError, MissingExtraError
-from hardmax.experiments.runner.executors import AbstractCrew
-from hardmax.experiments.runner.job import Job, Outcome, work
+from hardmax.experiments.runner.executors import AbstractExecutor
+from hardmax.experiments.runner.job import Job, Outcome, run_job
 
 T = TypeVar("T")
 
 
-class DaskCluster(AbstractCrew):
+class DaskCluster(AbstractExecutor):
     """A Dask cluster that is there already, one job for each worker at a time.
 
     Args:
@@ -24,7 +24,7 @@ class DaskCluster(AbstractCrew):
         ClusterError: no scheduler answers, or it has no workers, or workers with several threads.
     """
 
-    tries = 1  # the scheduler gives it out again itself, as often as its allowed-failures says
+    tries = 1  # the scheduler submits it again itself, as often as its allowed-failures says
 
     def __init__(self, address: str, seconds: float) -> None:
         try:
@@ -33,7 +33,7 @@ class DaskCluster(AbstractCrew):
             raise MissingExtraError(
                 f"a Dask cluster needs distributed, which is not here ({error}): pip install 'hardmax[cluster]'"
             ) from error
-        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # what goes wrong is ours to tell
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # errors are raised as our own
         self._address = address
         try:
             self._client: Any = Client(address, timeout=seconds, set_as_default=False)
@@ -63,17 +63,17 @@ class DaskCluster(AbstractCrew):
     @property
     def size(self) -> int:
         """As many as there are workers now."""
-        self.check()
+        self.check_alive()
         try:
             return len(self._client.nthreads())
         except OSError as error:
             raise self._gone() from error
 
-    def make(self, job: Job) -> "Future[Outcome]":
+    def submit(self, job: Job) -> "Future[Outcome]":
         """Have a job done by one of the workers."""
-        return self._executor.submit(work, job)
+        return self._executor.submit(run_job, job)
 
-    def everywhere(self, function: Callable[..., T], *arguments: Any) -> list[T]:
+    def call_everywhere(self, function: Callable[..., T], *arguments: Any) -> list[T]:
         """Call a function in every worker."""
         answers = self._client.run(function, *arguments, on_error="return")
         for worker, answer in answers.items():
@@ -84,8 +84,8 @@ class DaskCluster(AbstractCrew):
                 ) from answer
         return list(answers.values())
 
-    def check(self) -> None:
-        """Find out whether the scheduler is still there."""
+    def check_alive(self) -> None:
+        """Check that the scheduler still answers."""
         if self._client.status != "running":
             raise self._gone()
 

@@ -6,21 +6,21 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from joblib.externals.loky import BrokenProcessPool, ProcessPoolExecutor
+from loky import BrokenProcessPool, ProcessPoolExecutor
 
 from hardmax.errors import ArgumentError
-from hardmax.experiments.runner.job import Job, Outcome, work
+from hardmax.experiments.runner.job import Job, Outcome, run_job
 
 T = TypeVar("T")
 
 
-class AbstractCrew(ABC):
-    """Who makes runs.
+class AbstractExecutor(ABC):
+    """Makes runs, in this process or others.
 
-    A future that raises means that the process which was at the job is lost, and no other one.
+    A future that raises means that the process which had the job is lost, and no other one.
 
     Attributes:
-        tries: how many times a job is given out before it is thought to be what its processes die of.
+        tries: how many times a job is submitted before it is taken to be the reason why its processes die.
     """
 
     tries = 3
@@ -31,11 +31,11 @@ class AbstractCrew(ABC):
         """How many jobs are done at a time; may change."""
 
     @abstractmethod
-    def make(self, job: Job) -> "Future[Outcome]":
+    def submit(self, job: Job) -> "Future[Outcome]":
         """Have a job done."""
 
     @abstractmethod
-    def everywhere(self, function: Callable[..., T], *arguments: Any) -> list[T]:
+    def call_everywhere(self, function: Callable[..., T], *arguments: Any) -> list[T]:
         """Call a function on every machine, and return what it returned.
 
         Raises:
@@ -43,29 +43,29 @@ class AbstractCrew(ABC):
         """
 
     @abstractmethod
-    def check(self) -> None:
-        """Find out whether the crew is still there.
+    def check_alive(self) -> None:
+        """Check that the executor still works.
 
         Raises:
-            ClusterError: it is not.
+            ClusterError: it does not.
         """
 
     @abstractmethod
     def close(self, *, at_once: bool) -> None:
         """Let go of all processes; `at_once`, also of those at work."""
 
-    def __enter__(self) -> "AbstractCrew":
+    def __enter__(self) -> "AbstractExecutor":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         self.close(at_once=kind is not None)
 
 
-class Alone(AbstractCrew):
+class ThisProcess(AbstractExecutor):
     """This process, one job after the other.
 
     Args:
-        stop: asked after every step whether to save and stop.
+        stop: polled after every step for whether to save and stop.
     """
 
     def __init__(self, stop: Callable[[], bool]) -> None:
@@ -76,34 +76,32 @@ class Alone(AbstractCrew):
         """One."""
         return 1
 
-    def make(self, job: Job) -> "Future[Outcome]":
+    def submit(self, job: Job) -> "Future[Outcome]":
         """Do a job, and return when it is done."""
         future: Future[Outcome] = Future()
-        future.set_result(work(job, self._stop))
+        future.set_result(run_job(job, self._stop))
         return future
 
-    def everywhere(self, function: Callable[..., T], *arguments: Any) -> list[T]:
+    def call_everywhere(self, function: Callable[..., T], *arguments: Any) -> list[T]:
         """Call a function here."""
         return [function(*arguments)]
 
-    def check(self) -> None:
-        """It is there."""
+    def check_alive(self) -> None:
+        """This process is alive."""
 
     def close(self, *, at_once: bool) -> None:
-        """There is nobody to let go."""
+        """There is no other process to let go."""
 
-
-T = TypeVar("T")
 
 _IDLE = 10.0  # seconds after which a process without work ends, also one whose parent was killed
-# Before anything is loaded; torch is told once more for every job.
+# Set before anything is loaded; the number of torch's threads is set once more for every job.
 _ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "NUMBA_NUM_THREADS"), "1"
 )
 
 
-class Processes(AbstractCrew):
-    """So many processes, each a pool of its own: a pool whose process is killed takes all of its others down with it.
+class Processes(AbstractExecutor):
+    """Several processes, each a pool of its own: a pool whose process is killed takes all of its others down with it.
 
     For the same reason no `joblib.Parallel`: it ends with the first process that is lost.
 
@@ -119,16 +117,16 @@ class Processes(AbstractCrew):
         """As many as there are processes."""
         return len(self._pools)
 
-    def make(self, job: Job) -> "Future[Outcome]":
-        """Have a job done by a process that has nothing to do; there must be one."""
-        return next(pool for pool in self._pools if pool.idle).make(job)
+    def submit(self, job: Job) -> "Future[Outcome]":
+        """Have a job done by an idle process; there must be one."""
+        return next(pool for pool in self._pools if pool.idle).submit(job)
 
-    def everywhere(self, function: Callable[..., T], *arguments: Any) -> list[T]:
+    def call_everywhere(self, function: Callable[..., T], *arguments: Any) -> list[T]:
         """Call a function here: the processes are no different."""
         return [function(*arguments)]
 
-    def check(self) -> None:
-        """It is there: a process that is lost is replaced."""
+    def check_alive(self) -> None:
+        """It always works: a process that is lost is replaced."""
 
     def close(self, *, at_once: bool) -> None:
         """End all processes."""
@@ -150,12 +148,12 @@ class _Pool:
     def idle(self) -> bool:
         return self._future is None or self._future.done()
 
-    def make(self, job: Job) -> "Future[Outcome]":
+    def submit(self, job: Job) -> "Future[Outcome]":
         try:
-            future = self._executor.submit(work, job)
+            future = self._executor.submit(run_job, job)
         except BrokenProcessPool:  # by the job before
             self._start()
-            future = self._executor.submit(work, job)
+            future = self._executor.submit(run_job, job)
         self._future = future
         return future
 
@@ -168,11 +166,11 @@ def _ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-SECONDS = 30.0  # that a cluster has to answer
+TIMEOUT = 30.0  # seconds that a cluster has to answer
 
 
-def choose_crew(workers: int | None, cluster: str | None) -> "AbstractCrew | None":
-    """Return who makes the runs; None for this process alone.
+def choose_executor(workers: int | None, cluster: str | None) -> "AbstractExecutor | None":
+    """Return the executor that options ask for; None for this process alone.
 
     Args:
         workers: number of processes on this machine.
@@ -188,7 +186,6 @@ def choose_crew(workers: int | None, cluster: str | None) -> "AbstractCrew | Non
     if workers is not None:
         if workers < 1:
             raise ArgumentError(f"workers must be at least 1, got {workers}")
-
         return Processes(workers)
     if cluster is None:
         return None
@@ -201,7 +198,7 @@ def choose_crew(workers: int | None, cluster: str | None) -> "AbstractCrew | Non
     if scheme == "ray":
         from hardmax.experiments.runner.ray_cluster import RayCluster
 
-        return RayCluster("auto" if place == "auto" else cluster, SECONDS)
+        return RayCluster("auto" if place == "auto" else cluster, TIMEOUT)
     from hardmax.experiments.runner.dask_cluster import DaskCluster
 
-    return DaskCluster(f"tcp://{place}", SECONDS)
+    return DaskCluster(f"tcp://{place}", TIMEOUT)

@@ -1,23 +1,26 @@
-"""A run as a piece of work that any process on any machine can take up: plain arguments in, a row out."""
+"""A run as a job that any process on any machine can do: plain arguments in, a row out."""
 
 import logging
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from statistics import mean, median
+from typing import Any, Literal
 
+from hardmax.applications.registry import find_application
 from hardmax.applications.runs import read_config, train
-from hardmax.errors import ArgumentError, HardmaxError
-from hardmax.experiments.runner.locks import is_free, lock_of, taken
-from hardmax.experiments.runner.plan import Planned
-from hardmax.experiments.runner.rows import ROWS, Row, find_row, identity, read_from, row_of, same_run
-from hardmax.experiments.runner.worker_check import compare, versions
+from hardmax.errors import ArgumentError, DataError, HardmaxError
+from hardmax.experiments.rows import ROWS, Row, find_row, fingerprint, identity, is_same_run, read_from
+from hardmax.experiments.runner.locks import is_free, lock_path, try_lock
+from hardmax.experiments.runner.worker_check import collect_versions, compare_versions
+from hardmax.experiments.tables.declaration import PlannedRun
+from hardmax.report.tables import command
 from hardmax.threads import one_thread
 from hardmax.training.config import TrainConfig
 from hardmax.training.loop import Observer
-from hardmax.training.run_folder import has_run
+from hardmax.training.run_folder import has_run, read_rows
 
 _log = logging.getLogger(__name__)
 
@@ -31,25 +34,25 @@ class Job:
         quick: whether this is its quick form.
         planned: the run.
         out: folder of the table or figure, the same on all machines.
-        presence: lock that the runner holds as long as it wants the run.
-        seconds: between two looks at that.
-        seen: how far the runner has read `results.jsonl`, in bytes.
+        runner_lock: lock that the runner holds as long as it wants the run.
+        poll_seconds: seconds between two checks of that lock.
+        offset: how far the runner has read `results.jsonl`, in bytes.
         versions: of what the runner runs on.
     """
 
     experiment: str
     quick: bool
-    planned: Planned
+    planned: PlannedRun
     out: Path
-    presence: Path
-    seconds: float
-    seen: int
-    versions: dict[str, str] = field(default_factory=versions)
+    runner_lock: Path
+    poll_seconds: float
+    offset: int
+    versions: dict[str, str] = field(default_factory=collect_versions)
 
     @property
     def lock(self) -> Path:
         """The lock of the run."""
-        return lock_of(self.out, self.planned.name)
+        return lock_path(self.out, self.planned.name)
 
 
 @dataclass(frozen=True)
@@ -60,75 +63,74 @@ class Outcome:
         kind: made, now or before; stopped and saved; held by another runner; failed.
         row: of a run that was made.
         reason: why it failed.
-        said: lines for the reader.
+        messages: lines for the reader.
     """
 
     kind: Literal["made", "stopped", "held", "failed"]
     row: Row | None = None
     reason: str = ""
-    said: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
 
 
-def work(job: Job, stop: Callable[[], bool] | None = None) -> Outcome:
-    """Make a run, or go on with it from its last checkpoint, unless another process is at it.
+def run_job(job: Job, stop: Callable[[], bool] | None = None) -> Outcome:
+    """Make a run, or resume it from its last checkpoint, unless another process is making it.
 
-    Torch gets one thread: sums depend on the number, and so would the last digits. What goes wrong is part of what
+    Torch gets one thread: sums depend on the number, and so would the last digits. An error of the run is part of what
     is returned, so that an error that is raised means that the process itself is lost.
 
     Args:
         job: what to do.
-        stop: asked after every step whether to save and stop; without it, once the runner is gone.
+        stop: polled after every step for whether to save and stop; without it, once the runner is gone.
     """
-    stop = stop or _unwanted(job.presence, job.seconds)
-    said: list[str] = []
+    stop = stop or _poll_runner(job.runner_lock, job.poll_seconds)
+    messages: list[str] = []
     try:
-        with taken(job.lock) as ours:
-            if not ours:
+        with try_lock(job.lock) as held:
+            if not held:
                 return Outcome("held")
-            if (row := find_row(read_from(job.out / ROWS, job.seen)[0], job.planned)) is not None:
+            new_rows, _ = read_from(job.out / ROWS, job.offset, job.planned.fields)
+            if (row := find_row(new_rows, job.planned)) is not None:
                 return Outcome("made", row)  # by another runner, in the meantime
-            if (unlike := compare(versions(), job.versions)) is not None:
+            if (unlike := compare_versions(collect_versions(), job.versions)) is not None:
                 raise ArgumentError(unlike)
             with one_thread():
-                if stop() or not make_run(job.planned.config, Observer(stop=stop), said.append):
-                    return Outcome("stopped", said=tuple(said))
-                row = row_of(job.experiment, job.planned, quick=job.quick)
-                if (look := job.planned.look) is not None:
-                    row |= {"look": look.options, "exhibit": look.make(job.planned.config, **look.options).to_dict()}
-            return Outcome("made", row, said=tuple(said))
+                if stop() or not train_or_resume(job.planned.config, Observer(stop=stop), messages.append):
+                    return Outcome("stopped", messages=tuple(messages))
+                row = make_row(job.experiment, job.planned, quick=job.quick)
+            return Outcome("made", row, messages=tuple(messages))
     except HardmaxError as error:
-        return Outcome("failed", reason=str(error), said=tuple(said))
+        return Outcome("failed", reason=str(error), messages=tuple(messages))
     except Exception as error:
         _log.exception("the run %s failed", job.planned.name)
-        return Outcome("failed", reason=f"{type(error).__name__}: {error}", said=tuple(said))
+        return Outcome("failed", reason=f"{type(error).__name__}: {error}", messages=tuple(messages))
 
 
-def _unwanted(presence: Path, seconds: float) -> Callable[[], bool]:
-    """Return a function that says whether the runner is gone, and looks at most once in so many seconds."""
-    looked, gone = float("-inf"), False
+def _poll_runner(runner_lock: Path, seconds: float) -> Callable[[], bool]:
+    """Return a function that says whether the runner is gone, and checks at most once in so many seconds."""
+    checked, gone = float("-inf"), False
 
     def stop() -> bool:
-        nonlocal looked, gone
-        if time.monotonic() - looked >= seconds:
-            looked, gone = time.monotonic(), is_free(presence)
+        nonlocal checked, gone
+        if time.monotonic() - checked >= seconds:
+            checked, gone = time.monotonic(), is_free(runner_lock)
         return gone
 
     return stop
 
 
-def make_run(config: TrainConfig, observer: Observer, say: Callable[[str], None]) -> bool:
-    """Train, or go on training; a run of another configuration in this folder is replaced.
+def train_or_resume(config: TrainConfig, observer: Observer, say: Callable[[str], None]) -> bool:
+    """Train, or resume training; a run of another configuration in this folder is replaced.
 
     Args:
-        config: what the run is told; `config.out` is its folder.
-        observer: sees the training go by.
+        config: the configuration of the run; `config.out` is its folder.
+        observer: observes the training.
         say: gets a line where a run is replaced.
 
     Returns:
         False if the observer stopped it before the end.
     """
     run = Path(config.out)
-    if is_there(config):
+    if holds_run(config):
         config = replace(config, resume=True)
     elif has_run(run):
         say(f"{run} was made with other options and is made anew")
@@ -136,7 +138,65 @@ def make_run(config: TrainConfig, observer: Observer, say: Callable[[str], None]
     return train(config, observer)
 
 
-def is_there(config: TrainConfig) -> bool:
+def holds_run(config: TrainConfig) -> bool:
     """Whether the folder holds a run of this very configuration, finished or not."""
     run = Path(config.out)
-    return has_run(run) and same_run(identity(read_config(run)[0]), config)
+    return has_run(run) and is_same_run(identity(read_config(run)[0]), config)
+
+
+def make_row(experiment: str, planned: PlannedRun, *, quick: bool) -> Row:
+    """Return the row of a finished run, from its folder; the model of a gallery's run draws its figure for it.
+
+    Args:
+        experiment: the name of the table or figure.
+        planned: the run.
+        quick: whether this is the quick form.
+
+    Raises:
+        DataError: the folder holds no finished run.
+    """
+    run = Path(planned.config.out)
+    _, facts = read_config(run)
+    measured = read_rows(run / "metrics.jsonl")
+    timing = read_rows(run / "timing.jsonl")
+    seconds = [row["train"] for row in timing]
+    config = identity(planned.config)
+    kept = find_application(planned.config.model).row_metrics
+    rows = {split: [_epoch(row, kept) for row in measured if row["split"] == split] for split in ("validation", "test")}
+    if not seconds or not rows["test"]:
+        raise DataError(f"{run} holds no finished run: metrics.jsonl or timing.jsonl is empty; remove the folder")
+    row = {
+        "experiment": experiment,
+        "quick": quick,
+        "cell": planned.cell.name,
+        "seed": planned.seed,
+        "hash": fingerprint(config),
+        "config": config,
+        "command": command(replace(planned.config, out=f"runs/{planned.name}", data_dir=None)),
+        "commit": facts.get("commit"),
+        "versions": facts.get("versions"),
+        "seconds_per_epoch": median(seconds),
+        "seconds": seconds,
+        # Of one thread on a busy machine, this is what an idle one would take.
+        "processor_seconds": [row.get("processor") for row in timing],
+        "starts": read_rows(run / "starts.jsonl"),
+        "evaluations": _mean_evaluations([row for row in measured if row["split"] == "train"]),
+        **rows,
+    }
+    if (figure := planned.figure) is not None:
+        from hardmax.experiments.runner.model_figures import draw_model_figure
+
+        row |= {"look": figure.options, "exhibit": draw_model_figure(figure, planned.config).to_dict()}
+    return row
+
+
+def _mean_evaluations(rows: list[dict[str, Any]]) -> float | None:
+    """Return the mean over epochs; None where they were not counted, or no bound took part."""
+    known = [row["evaluations"] for row in rows if row.get("evaluations") is not None]
+    return mean(known) if known else None
+
+
+def _epoch(row: dict[str, Any], kept: Sequence[str]) -> dict[str, Any]:
+    """Return what a result row keeps of an epoch: the bound, and these metrics where they were measured."""
+    bound = {} if row.get("elbo") is None else {"negative_elbo": -row["elbo"]}
+    return {"epoch": row["epoch"], **bound, **{key: row[key] for key in kept if row.get(key) is not None}}

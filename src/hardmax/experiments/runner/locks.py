@@ -12,14 +12,14 @@ from hardmax.errors import ArgumentError, DataError
 from hardmax.files import write_text
 
 
-def lock_of(out: Path, name: str) -> Path:
+def lock_path(out: Path, name: str) -> Path:
     """Return the file of a lock: of a run by its name, or of `folder`, `results` and `page`."""
     return out / "locks" / f"{name}.lock"
 
 
 @contextmanager
-def taken(path: Path) -> Iterator[bool]:
-    """Hold a lock if nobody else does, and give whether it is ours; never waits."""
+def try_lock(path: Path) -> Iterator[bool]:
+    """Hold a lock within the block unless another process does; yields whether it is held, and never waits."""
     lock = FileLock(path)
     try:
         lock.acquire(blocking=False)
@@ -33,43 +33,43 @@ def taken(path: Path) -> Iterator[bool]:
 
 
 def is_free(path: Path) -> bool:
-    """Whether nobody holds a lock."""
-    with taken(path) as ours:
+    """Whether no process holds a lock."""
+    with try_lock(path) as ours:
         return ours
 
 
-class Presence:
-    """A lock that a runner holds as long as it wants the work that it gave out.
+class RunnerLock:
+    """A lock that a runner holds as long as it wants the work that it handed out.
 
-    Whoever works for it looks at the lock: once it is free, the runner has been stopped or killed, here or on another
-    machine, and the work is saved and ended.
+    Its workers poll the lock: once it is free, the runner has been stopped or killed, here or on another machine, and
+    they save their work and stop.
     """
 
     def __init__(self, out: Path) -> None:
-        self.path = lock_of(out, f"runner-{secrets.token_hex(8)}")
+        self.path = lock_path(out, f"runner-{secrets.token_hex(8)}")
         self._lock = FileLock(self.path)
-        with FileLock(lock_of(out, "folder")):  # nobody takes our file for one that a killed runner has left
+        with FileLock(lock_path(out, "folder")):  # no other runner takes our file for one that a killed runner has left
             for old in out.glob("locks/runner-*.lock"):
                 if is_free(old):
                     old.unlink(missing_ok=True)
             self._lock.acquire()
 
-    def end(self) -> None:
-        """Let all who work for it save and stop."""
+    def release(self) -> None:
+        """Let all workers save and stop."""
         self._lock.release()
 
-    def __enter__(self) -> "Presence":
+    def __enter__(self) -> "RunnerLock":
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.end()
+        self.release()
         self.path.unlink(missing_ok=True)
 
 
 _KIND = "experiment.json"
 
 
-def claim(out: Path, name: str, *, quick: bool) -> None:
+def claim_folder(out: Path, name: str, *, quick: bool) -> None:
     """Write down what a folder is for, or refuse one that is for something else: runs would replace each other.
 
     Args:
@@ -82,16 +82,16 @@ def claim(out: Path, name: str, *, quick: bool) -> None:
         DataError: it cannot be read or written.
     """
     kind = {"experiment": name, "quick": quick}
-    path, lock = out / _KIND, lock_of(out, "folder")
+    path, lock = out / _KIND, lock_path(out, "folder")
     try:
         lock.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(lock):
             if not path.exists():
                 write_text(path, json.dumps(kind) + "\n")
-            found = json.loads(path.read_text())
+            stored = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise DataError(f"cannot use the folder {out}: {error}; choose another with --out") from error
-    if found != kind:
-        form = "the quick form" if isinstance(found, dict) and found.get("quick") else "the full form"
-        what = found.get("experiment") if isinstance(found, dict) else "something else"
+    if stored != kind:
+        form = "the quick form" if isinstance(stored, dict) and stored.get("quick") else "the full form"
+        what = stored.get("experiment") if isinstance(stored, dict) else "something else"
         raise ArgumentError(f"{out} holds {form} of {what}; choose another folder with --out")

@@ -9,25 +9,26 @@ from typing import Any
 
 from hardmax.applications.discrete_vae.config import DiscreteConfig
 from hardmax.applications.discrete_vae.model import DiscreteVAE
+from hardmax.applications.runs import read_config
 from hardmax.data import load
 from hardmax.diagnosis import Diagnosis, Reference, bounded, enumerated, expected
 from hardmax.diagnosis import measure as measure_estimators
-from hardmax.experiments.pages.render import show
-from hardmax.experiments.runner.job import is_there, make_run
-from hardmax.experiments.runner.locks import claim
-from hardmax.experiments.runner.progress import Watcher
-from hardmax.experiments.runner.readings import FIELDS, Reading, find_reading, readings, row_of
-from hardmax.experiments.runner.rows import ROWS, Row, mend_results, read_results
-from hardmax.experiments.tables.measurement import Measurement, Part
-from hardmax.experiments.tables.registry import choose_parts
+from hardmax.experiments.rows import Row, fingerprint, identity
+from hardmax.experiments.runner.job import holds_run, train_or_resume
+from hardmax.experiments.runner.progress import ProgressCallbacks, ReproduceResult
+from hardmax.experiments.runner.results_folder import ResultsFolder
+from hardmax.experiments.tables.measurement import Part, PlannedMeasurement
 from hardmax.random import stream
+from hardmax.report.tables import command
 from hardmax.training.checkpoint import Progress
 from hardmax.training.loop import Observer
-from hardmax.training.run_folder import append_rows, checkpoint_name
+from hardmax.training.run_folder import checkpoint_name
 from hardmax.training.task import held_out
 
 
-def model_after(epoch: int, config: DiscreteConfig, epochs: Collection[int], watcher: Watcher) -> Path | None:
+def train_to_epoch(
+    epoch: int, config: DiscreteConfig, epochs: Collection[int], callbacks: ProgressCallbacks
+) -> Path | None:
     """Train until an epoch has ended, unless that is done, and return the folder of the model as it was then.
 
     The training stops there and goes on when a later epoch is asked for, as one training of `config.epochs` epochs:
@@ -35,39 +36,41 @@ def model_after(epoch: int, config: DiscreteConfig, epochs: Collection[int], wat
 
     Args:
         epoch: one of those to keep.
-        config: what the run is told; `config.out` is its folder, and models are kept in it.
+        config: the configuration of the run; `config.out` is its folder, and models are kept in it.
         epochs: after which the model is kept.
-        watcher: sees it go by, and may stop it.
+        callbacks: observe it, and may stop it.
 
     Returns:
-        The folder for `DiscreteVAE.from_pretrained`; None if the watcher stopped the training before.
+        The folder for `DiscreteVAE.from_pretrained`; None if a callback stopped the training before.
     """
     run = Path(config.out)
-    if is_there(config):
+    if holds_run(config):
         done = _epochs_done(run)
         if done.position == 0 and done.epoch in epochs:  # after a kill between the checkpoint and its copy
             _keep(run, done.epoch)
-        if not _folder(run, epoch).is_dir() and done.epoch >= epoch:
-            watcher.say(f"the model after epoch {epoch} is no longer in {run}, which is made anew")
+        if not _model_folder(run, epoch).is_dir() and done.epoch >= epoch:
+            callbacks.say(f"the model after epoch {epoch} is no longer in {run}, which is made anew")
             shutil.rmtree(run)
-    if _folder(run, epoch).is_dir() and is_there(config):
-        return _folder(run, epoch)
+    if _model_folder(run, epoch).is_dir() and holds_run(config):
+        return _model_folder(run, epoch)
     reached = False
 
-    def rows(found: list[dict[str, Any]]) -> None:
+    def keep_model(rows: list[dict[str, Any]]) -> None:
         nonlocal reached
-        if found[0]["epoch"] in epochs:
-            _keep(run, found[0]["epoch"])
-        reached = found[0]["epoch"] == epoch
+        if rows[0]["epoch"] in epochs:
+            _keep(run, rows[0]["epoch"])
+        reached = rows[0]["epoch"] == epoch
 
     def step(at: int, done: int, total: int) -> None:
-        watcher.step(0.0, f"training, epoch {at + 1}/{config.epochs}")
+        callbacks.step(0.0, f"training, epoch {at + 1}/{config.epochs}")
 
-    make_run(config, Observer(step=step, rows=rows, stop=lambda: reached or watcher.stop()), watcher.say)
-    return _folder(run, epoch) if reached else None
+    train_or_resume(
+        config, Observer(step=step, rows=keep_model, stop=lambda: reached or callbacks.stop()), callbacks.say
+    )
+    return _model_folder(run, epoch) if reached else None
 
 
-def _folder(run: Path, epoch: int) -> Path:
+def _model_folder(run: Path, epoch: int) -> Path:
     return run / f"epoch-{epoch}"
 
 
@@ -81,74 +84,75 @@ def _keep(run: Path, epoch: int) -> None:
     """Copy the model of the latest checkpoint; all of it is there, or nothing."""
     temporary = run / f"epoch-{epoch}.tmp"
     DiscreteVAE.from_pretrained(run / (checkpoint_name(run, "latest") or "")).save_pretrained(temporary)
-    shutil.rmtree(_folder(run, epoch), ignore_errors=True)
-    temporary.rename(_folder(run, epoch))
+    shutil.rmtree(_model_folder(run, epoch), ignore_errors=True)
+    temporary.rename(_model_folder(run, epoch))
 
 
-def measure(
-    measurement: Measurement,
-    out: Path,
-    *,
-    quick: bool = False,
-    only: Sequence[str] = (),
-    data_dir: str | None = None,
-    watcher: Watcher | None = None,
-) -> bool:
-    """Measure what is missing, render after every epoch; return False if the watcher stopped it before the end.
+def measure_missing(
+    folder: ResultsFolder, wanted: Sequence[PlannedMeasurement], callbacks: ProgressCallbacks
+) -> ReproduceResult:
+    """Make the measurements that have no row, and render after every epoch.
 
-    A reading is missing unless `results.jsonl` has a row with its very terms. Training that was stopped or killed goes
-    on from its last checkpoint, and stands still while is measured.
+    They are made one after the other by this process: all are of one training, which stands still while is measured.
+    Training that was stopped or killed is resumed from its last checkpoint.
 
     Args:
-        measurement: what to make.
-        out: the folder for rows, the run and what is rendered.
-        quick: its quick form.
-        only: names of parts; without them, all.
-        data_dir: folder that holds the named data sets.
-        watcher: sees it go by.
+        folder: gets their rows.
+        wanted: the measurements, epoch by epoch.
+        callbacks: observe it, and may stop it.
 
     Raises:
-        ArgumentError: no such part, or the folder is for something else.
         DataError: data cannot be read, or the folder cannot be written.
     """
-    watcher, form = watcher or Watcher(), measurement.form(quick=quick)
-    parts = choose_parts(form, only)
-    claim(out, form.name, quick=quick)
-    if broken := mend_results(out / ROWS, FIELDS):
-        watcher.say(f"{broken} broken lines of {out / ROWS} were removed; they are measured again")
-    training = replace(form.training, out=str(out / "run"), data_dir=data_dir)
-    everything, wanted = readings(form, form.parts, training), readings(form, parts, training)
-    rows, _ = read_results(out / ROWS, FIELDS)
-    missing = [reading for reading in wanted if find_reading(rows, reading) is None]
+    missing = [planned for planned in wanted if folder.find_row(planned) is None]
+    epochs = {planned.epoch for planned in wanted}
     done = len(wanted) - len(missing)
-    if done:
-        watcher.say(f"{done} of {len(wanted)} measurements are there already")
-        show(form, everything, rows, out, quick=quick)
-    for epoch in dict.fromkeys(reading.epoch for reading in missing):
-        watcher.begin("training", done, len(wanted))
-        folder = model_after(epoch, training, form.epochs, watcher)
-        if folder is None:
-            return False
-        bench = _Bench(folder, training, form.pictures)
-        for reading in (reading for reading in missing if reading.epoch == epoch):
-            if watcher.stop():
-                return False
-            watcher.begin(reading.name, done, len(wanted))
+    for epoch in dict.fromkeys(planned.epoch for planned in missing):
+        own = [planned for planned in missing if planned.epoch == epoch]
+        callbacks.begin("training", done, len(wanted))
+        model = train_to_epoch(epoch, own[0].training, epochs, callbacks)
+        if model is None:
+            return ReproduceResult(stopped=True)
+        trained = _TrainedModel(model, own[0].training, own[0].pictures)
+        for planned in own:
+            if callbacks.stop():
+                return ReproduceResult(stopped=True)
+            callbacks.begin(planned.name, done, len(wanted))
             done += 1
-            found = bench.measure(reading, watcher)
-            for refusal in found.refused:
-                watcher.say(f"{reading.name} is not measured: {refusal.reason}")
-            if found.rows:
-                row = row_of(form.name, reading, found, quick=quick)
-                append_rows(out / ROWS, [row])
-                rows.append(row)
-                watcher.finished(reading.name, _told(row))
-        show(form, everything, rows, out, quick=quick)
-    return True
+            diagnosis = trained.measure(planned, callbacks)
+            for refusal in diagnosis.refused:
+                callbacks.say(f"{planned.name} is not measured: {refusal.reason}")
+            if diagnosis.rows:
+                row = make_row(folder.experiment.name, planned, diagnosis, quick=folder.quick)
+                folder.add_row(planned, row)
+                callbacks.finished(planned.name, _summarize_row(row))
+        folder.render_if_due()
+    return ReproduceResult(stopped=False)
 
 
-class _Bench:
-    """A model, the pictures it is measured on, and its exact gradients."""
+def make_row(experiment: str, planned: PlannedMeasurement, diagnosis: Diagnosis, *, quick: bool) -> Row:
+    """Return the row of a measurement, from what was measured and from the folder of its run."""
+    (quality,) = diagnosis.rows
+    _, facts = read_config(planned.training.out)
+    config = {"training": identity(planned.training), **planned.terms}
+    return {
+        "experiment": experiment,
+        "quick": quick,
+        "part": planned.part.name,
+        "epoch": planned.epoch,
+        "hash": fingerprint(config),
+        "config": config,
+        "command": command(replace(planned.training, out=f"runs/{experiment}", data_dir=None)),
+        "commit": facts.get("commit"),
+        "versions": facts.get("versions"),
+        "norm": diagnosis.norm,
+        "notes": list(diagnosis.notes),
+        **quality.to_dict(),
+    }
+
+
+class _TrainedModel:
+    """A model, the pictures on which estimators of its gradient are measured, and its exact gradients."""
 
     def __init__(self, folder: Path, training: DiscreteConfig, pictures: int) -> None:
         self._model = DiscreteVAE.from_pretrained(folder, device=training.device).eval().requires_grad_(False)
@@ -159,11 +163,11 @@ class _Bench:
         self._seed = training.seed
         self._references: dict[str, Reference] = {}
 
-    def measure(self, reading: Reading, watcher: Watcher) -> Diagnosis:
+    def measure(self, planned: PlannedMeasurement, callbacks: ProgressCallbacks) -> Diagnosis:
         """Measure one estimator; all of them get the same noise."""
-        part, entrant, model = reading.part, reading.entrant, self._model
+        part, measured, model = planned.part, planned.measured, self._model
         if part.objective == "bound":
-            call = bounded(self._likelihood, model.space, prior=model.prior, kl=entrant.kl)
+            call = bounded(self._likelihood, model.space, prior=model.prior, kl=measured.kl)
         else:
             call = expected(self._likelihood, model.space)
         made = 0
@@ -171,15 +175,15 @@ class _Bench:
         def observe(name: str, count: int) -> None:
             nonlocal made
             made += count
-            watcher.step(made / reading.draws, reading.name)
+            callbacks.step(made / planned.draws, planned.name)
 
         return measure_estimators(
             call,
             self._scores,
             model.space,
-            {entrant.name: entrant.estimator},
+            {measured.name: measured.estimator},
             exact=self._reference(part),
-            draws=reading.draws,
+            draws=planned.draws,
             evaluations=part.evaluations,
             samples=part.samples,
             generator=stream(self._seed, "measure"),
@@ -198,6 +202,6 @@ class _Bench:
         return self._references[part.objective]
 
 
-def _told(row: Row) -> str:
+def _summarize_row(row: Row) -> str:
     bias = f"bias {row['bias']:.2g}" if row["biased"] else "no bias seen"
     return f"{bias}, standard deviation {row['deviation']:.2g}, {row['evaluations']:.3g} evaluations"

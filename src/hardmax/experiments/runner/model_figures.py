@@ -1,7 +1,7 @@
-"""Images that a trained model draws, with numbers about them: the panels of a gallery."""
+"""Figures that a trained model draws, with numbers about them: the panels of a gallery."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from typing import Any
@@ -23,45 +23,26 @@ from hardmax.applications.runs import load_run
 from hardmax.data import load
 from hardmax.drawing.images import data_uri, grid
 from hardmax.errors import ArgumentError
+from hardmax.experiments.rows import ModelFigure
+from hardmax.experiments.tables.declaration import FigureSpec
 from hardmax.metrics.codes import best_matching, contingency
 from hardmax.metrics.images import Components
 from hardmax.metrics.judges import recognise, shares_right, train_recogniser
 from hardmax.random import stream
 from hardmax.report.sections import spread
 from hardmax.spaces import Binary, Categorical
-from hardmax.training.config import PictureConfig
+from hardmax.training.config import PictureConfig, TrainConfig
 from hardmax.training.task import held_out
 
 
-@dataclass(frozen=True)
-class Exhibit:
-    """A grid of pictures, and numbers beneath it.
-
-    Attributes:
-        picture: all of the grid as one PNG, inside its own address.
-        heads: what stands above each column of the grid.
-        rows: how many the grid has.
-        numbers: lines of numbers by the keys of metrics; `of` says what a line is about, where there are several.
-    """
-
-    picture: str
-    heads: Sequence[str]
-    rows: int
-    numbers: Sequence[Mapping[str, Any]]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields, for JSON."""
-        return asdict(self)
-
-
-def look_at_attributes(config: MixedConfig, *, rows: int, samples: int, judge_epochs: int) -> Exhibit:
+def draw_attributes(config: MixedConfig, *, rows: int, samples: int, judge_epochs: int) -> ModelFigure:
     """Draw every setting with the same Gaussians; count how often a judge sees what was set, and what else changes.
 
     Numbers have a line for each attribute, one for all of them at once, and one for two samples that share nothing,
     which the flip of an attribute is compared with.
 
     Args:
-        config: of the run, whose latest model is looked at.
+        config: of the run, whose latest model draws.
         rows: of the grid, each with Gaussians of its own.
         samples: Gaussians that the numbers are of, each with every setting.
         judge_epochs: that the judge is trained for.
@@ -83,7 +64,7 @@ def look_at_attributes(config: MixedConfig, *, rows: int, samples: int, judge_ep
     drawn = Drawn(pictures, recognise(judge, pictures.flatten(0, 1)).view(*pictures.shape[:2], space.n), settings)
     names = [name.replace("_", " ") for name in images.attribute_names]
     heads = [", ".join(name for name, bit in zip(names, row, strict=True) if bit) or "none" for row in settings]
-    return Exhibit(
+    return ModelFigure(
         data_uri(grid(pictures[:rows].flatten(0, 1), columns=len(heads), padding=1)),
         heads,
         rows,
@@ -123,8 +104,8 @@ def numbers_of(
         components: of real pictures.
         seed: of the settings that two samples have.
     """
-    (found, wanted), judged, settings = test, drawn.judged, drawn.settings
-    right, seen_right = shares_right(found, wanted), judged == settings
+    (recognised, wanted), judged, settings = test, drawn.judged, drawn.settings
+    right, seen_right = shares_right(recognised, wanted), judged == settings
     pictures, bits = drawn.pictures, drawn.judged
     lines: list[dict[str, Any]] = []
     for place, name in enumerate(names):
@@ -141,15 +122,15 @@ def numbers_of(
     known = (wanted >= 0).all(1)
     everything = {
         "of": "all at once",
-        "real": float((found == wanted)[known].all(1).double().mean()),
+        "real": float((recognised == wanted)[known].all(1).double().mean()),
         "recognised": float(seen_right.all(-1).double().mean()),
     }
     index = torch.arange(len(pictures))
     chosen = torch.randint(len(settings), (len(index),), generator=stream(seed, "settings"))
-    alone, said = pictures[index, chosen], bits[index, chosen]
+    alone, alone_bits = pictures[index, chosen], bits[index, chosen]
     two = {
         "of": "two samples",
-        "others": float((said != said.roll(1, 0)).double().mean()),
+        "others": float((alone_bits != alone_bits.roll(1, 0)).double().mean()),
         **_apart(alone, alone.roll(1, 0), components),
     }
     return [*lines, everything, two]
@@ -163,14 +144,14 @@ def _apart(first: Tensor, second: Tensor, components: Components) -> dict[str, f
     }
 
 
-def look_at_categories(config: MixedConfig, *, rows: int) -> Exhibit:
+def draw_categories(config: MixedConfig, *, rows: int) -> ModelFigure:
     """Draw every category with the same Gaussians, and count how often the arg max is the class of a test picture.
 
     With labels, category i is class i. Without, each class gets the category of the best one-to-one matching, and the
     columns of the grid stand in the order of their classes.
 
     Args:
-        config: of the run, whose latest model is looked at.
+        config: of the run, whose latest model draws.
         rows: of the grid, each with Gaussians of its own.
 
     Raises:
@@ -180,8 +161,8 @@ def look_at_categories(config: MixedConfig, *, rows: int) -> Exhibit:
     model, pictures = restored.model, seen(config, restored.load_data(config.data_dir), "test")
     if not isinstance(model.space, Categorical) or pictures.labels is None:
         raise ArgumentError(f"a picture for each category needs categories and classes, got {model.space}")
-    found = torch.cat([model.predict(some.shown).argmax(-1) for some in pictures.split(500)])
-    counts = contingency(found, pictures.labels, model.space.k, int(pictures.labels.max()) + 1)
+    predicted = torch.cat([model.predict(some.shown).argmax(-1) for some in pictures.split(500)])
+    counts = contingency(predicted, pictures.labels, model.space.k, int(pictures.labels.max()) + 1)
     order, agreement = best_matching(counts)
     if config.labels:
         order, agreement = list(range(model.space.k)), int(counts.diagonal().sum()) / int(counts.sum())
@@ -190,7 +171,7 @@ def look_at_categories(config: MixedConfig, *, rows: int) -> Exhibit:
     drawn = draw_settings(model, torch.eye(model.space.k)[order], rows, seed=config.seed)
     heads = [str(i) if i < counts.shape[1] else "–" for i in range(model.space.k)]
     picture = data_uri(grid(drawn.flatten(0, 1), columns=len(heads), padding=1))
-    return Exhibit(picture, heads, rows, [{"agreement": agreement}])
+    return ModelFigure(picture, heads, rows, [{"agreement": agreement}])
 
 
 def draw_settings(model: MixedVAE, settings: Tensor, count: int, *, seed: int) -> Tensor:
@@ -210,7 +191,7 @@ def draw_settings(model: MixedVAE, settings: Tensor, count: int, *, seed: int) -
 _SEEN_BY_A_JUDGE = ("data", "data_dir", "size", "limit", "binarize", "seed")
 
 
-def look_at_completions(
+def draw_completions(
     config: CompletionConfig,
     *,
     rows: int,
@@ -220,11 +201,11 @@ def look_at_completions(
     completions: int,
     judge_epochs: int,
     judge_images: int,
-) -> Exhibit:
+) -> ModelFigure:
     """Complete test pictures, and measure: likelihoods, how near, how different, how real.
 
     Args:
-        config: of the run, whose best model by validation is looked at.
+        config: of the run, whose best model by validation draws.
         rows: of the grid: test pictures from all over the set, each with its hole, whole, and completed.
         shown: completions in a row.
         images: most test pictures that are measured.
@@ -238,9 +219,9 @@ def look_at_completions(
     pictures = holed(config, data, "test")
     some = pictures[torch.tensor(spread(len(pictures), rows))]
     generator = stream(config.seed, "gallery")
-    found = restored.model.complete(some.x, some.hidden, count=shown, generator=generator).pictures
+    completed = restored.model.complete(some.x, some.hidden, count=shown, generator=generator).pictures
     holes = some.x.where(~some.hidden, 0.5)
-    lines = torch.cat([torch.stack([holes, some.x], 1), found.transpose(0, 1)], 1)
+    lines = torch.cat([torch.stack([holes, some.x], 1), completed.transpose(0, 1)], 1)
     measured = pictures[:images]
     seen = CompletionConfig(**{name: getattr(config, name) for name in _SEEN_BY_A_JUDGE})
     judge = _judge_of(seen, judge_epochs, judge_images)
@@ -252,7 +233,7 @@ def look_at_completions(
         **measure_completions(restored.model, measured, count=completions, seed=config.seed, judge=judge),
     }
     heads = ["hole", "true", *map(str, range(1, shown + 1))]
-    return Exhibit(data_uri(grid(lines.flatten(0, 1), columns=len(heads), padding=1)), heads, rows, [numbers])
+    return ModelFigure(data_uri(grid(lines.flatten(0, 1), columns=len(heads), padding=1)), heads, rows, [numbers])
 
 
 @lru_cache(maxsize=2)  # it takes as long as epochs of the run do, and all runs on the same pictures have the same one
@@ -264,14 +245,14 @@ def _judge_of(seen: CompletionConfig, epochs: int, most: int) -> nn.Module | Non
 KS = (1, 10, 100)
 
 
-def look_at_neighbours(config: PictureConfig, *, rows: int, found: int, queries: int) -> Exhibit:
+def draw_neighbours(config: PictureConfig, *, rows: int, found: int, queries: int) -> ModelFigure:
     """Search for test pictures among the training pictures, by what a model makes of them.
 
     A hash encoder's codes are compared by Hamming distance. A Gaussian VAE's means are compared by Euclidean distance,
     and so are the pixels, which have a line of their own.
 
     Args:
-        config: of the run, whose latest model is looked at.
+        config: of the run, whose latest model draws.
         rows: of the grid, each with a test picture and the nearest ones.
         found: how many of these.
         queries: most test pictures that the numbers are of.
@@ -304,7 +285,7 @@ def look_at_neighbours(config: PictureConfig, *, rows: int, found: int, queries:
     near = torch.cdist(sought[shown], codes).topk(found, largest=False).indices
     pictures = torch.cat([test[shown][:, None], train[near]], 1).flatten(0, 1)
     heads = ["query", *(str(i + 1) for i in range(found))]
-    return Exhibit(data_uri(grid(pictures, columns=found + 1, padding=1)), heads, len(shown), numbers)
+    return ModelFigure(data_uri(grid(pictures, columns=found + 1, padding=1)), heads, len(shown), numbers)
 
 
 @torch.no_grad()
@@ -315,3 +296,16 @@ def means_of(model: MixedVAE, pictures: Tensor) -> Tensor:
 
 def _numbers(ks: Sequence[int], precisions: Sequence[float]) -> dict[str, float]:
     return {f"precision_{k}": value for k, value in zip(ks, precisions, strict=True)}
+
+
+FIGURES: dict[str, Callable[..., ModelFigure]] = {
+    "attributes": draw_attributes,
+    "categories": draw_categories,
+    "completions": draw_completions,
+    "neighbours": draw_neighbours,
+}
+
+
+def draw_model_figure(spec: FigureSpec, config: TrainConfig) -> ModelFigure:
+    """Return the figure that the model of a finished run draws."""
+    return FIGURES[spec.kind](config, **spec.options)

@@ -1,32 +1,32 @@
-"""Progress of a table or figure: callbacks that observe it, and how far its runs are."""
+"""Progress of a table or figure: callbacks that observe it, how far its runs are, and how it ended."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hardmax.errors import DataError
-from hardmax.experiments.runner.plan import Planned
+from hardmax.experiments.tables.declaration import PlannedRun
 from hardmax.training.run_folder import read_rows
 
 
 @dataclass(frozen=True)
-class Standing:
+class SweepStatus:
     """How far the runs of a table or figure are.
 
     Attributes:
         done: number of runs that have a row.
-        running: those given out.
-        waiting: those that are not yet.
-        elsewhere: those that other runners are at.
-        failed: those that could not be made.
+        running: runs that have been submitted.
+        waiting: runs that have not been submitted yet.
+        elsewhere: runs that other runners are making.
+        failed: runs that could not be made.
         size: how many are made at a time.
     """
 
     done: int
-    running: tuple[Planned, ...] = ()
-    waiting: tuple[Planned, ...] = ()
-    elsewhere: tuple[Planned, ...] = ()
-    failed: tuple[Planned, ...] = ()
+    running: tuple[PlannedRun, ...] = ()
+    waiting: tuple[PlannedRun, ...] = ()
+    elsewhere: tuple[PlannedRun, ...] = ()
+    failed: tuple[PlannedRun, ...] = ()
     size: int = 1
 
     @property
@@ -36,24 +36,37 @@ class Standing:
 
 
 @dataclass(frozen=True)
-class Watcher:
-    """Sees it go by; every field may be left at doing nothing.
+class ProgressCallbacks:
+    """Callbacks that observe a table or figure while it is made; by default each does nothing.
 
     Attributes:
         say: gets lines of text.
         begin: gets the name of a measurement and how many of all are done, before it is made.
         step: gets how much of it is done, between 0 and 1, and what is being done.
-        standing: gets how far the runs are, whenever that changes and about every second while runs are made elsewhere.
-        finished: gets the name of a run or measurement, and what came out in a few words.
-        stop: asked again and again whether to save and stop.
+        status: gets how far the runs are, whenever that changes and about every second while runs are made elsewhere.
+        finished: gets the name of a run or measurement, and its result in a few words.
+        stop: polled for whether to save and stop.
     """
 
     say: Callable[[str], None] = lambda text: None
     begin: Callable[[str, int, int], None] = lambda name, done, total: None
     step: Callable[[float, str], None] = lambda part, doing: None
-    standing: Callable[[Standing], None] = lambda standing: None
-    finished: Callable[[str, str], None] = lambda name, told: None
+    status: Callable[[SweepStatus], None] = lambda status: None
+    finished: Callable[[str, str], None] = lambda name, result: None
     stop: Callable[[], bool] = lambda: False
+
+
+@dataclass(frozen=True)
+class ReproduceResult:
+    """How the making of a table or figure ended.
+
+    Attributes:
+        stopped: whether a callback stopped it before all was made.
+        failed: runs that could not be made, by name, and why.
+    """
+
+    stopped: bool
+    failed: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -73,43 +86,43 @@ class Progress:
     seconds: float
 
 
-def read_progress(planned: Planned) -> Progress:
+def read_progress(planned: PlannedRun) -> Progress:
     """Return how far a run is; one that has written nothing yet, or nothing that can be read now, is at its start."""
     run, epochs = Path(planned.config.out), planned.config.epochs
     try:
-        found = [row for row in read_rows(run / "metrics.jsonl") if row["split"] == "validation"]
+        rows = [row for row in read_rows(run / "metrics.jsonl") if row["split"] == "validation"]
         seconds = sum(row["train"] + row["evaluate"] for row in read_rows(run / "timing.jsonl"))
     except (DataError, KeyError):
         return Progress(0, epochs, None, 0.0)
-    if not found:
+    if not rows:
         return Progress(0, epochs, None, 0.0)
-    elbo = found[-1].get("elbo")
-    return Progress(found[-1]["epoch"], epochs, None if elbo is None else -elbo, seconds)
+    elbo = rows[-1].get("elbo")
+    return Progress(rows[-1]["epoch"], epochs, None if elbo is None else -elbo, seconds)
 
 
 class Pace:
-    """How fast the runs go that have been seen, and so when all of them will be done."""
+    """Speed of the runs observed so far, and the time left that follows from it."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, Progress] = {}
+        self._progress: dict[str, Progress] = {}
 
-    def look(self, standing: Standing) -> list[Progress]:
-        """Return how far the runs are that are being made."""
-        found = [read_progress(planned) for planned in standing.running]
-        self._seen |= {planned.name: progress for planned, progress in zip(standing.running, found, strict=True)}
-        return found
+    def update(self, status: SweepStatus) -> list[Progress]:
+        """Read how far the runs are that are being made, and return it."""
+        running = [read_progress(planned) for planned in status.running]
+        self._progress |= {planned.name: progress for planned, progress in zip(status.running, running, strict=True)}
+        return running
 
-    def seconds_left(self, standing: Standing, running: Sequence[Progress]) -> float | None:
+    def seconds_left(self, status: SweepStatus, running: Sequence[Progress]) -> float | None:
         """Return the time until the last run is done, each epoch as long as those so far; None before the first.
 
         Args:
-            standing: which runs there are.
+            status: which runs there are.
             running: how far those are that are being made.
         """
-        epochs = sum(progress.epoch for progress in self._seen.values())
+        epochs = sum(progress.epoch for progress in self._progress.values())
         if not epochs:
             return None
-        each = sum(progress.seconds for progress in self._seen.values()) / epochs
+        each = sum(progress.seconds for progress in self._progress.values()) / epochs
         own = [(one.epochs - one.epoch) * (one.seconds / one.epoch if one.epoch else each) for one in running]
-        rest = sum(planned.config.epochs for planned in standing.waiting) * each
-        return max([(sum(own) + rest) / max(standing.size, 1), *own])
+        rest = sum(planned.config.epochs for planned in status.waiting) * each
+        return max([(sum(own) + rest) / max(status.size, 1), *own])

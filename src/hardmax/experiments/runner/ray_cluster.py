@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from hardmax.errors import ClusterError, MissingExtraError
-from hardmax.experiments.runner.executors import AbstractCrew
-from hardmax.experiments.runner.job import Job, Outcome, work
+from hardmax.experiments.runner.executors import AbstractExecutor
+from hardmax.experiments.runner.job import Job, Outcome, run_job
 
 T = TypeVar("T")
 
 
-class RayCluster(AbstractCrew):
+class RayCluster(AbstractExecutor):
     """A Ray cluster that is there already, one job for each of its CPUs at a time.
 
     Ray's tasks, not its backend for joblib: that one ends with the first process that is lost, gives back no result
@@ -41,25 +41,25 @@ class RayCluster(AbstractCrew):
         self._ray = ray
         address = os.environ.get("RAY_ADDRESS", address) if address == "auto" else address
         try:
-            _knock(address, seconds)
+            _check_address(address, seconds)
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         except (OSError, RuntimeError, ValueError) as error:
             raise ClusterError(
                 f"no Ray cluster answers at {address} within {seconds:g} seconds: {error}; start one with ray start "
                 "--head, or mend the address"
             ) from error
-        self._work = ray.remote(num_cpus=1, max_retries=0)(work)
+        self._work = ray.remote(num_cpus=1, max_retries=0)(run_job)
 
     @property
     def size(self) -> int:
         """As many as there are CPUs now."""
         return int(self._ray.cluster_resources().get("CPU", 0))
 
-    def make(self, job: Job) -> "Future[Outcome]":
+    def submit(self, job: Job) -> "Future[Outcome]":
         """Have a job done by one of the CPUs."""
         return self._work.remote(job).future()
 
-    def everywhere(self, function: Callable[..., T], *arguments: Any) -> list[T]:
+    def call_everywhere(self, function: Callable[..., T], *arguments: Any) -> list[T]:
         """Call a function on every machine that has a CPU."""
         from ray.exceptions import RayError
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -80,19 +80,19 @@ class RayCluster(AbstractCrew):
                 "them"
             ) from error
 
-    def check(self) -> None:
-        """It is there: without its cluster, Ray ends this process."""
+    def check_alive(self) -> None:
+        """It always works: without its cluster, Ray ends this process."""
 
     def close(self, *, at_once: bool) -> None:
         """Leave the cluster, which goes on; what still runs for us there is ended by it."""
         self._ray.shutdown()
 
 
-def _knock(address: str, seconds: float) -> None:
-    """Find out whether anyone is there: Ray itself waits for minutes.
+def _check_address(address: str, seconds: float) -> None:
+    """Check that a server listens at the address: Ray itself waits for minutes.
 
     Raises:
-        OSError: nobody is.
+        OSError: none does.
     """
     if address != "auto":  # which Ray looks for among the processes of this machine
         place = urlsplit(address if "://" in address else f"//{address}")

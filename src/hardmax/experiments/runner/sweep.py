@@ -1,4 +1,4 @@
-"""Gives out runs to a crew until all are made; other runners may be at work in the same folder."""
+"""Submit the missing runs to an executor until all are made; other runners may be at work in the same folder."""
 
 import time
 from collections import Counter, deque
@@ -6,29 +6,66 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 
 from hardmax.applications.registry import find_application
-from hardmax.experiments.runner.executors import AbstractCrew
+from hardmax.experiments.rows import Row
+from hardmax.experiments.runner.executors import AbstractExecutor, ThisProcess
 from hardmax.experiments.runner.job import Job, Outcome
-from hardmax.experiments.runner.ledger import Ledger
-from hardmax.experiments.runner.locks import is_free
-from hardmax.experiments.runner.plan import Planned
-from hardmax.experiments.runner.progress import Standing, Watcher
-from hardmax.experiments.runner.rows import Row
+from hardmax.experiments.runner.locks import RunnerLock, is_free
+from hardmax.experiments.runner.progress import ProgressCallbacks, ReproduceResult, SweepStatus
+from hardmax.experiments.runner.results_folder import ResultsFolder
+from hardmax.experiments.runner.worker_check import check_workers, inspect_worker
+from hardmax.experiments.tables.declaration import PlannedRun
 
-_SECONDS = 1.0  # between two looks at the runs of others, and at whether to stop
+_SECONDS = 1.0  # between two checks of the runs of others, and of whether to stop
+_CHECKS = 100.0  # of the runner's lock in a second, by all of its workers
+
+
+def run_missing(
+    folder: ResultsFolder,
+    wanted: Sequence[PlannedRun],
+    callbacks: ProgressCallbacks,
+    *,
+    executor: AbstractExecutor | None = None,
+) -> ReproduceResult:
+    """Make the runs that have no row, and render as they come.
+
+    Args:
+        folder: gets their rows.
+        wanted: the runs; one at least has no row.
+        callbacks: observe it.
+        executor: makes the runs; without it, this process.
+
+    Raises:
+        ArgumentError: the executor cannot work in the folder.
+        DataError: data cannot be read.
+        ClusterError: the cluster is lost.
+    """
+    executor = executor or ThisProcess(callbacks.stop)
+    missing = [planned.config for planned in wanted if folder.find_row(planned) is None]
+    configs = {(config.model, config.data, config.data_dir): config for config in missing}
+    with RunnerLock(folder.out) as lock:
+        check_workers(executor.call_everywhere(inspect_worker, lock.path, [*configs.values()]), lock.path)
+
+        def make_job(planned: PlannedRun) -> Job:
+            seconds = max(1.0, executor.size / _CHECKS)
+            return Job(folder.experiment.name, folder.quick, planned, folder.out, lock.path, seconds, folder.offset)
+
+        sweep = Sweep(wanted, make_job, executor, folder, callbacks)
+        whole = sweep.run(lock.release)
+    return ReproduceResult(stopped=not whole, failed=sweep.failed)
 
 
 class Sweep:
     """The runs that are missing, on their way to a row.
 
-    A run whose lock is held is passed over and looked at again, until it has a row or its lock is free. One whose
-    process was lost is given out again, a few times. One that fails is told of, and the others go on.
+    A run whose lock is held is passed over and checked again, until it has a row or its lock is free. One whose
+    process was lost is submitted again, a few times. One that fails is reported, and the others go on.
 
     Args:
-        runs: those wanted.
-        job: from a run to its job.
-        crew: makes them.
-        ledger: gets their rows.
-        watcher: sees it go by.
+        wanted: the runs.
+        make_job: from a run to its job.
+        executor: makes them.
+        folder: gets their rows.
+        callbacks: observe it.
 
     Attributes:
         failed: why runs failed, by name.
@@ -36,133 +73,133 @@ class Sweep:
 
     def __init__(
         self,
-        runs: Sequence[Planned],
-        job: Callable[[Planned], Job],
-        crew: AbstractCrew,
-        ledger: Ledger,
-        watcher: Watcher,
+        wanted: Sequence[PlannedRun],
+        make_job: Callable[[PlannedRun], Job],
+        executor: AbstractExecutor,
+        folder: ResultsFolder,
+        callbacks: ProgressCallbacks,
     ) -> None:
-        self._job, self._crew, self._ledger, self._watcher = job, crew, ledger, watcher
-        self._waiting = deque(planned for planned in runs if ledger.find(planned) is None)
-        self._done = len(runs) - len(self._waiting)
-        self._running: dict[Future[Outcome], Planned] = {}
-        self._elsewhere: list[Planned] = []
-        self._given: Counter[str] = Counter()
-        self._failed: list[Planned] = []
+        self._make_job, self._executor, self._folder, self._callbacks = make_job, executor, folder, callbacks
+        self._waiting = deque(planned for planned in wanted if folder.find_row(planned) is None)
+        self._done = len(wanted) - len(self._waiting)
+        self._running: dict[Future[Outcome], PlannedRun] = {}
+        self._elsewhere: list[PlannedRun] = []
+        self._tries: Counter[str] = Counter()
+        self._failed: list[PlannedRun] = []
         self.failed: dict[str, str] = {}
 
-    def run(self, end: Callable[[], None]) -> bool:
-        """Make all runs; return False if the watcher stopped it before the end.
+    def run(self, release: Callable[[], None]) -> bool:
+        """Make all runs; return False if a callback stopped it before the end.
 
         Args:
-            end: called when the watcher stops it: has the crew save and stop.
+            release: called when a callback stops it: has the workers save and stop.
         """
         while self._waiting or self._running or self._elsewhere:
-            if self._watcher.stop():
-                end()
+            if self._callbacks.stop():
+                release()
                 self._drain()
                 return False
-            self._give_out()
+            self._submit()
             self._collect()
-            self._look_elsewhere()
-            self._ledger.show()
+            self._check_elsewhere()
+            self._folder.render_if_due()
         return True
 
-    def _give_out(self) -> None:
-        for _ in range(min(len(self._waiting), self._crew.size - len(self._running))):
-            if self._watcher.stop():
+    def _submit(self) -> None:
+        for _ in range(min(len(self._waiting), self._executor.size - len(self._running))):
+            if self._callbacks.stop():
                 return
             planned = self._waiting.popleft()
-            self._tell(planned)
-            self._given[planned.name] += 1
-            self._running[self._crew.make(self._job(planned))] = planned
+            self._report_status(planned)
+            self._tries[planned.name] += 1
+            self._running[self._executor.submit(self._make_job(planned))] = planned
 
     def _collect(self) -> None:
-        """Take what is finished, after a second at most."""
-        self._crew.check()
-        self._tell()
+        """Take the outcomes of finished jobs, after a second at most."""
+        self._executor.check_alive()
+        self._report_status()
         if not self._running:
-            time.sleep(_SECONDS)  # all that is left is with others, or the crew is empty
+            time.sleep(_SECONDS)  # all that is left is with other runners, or the executor is empty
             return
         for future in wait(self._running, timeout=_SECONDS, return_when="FIRST_COMPLETED").done:
             planned = self._running.pop(future)
-            if (error := _lost(future)) is None:
+            if (error := _error_of(future)) is None:
                 self._take(planned, future.result())
             else:
-                self._crew.check()
-                self._give_again(planned, "its process was lost", f"{type(error).__name__}: {error}")
+                self._executor.check_alive()
+                self._submit_again(planned, "its process was lost", f"{type(error).__name__}: {error}")
 
-    def _give_again(self, planned: Planned, what: str, why: str) -> None:
-        """Have a run go on from its last checkpoint, unless that has been tried often enough."""
-        given = self._given[planned.name]
-        if given < self._crew.tries:
-            self._watcher.say(f"{planned.name}: {what}; it goes on from its last checkpoint")
+    def _submit_again(self, planned: PlannedRun, what: str, why: str) -> None:
+        """Resume a run from its last checkpoint, unless that has been tried often enough."""
+        tries = self._tries[planned.name]
+        if tries < self._executor.tries:
+            self._callbacks.say(f"{planned.name}: {what}; it goes on from its last checkpoint")
             self._waiting.appendleft(planned)
         else:
-            self._fail(planned, f"{what}{f', {given} times' if given > 1 else ''}; {why}")
+            self._fail(planned, f"{what}{f', {tries} times' if tries > 1 else ''}; {why}")
 
-    def _take(self, planned: Planned, outcome: Outcome) -> None:
-        for line in outcome.said:
-            self._watcher.say(line)
+    def _take(self, planned: PlannedRun, outcome: Outcome) -> None:
+        for line in outcome.messages:
+            self._callbacks.say(line)
         if outcome.kind == "failed":
             self._fail(planned, outcome.reason)
         elif outcome.kind == "held":
-            self._given[planned.name] -= 1
+            self._tries[planned.name] -= 1
             self._elsewhere.append(planned)
-            self._watcher.say(f"{planned.name} is with another runner")
+            self._callbacks.say(f"{planned.name} is with another runner")
         elif outcome.row is None:
-            if not self._watcher.stop():
-                self._give_again(planned, "it stopped by itself", "it did not find the lock of its runner held")
+            if not self._callbacks.stop():
+                self._submit_again(planned, "it stopped by itself", "it did not find the lock of its runner held")
         else:
-            self._ledger.add(planned, outcome.row)
+            self._folder.add_row(planned, outcome.row)
             self._finish(planned, outcome.row)
 
-    def _look_elsewhere(self) -> None:
-        """See whether others have made the runs that they were at, or have left them."""
+    def _check_elsewhere(self) -> None:
+        """Check whether other runners have made the runs that they hold, or have left them."""
         if not self._elsewhere:
             return
-        self._ledger.look()
-        left, self._elsewhere = self._elsewhere, []
-        for planned in left:
-            if (row := self._ledger.find(planned)) is not None:
+        self._folder.read_new_rows()
+        held, self._elsewhere = self._elsewhere, []
+        for planned in held:
+            if (row := self._folder.find_row(planned)) is not None:
                 self._finish(planned, row)
-            elif is_free(self._job(planned).lock):
+            elif is_free(self._make_job(planned).lock):
                 self._waiting.append(planned)
             else:
                 self._elsewhere.append(planned)
 
     def _drain(self) -> None:
-        """Wait until all that runs has been saved; what was finished meanwhile counts."""
+        """Wait until all that runs has been saved; runs finished meanwhile count."""
         while self._running:
             for future in wait(self._running, timeout=_SECONDS).done:
                 planned = self._running.pop(future)
-                if _lost(future) is None:
+                if _error_of(future) is None:
                     self._take(planned, future.result())
-            self._crew.check()
+            self._executor.check_alive()
 
-    def _finish(self, planned: Planned, row: Row) -> None:
+    def _finish(self, planned: PlannedRun, row: Row) -> None:
         self._done += 1
-        self._watcher.finished(planned.name, summarize_row(row, planned.config.model))
+        self._callbacks.finished(planned.name, summarize_row(row, planned.config.model))
 
-    def _fail(self, planned: Planned, reason: str) -> None:
+    def _fail(self, planned: PlannedRun, reason: str) -> None:
         self._failed.append(planned)
         self.failed[planned.name] = reason = " ".join(reason.split())
-        self._watcher.say(f"{planned.name} failed: {reason}")
+        self._callbacks.say(f"{planned.name} failed: {reason}")
 
-    def _tell(self, *next_one: Planned) -> None:
-        self._watcher.standing(
-            Standing(
+    def _report_status(self, *next_one: PlannedRun) -> None:
+        self._callbacks.status(
+            SweepStatus(
                 self._done,
                 (*self._running.values(), *next_one),
                 tuple(self._waiting),
                 tuple(self._elsewhere),
                 tuple(self._failed),
-                self._crew.size,
+                self._executor.size,
             )
         )
 
 
-def _lost(future: "Future[Outcome]") -> BaseException | None:
+def _error_of(future: "Future[Outcome]") -> BaseException | None:
     """Return the error that a lost process leaves, or None."""
     try:
         future.result()

@@ -16,25 +16,25 @@ from hardmax.version import __version__, hash_source
 
 
 @dataclass(frozen=True)
-class Greeting:
-    """What a process says about itself.
+class WorkerReport:
+    """What a worker process reports about itself.
 
     Attributes:
         host: name of its machine.
-        versions: as by `versions`.
-        sees: whether it sees the runner's file.
-        respects: whether it finds the file locked.
-        missing: what is wrong with the data; empty if nothing.
+        versions: as by `collect_versions`.
+        sees_folder: whether it sees the runner's lock file.
+        respects_locks: whether it finds that file locked.
+        data_error: what is wrong with the data; empty if nothing.
     """
 
     host: str
     versions: dict[str, str]
-    sees: bool
-    respects: bool
-    missing: str = ""
+    sees_folder: bool
+    respects_locks: bool
+    data_error: str = ""
 
 
-def versions() -> dict[str, str]:
+def collect_versions() -> dict[str, str]:
     """Return the versions that a result may depend on; of hardmax, the code itself."""
     return {
         "hardmax": f"{__version__} ({hash_source()})",
@@ -43,53 +43,54 @@ def versions() -> dict[str, str]:
     }
 
 
-def compare(there: dict[str, str], here: dict[str, str]) -> str | None:
-    """Say in which versions two processes differ; None if in none."""
+def compare_versions(there: dict[str, str], here: dict[str, str]) -> str | None:
+    """Return a message on the versions in which two processes differ; None if they are the same."""
     unlike = [name for name in here if there.get(name) != here[name]]
     if not unlike:
         return None
-    told = (", ".join(f"{name} {said.get(name, 'missing')}" for name in unlike) for said in (there, here))
-    return "a worker has {}, the runner has {}; install the same on all machines".format(*told)
+    lists = (", ".join(f"{name} {own.get(name, 'missing')}" for name in unlike) for own in (there, here))
+    return "a worker has {}, the runner has {}; install the same on all machines".format(*lists)
 
 
-def greet(presence: Path, configs: Iterable[TrainConfig]) -> Greeting:
-    """Look around, in the process that is to do the work.
+def inspect_worker(runner_lock: Path, configs: Iterable[TrainConfig]) -> WorkerReport:
+    """Return what the process that is to do the work sees of the runner's folder and the data.
 
     Args:
-        presence: file that the runner holds locked.
+        runner_lock: file that the runner holds locked.
         configs: of runs to be made, one for every data set.
     """
-    sees = presence.exists()
-    missing = ""
+    sees_folder = runner_lock.exists()
+    data_error = ""
     try:
         for config in configs:
             find_application(config.model).load_task().load(config)
     except HardmaxError as error:
-        missing = str(error)
-    return Greeting(socket.gethostname(), versions(), sees, sees and not is_free(presence), missing)
+        data_error = str(error)
+    respects_locks = sees_folder and not is_free(runner_lock)
+    return WorkerReport(socket.gethostname(), collect_versions(), sees_folder, respects_locks, data_error)
 
 
-def check(greetings: Iterable[Greeting], presence: Path) -> None:
+def check_workers(reports: Iterable[WorkerReport], runner_lock: Path) -> None:
     """Refuse workers that could not do the work, or would do other work.
 
     Raises:
         ArgumentError: other versions, or a folder that is not shared.
         DataError: data that cannot be read there.
     """
-    for greeting in greetings:
-        if (unlike := compare(greeting.versions, versions())) is not None:
-            raise ArgumentError(f"{greeting.host}: {unlike}")
-        if not greeting.sees:
+    folder = runner_lock.parent.parent
+    for report in reports:
+        if (unlike := compare_versions(report.versions, collect_versions())) is not None:
+            raise ArgumentError(f"{report.host}: {unlike}")
+        if not report.sees_folder:
             raise ArgumentError(
-                f"a worker on {greeting.host} does not see {presence.parent.parent}; choose with --out a folder that "
-                "all machines share, under the same name"
+                f"a worker on {report.host} does not see {folder}; choose with --out a folder that all machines share, "
+                "under the same name"
             )
-        if not greeting.respects:
+        if not report.respects_locks:
             raise ArgumentError(
-                f"a worker on {greeting.host} could lock a file that is locked on {socket.gethostname()}: the file "
-                f"system of {presence.parent.parent} has no locks between machines; choose with --out a folder of one "
-                "that has"
+                f"a worker on {report.host} could lock a file that is locked on {socket.gethostname()}: the file "
+                f"system of {folder} has no locks between machines; choose with --out a folder of one that has"
             )
-        if greeting.missing:
-            where = "" if greeting.host == socket.gethostname() else f"{greeting.host}: "
-            raise DataError(where + greeting.missing)
+        if report.data_error:
+            where = "" if report.host == socket.gethostname() else f"{report.host}: "
+            raise DataError(where + report.data_error)

@@ -1,15 +1,8 @@
 """Completion in many ways: how likely the truth is, how near the best of ten comes, how different they are."""
 
-from typing import TYPE_CHECKING
-
-from hardmax.experiments.tables.declaration import Cell, Gallery, Look, Options, Quick
+from hardmax.experiments.tables.declaration import Cell, FigureSpec, Gallery, Options, Quick
 from hardmax.experiments.tables.metrics import Metric
 from hardmax.experiments.tables.table1 import OURS
-
-if TYPE_CHECKING:
-    from hardmax.applications.completion.config import CompletionConfig
-    from hardmax.experiments.runner.model_figures import Exhibit
-
 
 EPOCHS = 10
 DATA = {"MNIST": "mnist", "Fashion-MNIST": "fashion-mnist"}
@@ -24,32 +17,6 @@ METHODS: dict[str, tuple[str, Options]] = {
     "k = 8": (OURS, {"components": 8}),
     "published": (_NOTES, {"components": 8, "loss": "published", "choice": "distance"}),
 }
-
-
-def look(
-    config: "CompletionConfig",
-    *,
-    rows: int,
-    shown: int,
-    images: int,
-    samples: int,
-    completions: int,
-    judge_epochs: int,
-    judge_images: int,
-) -> "Exhibit":
-    """Look at what a model makes of test pictures."""
-    from hardmax.experiments.runner.model_figures import look_at_completions
-
-    return look_at_completions(
-        config,
-        rows=rows,
-        shown=shown,
-        images=images,
-        samples=samples,
-        completions=completions,
-        judge_epochs=judge_epochs,
-        judge_images=judge_images,
-    )
 
 
 COMPLETION = Gallery(
@@ -72,8 +39,8 @@ COMPLETION = Gallery(
         for what, mask in MASKS.items()
         for method, (group, options) in METHODS.items()
     ),
-    look=Look(
-        look,
+    figure=FigureSpec(
+        "completions",
         {
             "rows": 5,
             "shown": 8,
@@ -117,6 +84,13 @@ COMPLETION = Gallery(
         options={"data": "sample", "epochs": 1, "batch_size": 250, "evaluate_images": 100, "hidden": 100},
         note="the 4,500 pictures that come with hardmax in place of each set, 1 epoch, hidden layers of 100, 100 test "
         "pictures",
-        looking={"rows": 3, "images": 100, "samples": 2, "completions": 3, "judge_epochs": 1, "judge_images": 500},
+        figure_options={
+            "rows": 3,
+            "images": 100,
+            "samples": 2,
+            "completions": 3,
+            "judge_epochs": 1,
+            "judge_images": 500,
+        },
     ),
 )

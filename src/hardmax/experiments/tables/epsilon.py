@@ -13,11 +13,11 @@ def _cells() -> tuple[Cell, ...]:
     cells = []
     for data, file in _SETS.items():
         for space, (lr, epsilons, options) in _SPACES.items():
-            column, options = f"{data}, {space}", {"data": file, **options}
-            cells.append(Cell(column, "adaptive", "ours", lr, {**options, "estimator": "adaptive-direct"}))
+            problem, options = f"{data}, {space}", {"data": file, **options}
+            cells.append(Cell(problem, "adaptive", "ours", lr, {**options, "estimator": "adaptive-direct"}))
             for epsilon in epsilons:
                 fixed = {**options, "estimator": "direct", "epsilon": epsilon}
-                cells.append(Cell(column, f"epsilon {epsilon:g}", "fixed", lr, fixed))
+                cells.append(Cell(problem, f"epsilon {epsilon:g}", "fixed", lr, fixed))
     return tuple(cells)
 
 

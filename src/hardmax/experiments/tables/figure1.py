@@ -1,6 +1,6 @@
 """Figure 1: bias and noise of direct against epsilon and of Gumbel-softmax against tau, at the optimum."""
 
-from hardmax.experiments.tables.measurement import Entrant, Measurement, Part, QuickMeasurement, ladder
+from hardmax.experiments.tables.measurement import MeasuredEstimator, Measurement, Part, QuickMeasurement, ladder
 
 EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 TAUS = (0.05, 0.1, 0.2, 0.5, 1.0)
@@ -9,14 +9,14 @@ LIKELIHOOD = Part("likelihood", "gradient of E[log p(x | z)]", "expectation", sa
 BOUND = Part("bound", "gradient of the bound", "bound", samples=1)
 
 
-def entrants(part: Part) -> list[Entrant]:
+def list_estimators(part: Part) -> list[MeasuredEstimator]:
     """Return direct, one-sided and two-sided, and Gumbel-softmax, soft and hard; for the bound posterior direct too."""
     from hardmax.estimators import Direct, GumbelSoftmax
 
     def two_sided(epsilon: float) -> Direct:
         return Direct(epsilon, two_sided=True)
 
-    found = [
+    estimators = [
         *ladder("direct", "Direct({})", EPSILONS, Direct),
         *ladder("direct, two-sided", "Direct({}, two_sided=True)", EPSILONS, two_sided),
         *ladder("Gumbel-softmax", "GumbelSoftmax({})", TAUS, GumbelSoftmax),
@@ -29,9 +29,9 @@ def entrants(part: Part) -> list[Entrant]:
     ]
     if part.objective == "bound":
         typed = "posterior Direct({}, two_sided=True)"
-        found += ladder("posterior direct", "posterior Direct({})", EPSILONS, Direct, "auto")
-        found += ladder("posterior direct, two-sided", typed, EPSILONS, two_sided, "auto")
-    return found
+        estimators += ladder("posterior direct", "posterior Direct({})", EPSILONS, Direct, "auto")
+        estimators += ladder("posterior direct, two-sided", typed, EPSILONS, two_sided, "auto")
+    return estimators
 
 
 FIGURE1 = Measurement(
@@ -48,7 +48,7 @@ FIGURE1 = Measurement(
     draws=10_000,
     pictures=100,
     parts=(LIKELIHOOD, BOUND),
-    entrants=entrants,
+    estimators=list_estimators,
     view="ladders",
     quick=QuickMeasurement(
         options={"data": "sample", "estimator": "auto"},

@@ -1,25 +1,11 @@
 """Figure 4: a picture for every category, without and with weak supervision."""
 
-from typing import TYPE_CHECKING
-
-from hardmax.experiments.tables.declaration import Cell, Gallery, Look, Quick
+from hardmax.experiments.tables.declaration import Cell, FigureSpec, Gallery, Quick
 from hardmax.experiments.tables.metrics import BOUND, Metric
 from hardmax.experiments.tables.table1 import OURS
 from hardmax.experiments.tables.table2 import DATA, OPTIONS, QUICK, SETTING
 
-if TYPE_CHECKING:
-    from hardmax.applications.mixed_vae.config import MixedConfig
-    from hardmax.experiments.runner.model_figures import Exhibit
-
-
 AGREEMENT = Metric("agreement", "agreement", "percent", higher=True, scale=100, digits=1)
-
-
-def look(config: "MixedConfig", *, rows: int) -> "Exhibit":
-    """Look at every category of a model."""
-    from hardmax.experiments.runner.model_figures import look_at_categories
-
-    return look_at_categories(config, rows=rows)
 
 
 FIGURE4 = Gallery(
@@ -33,7 +19,7 @@ FIGURE4 = Gallery(
         for data, own in DATA.items()
         for way, labels in {"without labels": 0, "with 100 labels": 100}.items()
     ),
-    look=Look(look, {"rows": 6}),
+    figure=FigureSpec("categories", {"rows": 6}),
     metrics=(AGREEMENT, BOUND),
     notes=(
         "Every row of a panel is one Gaussian latent, every column a category. With labels a category is a class, and "
@@ -43,6 +29,6 @@ FIGURE4 = Gallery(
     quick=Quick(
         options={**QUICK.options, "epochs": 2, "batch_size": 100},
         note="the 4,500 pictures that come with hardmax in place of each set, 2 epochs, 100 test pictures",
-        looking={"rows": 4},
+        figure_options={"rows": 4},
     ),
 )

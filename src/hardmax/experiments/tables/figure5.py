@@ -1,26 +1,12 @@
 """Figure 5: faces with attributes turned on and off."""
 
-from typing import TYPE_CHECKING
-
-from hardmax.experiments.tables.declaration import Cell, Gallery, Look, Quick
+from hardmax.experiments.tables.declaration import Cell, FigureSpec, Gallery, Quick
 from hardmax.experiments.tables.metrics import Metric
 from hardmax.experiments.tables.table1 import OURS
-
-if TYPE_CHECKING:
-    from hardmax.applications.mixed_vae.config import MixedConfig
-    from hardmax.experiments.runner.model_figures import Exhibit
-
 
 LABELS = 1000
 EPOCHS = 36
 HEAD_EPOCHS = 8
-
-
-def look(config: "MixedConfig", *, rows: int, samples: int, judge_epochs: int) -> "Exhibit":
-    """Look at every setting of a model's attributes."""
-    from hardmax.experiments.runner.model_figures import look_at_attributes
-
-    return look_at_attributes(config, rows=rows, samples=samples, judge_epochs=judge_epochs)
 
 
 FIGURE5 = Gallery(
@@ -52,7 +38,7 @@ FIGURE5 = Gallery(
             },
         ),
     ),
-    look=Look(look, {"rows": 6, "samples": 250, "judge_epochs": 20}),
+    figure=FigureSpec("attributes", {"rows": 6, "samples": 250, "judge_epochs": 20}),
     metrics=(
         Metric("real", "judge on real", "percent", higher=True, scale=100, digits=1),
         Metric("recognised", "recognised", "percent", higher=True, scale=100, digits=1),
@@ -82,6 +68,6 @@ FIGURE5 = Gallery(
         },
         note="the 4,500 pieces of clothing that come with hardmax, whether they are shoes, and bright; 3 epochs, a "
         "judge of one epoch, 20 Gaussians",
-        looking={"samples": 20, "judge_epochs": 1},
+        figure_options={"samples": 20, "judge_epochs": 1},
     ),
 )

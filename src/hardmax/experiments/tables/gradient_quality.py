@@ -1,6 +1,6 @@
 """Gradient quality: all estimators at equal numbers of evaluations, as one model is trained."""
 
-from hardmax.experiments.tables.measurement import Entrant, Measurement, Part, QuickMeasurement, ladder
+from hardmax.experiments.tables.measurement import MeasuredEstimator, Measurement, Part, QuickMeasurement, ladder
 
 EPSILONS = (0.05, 0.1, 0.2, 0.5, 1.0)
 TAUS = (0.1, 0.5, 1.0)
@@ -11,12 +11,12 @@ CHEAP = Part("2-evaluations", "2 evaluations", evaluations=2)
 PAIRS = Part("58-evaluations", "up to 58 evaluations: antithetic pairs", evaluations=58, drawn=False)
 
 
-def entrants(part: Part) -> list[Entrant]:
+def list_estimators(part: Part) -> list[MeasuredEstimator]:
     """Return those that can do with a part's evaluations."""
     return {FULL.name: _all, CHEAP.name: _cheap, PAIRS.name: _pairs}[part.name]()
 
 
-def _all() -> list[Entrant]:
+def _all() -> list[MeasuredEstimator]:
     from hardmax.estimators.adaptive import AdaptiveDirect
     from hardmax.estimators.arm import Arsm
     from hardmax.estimators.control_variates import DebiasedDirect
@@ -25,8 +25,8 @@ def _all() -> list[Entrant]:
     from hardmax.estimators.reinforce import MuProp
 
     return [
-        Entrant("LocalExpectation()", LocalExpectation()),
-        Entrant("LocalExpectation(roulette=True)", LocalExpectation(roulette=True)),
+        MeasuredEstimator("LocalExpectation()", LocalExpectation()),
+        MeasuredEstimator("LocalExpectation(roulette=True)", LocalExpectation(roulette=True)),
         *ladder("Direct", "Direct({})", EPSILONS, Direct),
         *ladder(
             "two-sided Direct",
@@ -35,18 +35,18 @@ def _all() -> list[Entrant]:
             lambda epsilon: Direct(epsilon, two_sided=True),
         ),
         *ladder("posterior Direct", "posterior Direct({})", EPSILONS, Direct, "auto"),
-        Entrant("AveragedDirect(0.2)", AveragedDirect(0.2)),
-        Entrant("posterior AveragedDirect(0.2)", AveragedDirect(0.2), "auto"),
-        Entrant("AdaptiveDirect()", AdaptiveDirect()),
-        Entrant("posterior AdaptiveDirect()", AdaptiveDirect(), "auto"),
+        MeasuredEstimator("AveragedDirect(0.2)", AveragedDirect(0.2)),
+        MeasuredEstimator("posterior AveragedDirect(0.2)", AveragedDirect(0.2), "auto"),
+        MeasuredEstimator("AdaptiveDirect()", AdaptiveDirect()),
+        MeasuredEstimator("posterior AdaptiveDirect()", AdaptiveDirect(), "auto"),
         *ladder("DebiasedDirect", "DebiasedDirect({})", (0.1, 0.3, 1.0), DebiasedDirect),
-        Entrant("Arsm()", Arsm()),
-        Entrant("MuProp('leave-one-out')", MuProp("leave-one-out")),
+        MeasuredEstimator("Arsm()", Arsm()),
+        MeasuredEstimator("MuProp('leave-one-out')", MuProp("leave-one-out")),
         *_cheap(),
     ]
 
 
-def _cheap() -> list[Entrant]:
+def _cheap() -> list[MeasuredEstimator]:
     from hardmax.estimators.arm import DisArmCategorical
     from hardmax.estimators.control_variates import Rebar
     from hardmax.estimators.gumbel_softmax import GumbelRao, GumbelSoftmax
@@ -57,23 +57,23 @@ def _cheap() -> list[Entrant]:
     from hardmax.estimators.unordered_set import UnorderedSet
 
     return [
-        Entrant("Reinforce('leave-one-out')", Reinforce("leave-one-out")),
-        Entrant("UnorderedSet()", UnorderedSet()),
-        Entrant("DisArmCategorical()", DisArmCategorical()),
-        Entrant("Rebar(0.5)", Rebar(0.5)),
-        Entrant("MuProp()", MuProp()),
-        Entrant("DoubleControlVariates()", DoubleControlVariates()),
+        MeasuredEstimator("Reinforce('leave-one-out')", Reinforce("leave-one-out")),
+        MeasuredEstimator("UnorderedSet()", UnorderedSet()),
+        MeasuredEstimator("DisArmCategorical()", DisArmCategorical()),
+        MeasuredEstimator("Rebar(0.5)", Rebar(0.5)),
+        MeasuredEstimator("MuProp()", MuProp()),
+        MeasuredEstimator("DoubleControlVariates()", DoubleControlVariates()),
         *ladder("GumbelSoftmax", "GumbelSoftmax({})", TAUS, GumbelSoftmax),
         *ladder("hard GumbelSoftmax", "GumbelSoftmax({}, hard=True)", TAUS, lambda tau: GumbelSoftmax(tau, hard=True)),
-        Entrant("GumbelRao(10, 0.5)", GumbelRao(10, 0.5)),
-        Entrant("StraightThrough()", StraightThrough()),
-        Entrant("ReinMax()", ReinMax()),
-        Entrant("GappedStraightThrough()", GappedStraightThrough()),
-        Entrant("ImplicitMLE()", ImplicitMLE()),
+        MeasuredEstimator("GumbelRao(10, 0.5)", GumbelRao(10, 0.5)),
+        MeasuredEstimator("StraightThrough()", StraightThrough()),
+        MeasuredEstimator("ReinMax()", ReinMax()),
+        MeasuredEstimator("GappedStraightThrough()", GappedStraightThrough()),
+        MeasuredEstimator("ImplicitMLE()", ImplicitMLE()),
     ]
 
 
-def _pairs() -> list[Entrant]:
+def _pairs() -> list[MeasuredEstimator]:
     from hardmax.estimators.antithetic import Antithetic
     from hardmax.estimators.control_variates import DebiasedDirect
     from hardmax.estimators.direct import Direct
@@ -81,12 +81,12 @@ def _pairs() -> list[Entrant]:
     from hardmax.estimators.reinforce import Reinforce
 
     return [
-        Entrant("LocalExpectation()", LocalExpectation()),
-        Entrant("Antithetic(LocalExpectation())", Antithetic(LocalExpectation())),
-        Entrant("Direct(0.2)", Direct(0.2)),
-        Entrant("Antithetic(Direct(0.2))", Antithetic(Direct(0.2))),
-        Entrant("DebiasedDirect(1)", DebiasedDirect(1)),
-        Entrant("Reinforce('leave-one-out')", Reinforce("leave-one-out")),
+        MeasuredEstimator("LocalExpectation()", LocalExpectation()),
+        MeasuredEstimator("Antithetic(LocalExpectation())", Antithetic(LocalExpectation())),
+        MeasuredEstimator("Direct(0.2)", Direct(0.2)),
+        MeasuredEstimator("Antithetic(Direct(0.2))", Antithetic(Direct(0.2))),
+        MeasuredEstimator("DebiasedDirect(1)", DebiasedDirect(1)),
+        MeasuredEstimator("Reinforce('leave-one-out')", Reinforce("leave-one-out")),
     ]
 
 
@@ -104,7 +104,7 @@ GRADIENT_QUALITY = Measurement(
     draws=1024,
     pictures=16,
     parts=(FULL, CHEAP, PAIRS),
-    entrants=entrants,
+    estimators=list_estimators,
     view="points",
     quick=QuickMeasurement(
         options={"data": "sample", "evaluate_images": 100},

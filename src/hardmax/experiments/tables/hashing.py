@@ -1,15 +1,8 @@
 """Semantic hashing: what codes of bits find, by number of bits and by estimator, beside floats and pixels."""
 
-from typing import TYPE_CHECKING
-
-from hardmax.experiments.tables.declaration import Cell, Gallery, Look, Options, Quick
+from hardmax.experiments.tables.declaration import Cell, FigureSpec, Gallery, Options, Quick
 from hardmax.experiments.tables.metrics import Metric
 from hardmax.experiments.tables.table1 import OURS
-
-if TYPE_CHECKING:
-    from hardmax.experiments.runner.model_figures import Exhibit
-    from hardmax.training.config import PictureConfig
-
 
 EPOCHS = 4
 BITS = (16, 32, 64)
@@ -21,13 +14,6 @@ WAYS: dict[str, tuple[str, Options]] = {
     "DisARM": (OURS, {"estimator": "disarm"}),
     "labels": (_TAUGHT, {"estimator": "straight-through", "pairs": "labels"}),
 }
-
-
-def look(config: "PictureConfig", *, rows: int, found: int, queries: int) -> "Exhibit":
-    """Look at what is found."""
-    from hardmax.experiments.runner.model_figures import look_at_neighbours
-
-    return look_at_neighbours(config, rows=rows, found=found, queries=queries)
 
 
 def _precision(k: int) -> Metric:
@@ -59,7 +45,7 @@ HASHING = Gallery(
             {"model": "mixed", "labels": 0, "categories": 1, "continuous": 64, "binarize": "none"},
         ),
     ),
-    look=Look(look, {"rows": 4, "found": 4, "queries": 10_000}),
+    figure=FigureSpec("neighbours", {"rows": 4, "found": 4, "queries": 10_000}),
     metrics=(_precision(100), _precision(10), _precision(1)),
     notes=(
         "Of codes that are equally far from a query, precision is the mean over their orders. Means of the Gaussian "
@@ -69,6 +55,6 @@ HASHING = Gallery(
     quick=Quick(
         options={"data": "sample", "epochs": 1, "batch_size": 100, "evaluate_images": 100},
         note="the 4,500 pictures that come with hardmax, 1 epoch of 45 steps, 210 queries",
-        looking={"queries": 210},
+        figure_options={"queries": 210},
     ),
 )

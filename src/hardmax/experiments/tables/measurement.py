@@ -1,18 +1,21 @@
-"""What a measurement of gradient estimators is made of. No torch here: the command line lists it from this."""
+"""What a measurement of gradient estimators consists of. No torch here: the command line lists it from this."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
 
 from hardmax.applications.discrete_vae.config import DiscreteConfig
-from hardmax.experiments.tables.declaration import Options
+from hardmax.errors import ArgumentError
+from hardmax.experiments.rows import AbstractPlannedRow, Row, is_same_run
+from hardmax.experiments.tables.declaration import AbstractExperiment, AbstractQuick
 
 if TYPE_CHECKING:
     from hardmax.estimators import AbstractEstimator
 
 
 @dataclass(frozen=True)
-class Entrant:
+class MeasuredEstimator:
     """An estimator that is measured.
 
     Attributes:
@@ -41,17 +44,17 @@ def ladder(
     steps: Sequence[float],
     make: "Callable[[float], AbstractEstimator]",
     kl: Literal["auto", "beside"] = "beside",
-) -> list[Entrant]:
-    """Return entrants that differ by their epsilon or tau alone.
+) -> list[MeasuredEstimator]:
+    """Return estimators that differ by their epsilon or tau alone.
 
     Args:
         line: what they share.
         typed: their names, with `{}` in place of the step.
         steps: epsilons or taus.
         make: from a step to an estimator.
-        kl: as for `Entrant`.
+        kl: as for `MeasuredEstimator`.
     """
-    return [Entrant(typed.format(f"{step:g}"), make(step), kl, line, step) for step in steps]
+    return [MeasuredEstimator(typed.format(f"{step:g}"), make(step), kl, line, step) for step in steps]
 
 
 @dataclass(frozen=True)
@@ -74,54 +77,114 @@ class Part:
     samples: int | None = None
     drawn: bool = True
 
+    @property
+    def description(self) -> str:
+        """What `--list` shows beside the name."""
+        return self.title
 
+
+@final
 @dataclass(frozen=True)
-class QuickMeasurement:
-    """A form that takes a minute and no data but what comes with hardmax; fields as in `Measurement`."""
+class QuickMeasurement(AbstractQuick):
+    """The quick form of a measurement; fields as in `Measurement`."""
 
-    options: Options
-    note: str
     epochs: tuple[int, ...]
     draws: int
     pictures: int
 
 
 @dataclass(frozen=True)
-class Measurement:
+class PlannedMeasurement(AbstractPlannedRow):
+    """A measurement of one estimator after one epoch, to be made or made already.
+
+    Attributes:
+        epoch: after which.
+        part: under which conditions.
+        measured: of which estimator.
+        training: configuration of the run that the model comes from; `training.out` is its folder.
+        draws: independent estimates.
+        pictures: number of validation pictures.
+    """
+
+    epoch: int
+    part: Part
+    measured: MeasuredEstimator
+    training: DiscreteConfig
+    draws: int
+    pictures: int
+
+    fields: ClassVar[frozenset[str]] = frozenset({
+        "experiment", "part", "epoch", "name", "config", "hash", "norm", "samples", "bias", "floor", "biased",
+        "deviation", "cosine", "evaluations", "seconds",
+    })  # fmt: skip
+    key_fields: ClassVar[tuple[str, ...]] = ("part", "epoch", "name")
+
+    @property
+    def name(self) -> str:
+        """What a reader sees while it is made."""
+        return f"epoch {self.epoch}, {self.part.name}, {self.measured.name}"
+
+    @property
+    def key(self) -> tuple[str, int, str]:
+        """Names of part and estimator, and the epoch."""
+        return self.part.name, self.epoch, self.measured.name
+
+    @property
+    def terms(self) -> dict[str, Any]:
+        """All that it depends on but the training."""
+        return {
+            "estimator": self.measured.name,
+            "epoch": self.epoch,
+            "objective": self.part.objective,
+            "kl": self.measured.kl if self.part.objective == "bound" else None,
+            "evaluations": self.part.evaluations,
+            "samples": self.part.samples,
+            "draws": self.draws,
+            "pictures": self.pictures,
+        }
+
+    def matches(self, row: Row) -> bool:
+        """Whether a row is of this part, with these very terms and training."""
+        training = row["config"].get("training", {})
+        terms = {key: value for key, value in row["config"].items() if key != "training"}
+        return row["part"] == self.part.name and terms == self.terms and is_same_run(training, self.training)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Measurement(AbstractExperiment):
     """A table or figure of gradient estimators, measured against the exact gradient while one model is trained.
 
     Attributes:
-        name: what `hardmax reproduce` calls it.
-        title: one line.
-        claim: what it is about: "The paper: ..." and the like, whole sentences.
-        setting: what is trained and measured, for the reader.
         options: of the training, fields of `DiscreteConfig`; epochs are those below.
         epochs: after which is measured; training ends with the last.
         draws: independent estimates of each estimator.
         pictures: the first so many of the validation pictures.
         parts: tables, in their order.
-        entrants: which estimators a part has; imports them, and so torch, when called.
+        estimators: which estimators a part has; imports them, and so torch, when called.
         view: how they are shown: "ladders" draws bias and noise against the step of each line, "points" bias against
             noise.
         quick: a form that takes a minute.
-        notes: what else a reader should know, a line each.
     """
 
-    name: str
-    title: str
-    claim: str
-    setting: str
-    options: Options
     epochs: tuple[int, ...]
     draws: int
     pictures: int
     parts: tuple[Part, ...]
-    entrants: Callable[[Part], list[Entrant]]
+    estimators: Callable[[Part], list[MeasuredEstimator]]
     view: Literal["ladders", "points"]
     quick: QuickMeasurement
-    notes: tuple[str, ...] = ()
 
-    def form(self, *, quick: bool) -> "Measurement":
+    planned_row = PlannedMeasurement
+    work = "measurements"
+    item_kind = "part"
+
+    @property
+    def items(self) -> Sequence[Part]:
+        """The parts."""
+        return self.parts
+
+    def choose_form(self, *, quick: bool) -> "Measurement":
         """Return the full form, or the quick one in its place."""
         if not quick:
             return self
@@ -131,5 +194,30 @@ class Measurement:
 
     @property
     def training(self) -> DiscreteConfig:
-        """What the training is told; where it is written to is left open."""
+        """Configuration of the training; where it is written to is left open."""
         return DiscreteConfig(epochs=self.epochs[-1], **self.options)
+
+    def describe(self, seeds: Sequence[int] = (), *, quick: bool = False) -> str:
+        """Return the epochs after which is measured."""
+        return f"measured after {', '.join(map(str, self.epochs))} epochs; parts:"
+
+    def plan(
+        self,
+        out: Path,
+        *,
+        quick: bool = False,
+        data_dir: str | None = None,
+        only: Sequence[str] = (),
+        seeds: Sequence[int] = (),
+    ) -> list[PlannedMeasurement]:
+        """Return the measurements of parts, epoch by epoch, of one training in the folder `run`."""
+        if seeds:
+            raise ArgumentError(f"{self.name} is one training with measurements on the way, and has no seeds")
+        form, parts = self.choose_form(quick=quick), self.choose_items(only)
+        training = replace(form.training, out=str(out / "run"), data_dir=data_dir)
+        return [
+            PlannedMeasurement(epoch, part, measured, training, form.draws, form.pictures)
+            for epoch in form.epochs
+            for part in parts
+            for measured in form.estimators(part)
+        ]

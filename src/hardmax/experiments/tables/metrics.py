@@ -75,18 +75,18 @@ class Metric:
         return f"{round(ours - theirs, self.digits) + 0.0:+.{self.digits}f}".replace("-", "−")  # and not −0.00
 
 
-def units_of(metrics: Sequence[Metric]) -> str:
-    """Say what numbers are in, and which way is better; once, where that is the same for all."""
+def describe_units(metrics: Sequence[Metric]) -> str:
+    """Return the units of numbers, and which way is better; once, where that is the same for all."""
     ways: dict[tuple[str, str], list[str]] = {}
     for metric in metrics:
         better = f", {metric.direction} is better" if metric.compared else ""
         ways.setdefault((f"in {metric.unit} " if metric.unit else "", better), []).append(metric.name)
     if len(ways) == 1:
         ((unit, better),) = ways
-        said = f"{unit}after the last epoch{better}"
-        return said[0].upper() + said[1:]
-    told = (f"{' and '.join(names)} {unit}".rstrip() + better for (unit, better), names in ways.items())
-    return f"After the last epoch: {'; '.join(told)}"
+        sentence = f"{unit}after the last epoch{better}"
+        return sentence[0].upper() + sentence[1:]
+    parts = (f"{' and '.join(names)} {unit}".rstrip() + better for (unit, better), names in ways.items())
+    return f"After the last epoch: {'; '.join(parts)}"
 
 
 BOUND = Metric("negative_elbo", "−ELBO")

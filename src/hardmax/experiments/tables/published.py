@@ -16,7 +16,7 @@ class Floor:
     Attributes:
         name: what a reader sees.
         what: it is, for the reader.
-        values: by the column of the cells.
+        values: by the problem of the cells.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Published:
         source: document and table.
         what: the numbers are, for the reader.
         values: by the name of the cell, in the metric's unit.
-        other_data: columns whose numbers are of other pictures than ours, and why, for the reader.
+        other_data: problems whose numbers are of other pictures than ours, and why, for the reader.
         floor: under all of them, where it is known.
     """
 
@@ -42,25 +42,25 @@ class Published:
     other_data: Mapping[str, str]
     floor: Floor | None
 
-    def of_problem(self, column: str) -> list[float]:
-        """Return all numbers of a column of cells, also of cells that are not ours."""
-        return [value for name, value in self.values.items() if name.startswith(f"{slug(column)}-")]
+    def of_problem(self, problem: str) -> list[float]:
+        """Return all numbers of a problem, also of cells that are not ours."""
+        return [value for name, value in self.values.items() if name.startswith(f"{slug(problem)}-")]
 
 
 def read_published(file: str) -> dict[str, Published]:
     """Return the numbers in a file beside the declarations, by the key of their metric."""
     path = resources.files("hardmax.experiments.tables").joinpath(file)
-    said: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    source = f"{said['document']}, {said['table']}"
-    return {key: _published(source, own) for key, own in said["metrics"].items()}
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    source = f"{content['document']}, {content['table']}"
+    return {key: _published(source, own) for key, own in content["metrics"].items()}
 
 
-def _published(source: str, said: Mapping[str, Any]) -> Published:
-    other = said.get("other_data", {"columns": [], "why": ""})
+def _published(source: str, content: Mapping[str, Any]) -> Published:
+    other = content.get("other_data", {"problems": [], "why": ""})
     return Published(
         source=source,
-        what=said["what"],
-        values={cell: number["value"] for cell, number in said["values"].items()},
-        other_data={column: str(other["why"]) for column in other["columns"]},
-        floor=Floor(**said["floor"]) if "floor" in said else None,
+        what=content["what"],
+        values={cell: number["value"] for cell, number in content["values"].items()},
+        other_data={problem: str(other["why"]) for problem in other["problems"]},
+        floor=Floor(**content["floor"]) if "floor" in content else None,
     )

@@ -1,14 +1,10 @@
-"""The tables and figures by name, and the cells and parts they consist of. No torch here."""
+"""The tables and figures by name. No torch here."""
 
-from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from fnmatch import filter as matching
 from importlib import import_module
-from typing import TypeVar
 
 from hardmax.errors import ArgumentError
-from hardmax.experiments.tables.declaration import AbstractTrainings, Cell
-from hardmax.experiments.tables.measurement import Measurement, Part
+from hardmax.experiments.tables.declaration import AbstractExperiment
 
 # name: module beside this one, which declares it under its name in capitals
 _MODULES = {
@@ -34,10 +30,8 @@ _MODULES = {
 }
 NAMES = tuple(_MODULES)
 
-_Item = TypeVar("_Item", Cell, Part)
 
-
-def find_experiment(name: str) -> AbstractTrainings | Measurement:
+def find_experiment(name: str) -> AbstractExperiment:
     """Return a declaration by its name.
 
     Raises:
@@ -48,50 +42,3 @@ def find_experiment(name: str) -> AbstractTrainings | Measurement:
         hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(NAMES)}"
         raise ArgumentError(f"no table or figure {name!r}; {hint}")
     return getattr(import_module(f"hardmax.experiments.tables.{_MODULES[name]}"), name.replace("-", "_").upper())
-
-
-def choose_cells(experiment: AbstractTrainings, names: Sequence[str] = ()) -> list[Cell]:
-    """Return the cells of these names in the order of the table; without names, all.
-
-    A name may be a pattern of a shell: `mnist-*-direct` is all of that method on MNIST.
-
-    Raises:
-        ArgumentError: a name is no cell's.
-    """
-    return _choose(experiment.name, "cell", experiment.cells, names)
-
-
-def choose_seeds(experiment: AbstractTrainings, seeds: Sequence[int] = (), *, quick: bool = False) -> list[int]:
-    """Return these seeds in the order of the table, or of its quick form; without seeds, all.
-
-    Raises:
-        ArgumentError: the table is not made with one of them.
-    """
-    known = experiment.quick.seeds if quick else experiment.seeds
-    for seed in seeds:
-        if seed not in known:
-            form = f"the quick form of {experiment.name}" if quick else experiment.name
-            raise ArgumentError(f"{form} has no seed {seed}; its seeds are: {', '.join(map(str, known))}")
-    return [seed for seed in known if not seeds or seed in seeds]
-
-
-def choose_parts(measurement: Measurement, names: Sequence[str] = ()) -> list[Part]:
-    """Return the parts of these names, or patterns, in their order; without names, all.
-
-    Raises:
-        ArgumentError: a name is no part's.
-    """
-    return _choose(measurement.name, "part", measurement.parts, names)
-
-
-def _choose(whose: str, what: str, items: Iterable[_Item], names: Sequence[str]) -> list[_Item]:
-    known = {item.name: item for item in items}
-    chosen: set[str] = set()
-    for name in names:
-        found = matching(known, name)
-        if not found:
-            near = get_close_matches(name.lower(), known, n=1)
-            hint = f"did you mean {near[0]}? " if near else ""
-            raise ArgumentError(f"{whose} has no {what} {name!r}; {hint}its {what}s are: {', '.join(known)}")
-        chosen.update(found)
-    return [item for name, item in known.items() if not names or name in chosen]

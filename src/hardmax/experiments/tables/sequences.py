@@ -14,7 +14,7 @@ ENOUGH = {"validity": 0.95, "coverage": 0.8}
 POSITIONS, SAMPLES, CEILING = "at each position", "through samples", "likelihood"
 PLAIN, SMOOTH, BRACKETS = "agreement", "agreement, smooth D", "brackets, smooth D"
 
-COLUMNS: dict[str, Options] = {
+PROBLEMS: dict[str, Options] = {
     PLAIN: {"data": "agreement", "penalty": 0.0},
     SMOOTH: {"data": "agreement", "penalty": 0.3},
     BRACKETS: {"data": "brackets", "penalty": 0.3},
@@ -49,11 +49,11 @@ MADE = {PLAIN: WAYS, SMOOTH: {**WAYS, **ROLLOUTS, **MORE}, BRACKETS: {**WAYS, **
 
 
 def verdict(ends: Sequence[Mapping[str, float]]) -> str:
-    """Say how many seeds came to 95 % validity and 80 % coverage, and how the others failed."""
+    """Return how many seeds came to 95 % validity and 80 % coverage, and how the others failed."""
     kinds = Counter(_kind(end) for end in ends)
     good = kinds.pop("good", 0)
-    told = [f"reached by {good} of {len(ends)}", *(f"{kind} {count}" for kind, count in sorted(kinds.items()))]
-    return "; ".join(told)
+    parts = [f"reached by {good} of {len(ends)}", *(f"{kind} {count}" for kind, count in sorted(kinds.items()))]
+    return "; ".join(parts)
 
 
 def _kind(end: Mapping[str, float]) -> str:
@@ -76,14 +76,14 @@ SEQUENCES = Experiment(
     f"each turn, one turn each in a step, {EPOCHS} epochs of 50 steps.",
     options={"model": "sequence-gan", "epochs": EPOCHS},
     cells=tuple(
-        Cell(column, way, group, 4e-3, {**own, **options})
-        for column, own in COLUMNS.items()
-        for way, (group, options) in MADE[column].items()
+        Cell(problem, way, group, 4e-3, {**own, **options})
+        for problem, own in PROBLEMS.items()
+        for way, (group, options) in MADE[problem].items()
     ),
     seeds=SEEDS,
     metrics=(VALIDITY, COVERAGE, REAL_NLL, DIVERGENCE, ENTROPY),
     epochs=(5, 10, EPOCHS),
-    pictures=(Picture((tuple(Panel("epoch", column) for column in COLUMNS),)),),
+    pictures=(Picture((tuple(Panel("epoch", problem) for problem in PROBLEMS),)),),
     evaluated="the discriminator, for each token that is drawn",
     verdict=verdict,
     notes=(

@@ -23,14 +23,14 @@ METHODS: dict[str, tuple[str, Options]] = {
 }
 
 
-def column(data: str, k: int) -> str:
-    """Return the column of the cells of a data set and k."""
+def name_problem(data: str, k: int) -> str:
+    """Return the problem of the cells of a data set and k."""
     return f"{data}, k = {k}"
 
 
 def _cells() -> tuple[Cell, ...]:
     return tuple(
-        Cell(column(data, k), method, group, 1e-3, {"data": file, "categories": k, **options})
+        Cell(name_problem(data, k), method, group, 1e-3, {"data": file, "categories": k, **options})
         for data, file in DATA.items()
         for k in CATEGORIES
         for method, (group, options) in METHODS.items()
@@ -59,7 +59,7 @@ TABLE1 = Experiment(
 )
 
 
-_COLUMNS = [column(data, 10) for data in DATA]
+_PROBLEMS = [name_problem(data, 10) for data in DATA]
 
 FIGURE2 = replace(
     TABLE1,
@@ -67,31 +67,33 @@ FIGURE2 = replace(
     title="Figure 2: test loss for k = 10, by epoch and by time",
     claim="The paper: the exact gradient takes more epochs to converge than direct optimization; direct is 1.5 times "
     "slower than Gumbel-softmax, and below it at any time.",
-    cells=tuple(cell for cell in TABLE1.cells if cell.problem in _COLUMNS),
+    cells=tuple(cell for cell in TABLE1.cells if cell.problem in _PROBLEMS),
     view="epochs",
     pictures=(
         Picture(
             (
-                tuple(Panel("epoch", column) for column in _COLUMNS),
-                tuple(Panel("seconds", column) for column in _COLUMNS),
+                tuple(Panel("epoch", problem) for problem in _PROBLEMS),
+                tuple(Panel("seconds", problem) for problem in _PROBLEMS),
             )
         ),
     ),
 )
 
 
-_FIGURE6_COLUMNS = [[column(data, k) for data in DATA] for k in CATEGORIES if k > 10]
+_FIGURE6_PROBLEMS = [[name_problem(data, k) for data in DATA] for k in CATEGORIES if k > 10]
 
 FIGURE6 = replace(
     TABLE1,
     name="figure6",
     title="Figure 6: test loss for k = 20, 30, 40, 50",
     claim="The paper: more evidence that the exact gradient converges more slowly than direct optimization.",
-    cells=tuple(cell for cell in TABLE1.cells if any(cell.problem in row for row in _FIGURE6_COLUMNS)),
+    cells=tuple(cell for cell in TABLE1.cells if any(cell.problem in row for row in _FIGURE6_PROBLEMS)),
     pictures=(
-        Picture(tuple(tuple(Panel("epoch", column) for column in row) for row in _FIGURE6_COLUMNS), title=", by epoch"),
         Picture(
-            tuple(tuple(Panel("seconds", column) for column in row) for row in _FIGURE6_COLUMNS),
+            tuple(tuple(Panel("epoch", problem) for problem in row) for row in _FIGURE6_PROBLEMS), title=", by epoch"
+        ),
+        Picture(
+            tuple(tuple(Panel("seconds", problem) for problem in row) for row in _FIGURE6_PROBLEMS),
             name="-seconds",
             title=", by time",
         ),

@@ -16,7 +16,7 @@ LABELS = (50, 100, 300, 600, 1200)
 EPOCHS = 15
 SEEDS = (0, 1, 2)
 
-# Recognition is for attributes; said here, so that what the table is does not hang on a default.
+# Recognition is for attributes; given here, so that the table does not depend on a default.
 OPTIONS: Options = {"model": "mixed", "epochs": EPOCHS, "recognition": 0.0}
 PLAIN: Options = {"consistency": 0.0, "augment": "none"}
 
@@ -41,14 +41,14 @@ SETTING = (
 )
 
 
-def column(data: str, labels: int) -> str:
-    """Return the column of the cells of a data set and a number of labels."""
+def name_problem(data: str, labels: int) -> str:
+    """Return the problem of the cells of a data set and a number of labels."""
     return f"{data}, {labels} labels"
 
 
 def _cells() -> tuple[Cell, ...]:
     return tuple(
-        Cell(column(data, labels), method, group, 1e-3, {**own, "labels": labels, **options})
+        Cell(name_problem(data, labels), method, group, 1e-3, {**own, "labels": labels, **options})
         for data, own in DATA.items()
         for labels in LABELS
         for method, (group, options) in METHODS.items()

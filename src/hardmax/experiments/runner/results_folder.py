@@ -1,0 +1,132 @@
+"""The folder of a table or figure: its rows, and the page rendered from them; several runners may add rows."""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from hardmax.errors import DataError
+from hardmax.experiments.pages.render import render
+from hardmax.experiments.rows import (
+    ROWS,
+    AbstractPlannedRow,
+    Row,
+    find_row,
+    read_from,
+    read_results,
+    remove_broken_lines,
+)
+from hardmax.experiments.runner.locks import lock_path, try_lock
+from hardmax.experiments.tables.declaration import AbstractExperiment
+from hardmax.training.run_folder import append_rows
+
+_EVERY = 5.0  # seconds between two pages, or
+_SHARE = 0.05  # of all time for making them, whatever is rarer: a page of many rows takes long
+
+
+class ResultsFolder:
+    """`results.jsonl` and what is rendered from it.
+
+    Args:
+        experiment: what the folder is for.
+        planned: all of its runs or measurements.
+        out: the folder.
+        quick: whether this is the quick form.
+
+    Attributes:
+        experiment: as above.
+        out: as above.
+        quick: as above.
+        broken: number of lines that were no rows, and have been removed.
+        offset: how far the file has been read, in bytes.
+    """
+
+    def __init__(
+        self, experiment: AbstractExperiment, planned: Sequence[AbstractPlannedRow], out: Path, *, quick: bool
+    ) -> None:
+        self.experiment, self.out, self.quick = experiment, out, quick
+        self._planned, self._kind = planned, experiment.planned_row
+        self._path, self._lock = out / ROWS, FileLock(lock_path(out, "results"))
+        self._rows: list[Row] = []
+        self._by_key: defaultdict[tuple[Any, ...], list[Row]] = defaultdict(list)
+        self._inode, self.offset = -1, 0
+        self._rendered, self._due = 0, float("-inf")
+        with self._lock:
+            self.broken = remove_broken_lines(self._path, self._kind.fields)
+            self.read_new_rows()
+
+    def read_new_rows(self) -> None:
+        """Read what has been added."""
+        inode = self._path.stat().st_ino if self._path.exists() else -1
+        if inode != self._inode:  # another runner has removed broken lines
+            self._inode, self.offset, self._rendered = inode, 0, -1
+            self._rows.clear()
+            self._by_key.clear()
+        rows, self.offset = read_from(self._path, self.offset, self._kind.fields)
+        self._rows += rows
+        for row in rows:
+            self._by_key[tuple(row[name] for name in self._kind.key_fields)].append(row)
+
+    def find_row(self, planned: AbstractPlannedRow) -> Row | None:
+        """Return the row of a run or measurement, or None."""
+        return find_row(self._by_key[planned.key], planned)
+
+    def add_row(self, planned: AbstractPlannedRow, row: Row) -> None:
+        """Add the row of a run or measurement unless another runner has."""
+        with self._lock:
+            self.read_new_rows()
+            if self.find_row(planned) is None:
+                if self._path.exists() and self._path.stat().st_size > self.offset:
+                    with self._path.open("ab") as file:
+                        file.write(b"\n")  # ends the half of a line that a kill has left
+                append_rows(self._path, [row])
+                self.read_new_rows()
+
+    def import_rows(self, files: Iterable[Path]) -> int:
+        """Copy rows of other folders that match what has no row yet; return how many there were.
+
+        Args:
+            files: each a `results.jsonl`.
+
+        Raises:
+            DataError: a file is missing or broken.
+        """
+        rows: list[Row] = []
+        for path in files:
+            if not path.is_file():
+                raise DataError(
+                    f"there is no file of rows {path}; give the results.jsonl of a folder made by reproduce"
+                )
+            others, broken = read_results(path, self._kind.fields)
+            if broken:
+                raise DataError(f"{path} is no file of rows, or broken: {broken} lines of it are no finished run")
+            rows += others
+        count = 0
+        for planned in self._planned:
+            if self.find_row(planned) is None and (row := find_row(rows, planned)) is not None:
+                self.add_row(planned, row)
+                count += 1
+        return count
+
+    def render_if_due(self) -> None:
+        """Render if there are new rows and the last time was long enough ago, unless another runner is rendering."""
+        if len(self._rows) != self._rendered and time.monotonic() >= self._due:
+            with try_lock(lock_path(self.out, "page")) as held:
+                if held:
+                    self._render()
+
+    def finish(self) -> None:
+        """Render what has not been rendered yet."""
+        with FileLock(lock_path(self.out, "page")):
+            self.read_new_rows()
+            if len(self._rows) != self._rendered:
+                self._render()
+
+    def _render(self) -> None:
+        begin = time.monotonic()
+        render(self.experiment, self._planned, self._rows, self.out, quick=self.quick)
+        end = time.monotonic()
+        self._rendered, self._due = len(self._rows), end + max(_EVERY, (end - begin) / _SHARE)
