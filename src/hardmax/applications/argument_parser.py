@@ -26,7 +26,7 @@ def parse(kind: type[T], command: str, arguments: list[str], about: str = "") ->
     """Return the dataclass that the arguments describe; `--help` prints and ends the program.
 
     Options are written `--name value` or `--name=value`, a yes or no `--name` or `--no-name`; `--batch_size` is
-    `--batch-size`; what follows `--` is no option.
+    `--batch-size`; of an option that is given twice the last one counts; what follows `--` is no option.
 
     Args:
         kind: a dataclass; its fields are of type str, int, float, bool or `Literal`, also with `| None` (the word None
@@ -93,7 +93,9 @@ class _Option:
                 return self.type(word)
             except ValueError:
                 pass
-        raise ArgumentError(f"{self.name} must be {self.expected}, got {word!r}{_near(word, self.choices)}")
+        near = get_close_matches(word, self.choices, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise ArgumentError(f"{self.name} must be {self.expected}, got {word!r}{hint}")
 
 
 def _describe(kind: type) -> list[_Option]:
@@ -103,6 +105,11 @@ def _describe(kind: type) -> list[_Option]:
 
 
 def _describe_field(field: Any, hint: Any) -> _Option:
+    """Return the option of a field.
+
+    Raises:
+        TypeError: its type is none that can be read.
+    """
     positional = get_origin(hint) is Annotated and tyro.conf.Positional in hint.__metadata__
     inner = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     several = get_origin(inner) is tuple and get_args(inner)[1:] == (...,)
@@ -117,12 +124,6 @@ def _describe_field(field: Any, hint: Any) -> _Option:
         raise TypeError(f"the option {field.name} is of type {hint}, which the command line cannot read")
     required = field.default is MISSING and field.default_factory is MISSING
     return _Option(field.name, plain, choices, nullable, several, positional, required)
-
-
-def _near(word: str, known: Sequence[str]) -> str:
-    """Return a question after the known name that a word is like; nothing where it is like none."""
-    near = get_close_matches(word, known, n=1)
-    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _is_option(word: str) -> bool:
@@ -178,6 +179,11 @@ class _Reader:
     def _help(self) -> str:
         return f"see {self._command} --help"
 
+    def _near_flag(self, word: str) -> str:
+        """Return what to do about a word that may have been meant as an option."""
+        near = get_close_matches(word.lstrip("-"), [flag[2:] for flag in self._flags], n=1)
+        return f"; did you mean --{near[0]}?" if near else f"; {self._help}"
+
     def _missing(self, places: Sequence[str]) -> int:
         """Return how many positional arguments are still needed."""
         return max(sum(option.required for option in self._positional) - len(places), 0)
@@ -187,14 +193,11 @@ class _Reader:
         name, attached, value = word.partition("=")
         name = f"--{name[2:].replace('_', '-')}" if name.startswith("--") else name
         if name not in self._flags:
-            hint = _near(name, [*self._flags]) or f"; {self._help}"
-            raise ArgumentError(f"{self._command} has no option {name}{hint}")
+            raise ArgumentError(f"{self._command} has no option {name}{self._near_flag(name)}")
         option, switch = self._flags[name]
-        if option.field in self._values:
-            raise ArgumentError(f"{option.name} is given twice; leave one of them out")
         if option.type is bool:
             if attached:
-                raise ArgumentError(f"{name} takes no value, got {value!r}; write --{name[2:]} alone")
+                raise ArgumentError(f"{name} takes no value, got {value!r}; write {name} alone")
             self._values[option.field] = switch
             return
         following = [*takewhile(lambda one: one != "--" and not _is_option(one), words)]
@@ -225,5 +228,5 @@ class _Reader:
                 self._values[option.field] = values if option.several else values[0]
         if places:
             allowed = " ".join(option.name for option in self._positional) or "options"
-            hint = _near(f"--{places[0]}", [*self._flags]) or f"; {self._help}"
+            hint = self._near_flag(places[0])
             raise ArgumentError(f"{self._command} takes {allowed} alone, got {places[0]!r} too{hint}")

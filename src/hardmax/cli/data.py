@@ -1,62 +1,64 @@
-"""`hardmax data`: which data sets there are, getting them, and checking what is here."""
+"""`hardmax data list`, `data get` and `data check`: which data sets there are, getting and checking them."""
 
-import argparse
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Annotated
 
+import tyro
+
+from hardmax.applications.argument_parser import parse
 from hardmax.data.datasets import SETS, DataSet, cache_dir, folders, is_complete, locate, obtain, unknown
 from hardmax.data.download import md5
 from hardmax.errors import DataError, HardmaxError
 
-if TYPE_CHECKING:
-    from rich.progress import ProgressColumn
-
-_EXAMPLES = """examples:
-  hardmax data list
-  hardmax data get mnist omniglot
-  hardmax data check mnist
-  hardmax data check path/to/my/pictures
-"""
 _TRIED = 1000  # of the many picture files of CelebA, so many are read by `check`
 
 
-def run(arguments: list[str]) -> int:
-    """Run `hardmax data` with these arguments and return the exit code: 0, or 1 if `check` found something broken.
+@dataclass(frozen=True)
+class ListOptions:
+    """Show the data sets, their licences, and where they were found.
 
-    Raises:
-        HardmaxError: a name is unknown, or a download failed.
+    Example: hardmax data list
     """
-    options = _parser().parse_args(arguments)
-    if options.command == "list":
-        return _list(options.data_dir)
-    if options.command == "get":
-        return _get(options.names, options.data_dir)
-    return _check(options.names, options.data_dir)
+
+    data_dir: str | None = None
+    """Look for sets in this folder first (default: $HARDMAX_DATA); then in the cache."""
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="hardmax data",
-        description="List, download and check data sets.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="list|get|check")
-    looked = "look for sets in this folder first (default: $HARDMAX_DATA); then in the cache"
-    show = commands.add_parser("list", help="show the sets, their licences, and where they were found")
-    show.add_argument("--data-dir", metavar="DIR", help=looked)
-    get = commands.add_parser("get", help="download sets from their publishers")
-    get.add_argument("names", nargs="+", metavar="NAME", help=", ".join(SETS))
-    get.add_argument("--data-dir", metavar="DIR", help="put them into DIR/NAME instead of the cache")
-    check = commands.add_parser("check", help="verify the files of sets, or try to load your own images")
-    check.add_argument("names", nargs="*", metavar="NAME", help="a set or a path; without any, all sets that are here")
-    check.add_argument("--data-dir", metavar="DIR", help=looked)
-    return parser
+@dataclass(frozen=True)
+class GetOptions:
+    """Download data sets from their publishers.
+
+    Example: hardmax data get mnist omniglot
+    """
+
+    names: Annotated[
+        tuple[str, ...],
+        tyro.conf.Positional,
+        tyro.conf.arg(
+            metavar="NAME [NAME ...]", help=f"Sets to get, of: {', '.join(SETS)}.", help_behavior_hint="(required)"
+        ),
+    ]
+    data_dir: str | None = None
+    """Put them into DATA_DIR/NAME instead of the cache."""
 
 
-def _list(data_dir: str | None) -> int:
+@dataclass(frozen=True)
+class CheckOptions:
+    """Verify the files of data sets, or try to load your own images.
+
+    Examples: hardmax data check mnist; hardmax data check path/to/my/pictures
+    """
+
+    names: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[NAME ...]")] = ()
+    """A set or a path; without any, all sets that are here."""
+    data_dir: str | None = None
+    """Look for sets in this folder first (default: $HARDMAX_DATA); then in the cache."""
+
+
+def list_sets(arguments: list[str]) -> int:
+    """Run `hardmax data list` with these arguments and return the exit code."""
+    data_dir = parse(ListOptions, "data list", arguments).data_dir
     for entry in SETS.values():
         print(f"{entry.name:<14} {entry.summary}")
         print(f"{'':<14} licence: {entry.licence}")
@@ -80,24 +82,31 @@ def _folder(found: dict[str, Path]) -> str:
     return " and ".join(sorted({str(path.parent) for path in found.values()}))
 
 
-def _get(names: list[str], data_dir: str | None) -> int:
-    for name in names:
+def get_sets(arguments: list[str]) -> int:
+    """Run `hardmax data get` with these arguments and return the exit code.
+
+    Raises:
+        DataError: a name is unknown, or a download failed.
+    """
+    options = parse(GetOptions, "data get", arguments)
+    for name in options.names:
         if name not in SETS:
             raise unknown(name)
-    for name in names:
+    for name in options.names:
         entry = SETS[name]
         if not entry.files and not entry.bring:
             print(f"{name}: part of hardmax, nothing to get")
             continue
-        print(f"{name}: {_folder(_fetch(entry, Path(data_dir).expanduser() / name if data_dir else None))}")
+        into = Path(options.data_dir).expanduser() / name if options.data_dir else None
+        print(f"{name}: {_folder(_fetch(entry, into))}")
     return 0
 
 
 def _fetch(entry: DataSet, into: Path | None) -> dict[str, Path]:
     """Get a set with a progress bar, and return where its files are."""
-    from rich.progress import DownloadColumn, TransferSpeedColumn
+    from hardmax.progress_bar import show_named_bars
 
-    with _bars(DownloadColumn(), TransferSpeedColumn()) as progress:
+    with show_named_bars("bytes") as progress:
         if entry.name == "omniglot":
             from hardmax.data.omniglot import prepare_omniglot
 
@@ -106,37 +115,20 @@ def _fetch(entry: DataSet, into: Path | None) -> dict[str, Path]:
         return obtain(entry, into=into, progress=progress)
 
 
-@contextmanager
-def _bars(*columns: "ProgressColumn") -> Iterator[Callable[[str, int, int | None], None]]:
-    """Show a progress bar, with these columns, for each thing that progress is told of."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskID, TextColumn
+def check_sets(arguments: list[str]) -> int:
+    """Run `hardmax data check` with these arguments and return the exit code: 1 if something is broken.
 
-    bars = Progress(TextColumn("{task.description}"), BarColumn(), *columns, console=Console(stderr=True))
-    tasks: dict[str, TaskID] = {}
-
-    def progress(name: str, done: int, total: int | None) -> None:
-        if not tasks:
-            bars.start()  # not before: what has nothing to show would leave an empty line
-        if name not in tasks:
-            tasks[name] = bars.add_task(name, total=total)
-        bars.update(tasks[name], completed=done, total=total)
-
-    try:
-        yield progress
-    finally:
-        if tasks:
-            bars.stop()
-
-
-def _check(names: list[str], data_dir: str | None) -> int:
-    for name in names:
+    Raises:
+        DataError: a name is unknown.
+    """
+    options = parse(CheckOptions, "data check", arguments)
+    for name in options.names:
         if name not in SETS and not Path(name).expanduser().exists():
             raise unknown(name)
     broken = 0
-    for name in names or SETS:
+    for name in options.names or SETS:
         try:
-            print(f"{name:<14} {_verdict(name, data_dir, asked=bool(names))}")
+            print(f"{name:<14} {_verdict(name, options.data_dir, asked=bool(options.names))}")
         except HardmaxError as error:
             broken += 1
             print(f"{name:<14} BROKEN: {error}")
@@ -161,11 +153,10 @@ def _verdict(name: str, data_dir: str | None, *, asked: bool) -> str:
                     f"hardmax data get {name}"
                 )
         checked = f", md5 of {len(published)} files as published" if published else ""
-    from rich.progress import MofNCompleteColumn
-
     from hardmax.data.loading import load
+    from hardmax.progress_bar import show_named_bars
 
-    with _bars(MofNCompleteColumn()) as progress:
+    with show_named_bars("items") as progress:
         images = load(name, data_dir=data_dir, limit=_TRIED if name == "celeba" else None, progress=progress)
     sizes = f"{len(images.train):,} + {len(images.validation):,} + {len(images.test):,}"
     if images.attribute_names:

@@ -1,10 +1,11 @@
 """`hardmax demo`: four estimators on the embedded pictures, side by side."""
 
-import argparse
 import shutil
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
+from hardmax.applications.argument_parser import parse
 from hardmax.applications.discrete_vae.config import DiscreteConfig
 
 # name, options: the same pictures, networks, seed and number of epochs for all
@@ -16,27 +17,34 @@ RUNS = {
 }
 
 
+@dataclass(frozen=True)
+class DemoOptions:
+    """Train a discrete VAE on the embedded Fashion-MNIST sample with four estimators of the same gradient.
+
+    All are trained for the same number of epochs, and compared. Takes under a minute on two cores.
+
+    Example: hardmax demo --out my-demo
+    """
+
+    out: str = "hardmax-demo"
+    """Folder to write to; a demo already there is replaced."""
+    epochs: int = 25
+    """Epochs of each run."""
+
+
 def run(arguments: list[str]) -> int:
     """Train, print a table, write the report and say where it is."""
-    parser = argparse.ArgumentParser(
-        "hardmax demo",
-        description="Train a discrete VAE on the embedded Fashion-MNIST sample with four estimators of the same "
-        "gradient, for the same number of epochs, and compare them. Takes under a minute on two cores.",
-        epilog="example: hardmax demo --out my-demo",
-    )
-    parser.add_argument("--out", default="hardmax-demo", help="folder to write to; a demo already there is replaced")
-    parser.add_argument("--epochs", type=int, default=25, help="epochs of each run (default: %(default)s)")
-    options = parser.parse_args(arguments)
+    options = parse(DemoOptions, "demo", arguments)
     out = Path(options.out)
     configs = {
         name: DiscreteConfig(data="sample", epochs=options.epochs, out=str(out / name), **chosen)  # pyright: ignore[reportArgumentType]
         for name, chosen in RUNS.items()
     }
     from rich.console import Console
-    from rich.progress import Progress
     from rich.table import Table
 
     from hardmax.applications.runs import read_run, render_report, train
+    from hardmax.progress_bar import show_bar
     from hardmax.report.page import write
     from hardmax.training.loop import Observer
     from hardmax.training.run_folder import read_rows
@@ -46,12 +54,12 @@ def run(arguments: list[str]) -> int:
     table.add_column("estimator", no_wrap=True)
     for column in ("epoch 1", "5", str(options.epochs), "-log p(x)", "active", "seconds"):
         table.add_column(column, justify="right")
-    with Progress(console=console, transient=True) as bar:
+    with show_bar(total=len(configs) * options.epochs, console=console) as bar:
         for name, config in configs.items():
             shutil.rmtree(config.out, ignore_errors=True)
-            task = bar.add_task(name, total=config.epochs)
+            bar.advance(0, name)
             begin = time.perf_counter()
-            train(config, Observer(rows=lambda rows, task=task: bar.advance(task)))
+            train(config, Observer(rows=lambda rows: bar.advance()))
             seconds = time.perf_counter() - begin
             rows = [row for row in read_rows(Path(config.out) / "metrics.jsonl") if row["split"] == "test"]
             at = [rows[0], rows[min(4, len(rows) - 1)], rows[-1]]

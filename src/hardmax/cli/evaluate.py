@@ -4,13 +4,13 @@ import json
 
 from hardmax.applications.argument_parser import parse
 from hardmax.applications.command_line import EvaluateOptions, Evaluation, SampleOptions, check_model
-from hardmax.applications.registry import APPLICATIONS
+from hardmax.applications.registry import names_with
 
 
 def evaluate(arguments: list[str]) -> int:
     """Evaluate and print."""
     options = parse(EvaluateOptions, "evaluate", arguments)
-    application = check_model("evaluate", options.run, [one.name for one in APPLICATIONS if one.evaluate])
+    application = check_model("evaluate", options.run, names_with("evaluate"))
     from rich.console import Console
     from rich.table import Table
 
@@ -37,6 +37,6 @@ def evaluate(arguments: list[str]) -> int:
 def sample(arguments: list[str]) -> int:
     """Sample, and show or write the samples."""
     options = parse(SampleOptions, "sample", arguments)
-    application = check_model("sample", options.run, [one.name for one in APPLICATIONS if one.sample])
+    application = check_model("sample", options.run, names_with("sample"))
     application.load(application.sample)(options)
     return 0

@@ -72,7 +72,7 @@ def _run(arguments: list[str]) -> int:
     if name in application_commands():
         return _run_of_application(name, rest)
     group, _, last = name.rpartition(" ")
-    known = _group_lines(group) if group else _lines()
+    known = _group_lines(group) or _lines()
     near = get_close_matches(last, known)
     hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(known)}"
     raise ArgumentError(f"no command {name!r}; {hint}")
@@ -98,7 +98,9 @@ def _all_lines() -> dict[str, str]:
 
 def _lines() -> dict[str, str]:
     """Return what stands first in a command line, with its line of help: a command, or a group."""
-    return {name.split()[0]: GROUPS[name.split()[0]].help if " " in name else line for name, line in _all_lines().items()}
+    return {
+        name.split()[0]: GROUPS[name.split()[0]].help if " " in name else line for name, line in _all_lines().items()
+    }
 
 
 def _group_lines(group: str) -> dict[str, str]:

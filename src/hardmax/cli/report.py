@@ -1,13 +1,39 @@
 """`hardmax report`: one HTML page about one or several runs."""
 
-import argparse
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-_EXAMPLES = """examples:
-  hardmax report runs/first
-  hardmax report runs/direct runs/gumbel --out comparison.html
-  hardmax report runs/100-labels runs/600-labels
-"""
+import tyro
+
+from hardmax.applications.argument_parser import parse
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """Write one HTML page about one run, or about several of one model beside each other.
+
+    It shows numbers, curves, what the codes mean or how labels are predicted, reconstructions, samples, and the
+    configuration. The page is a single file and needs no network.
+
+    Examples:
+      hardmax report runs/first
+      hardmax report runs/direct runs/gumbel --out comparison.html
+      hardmax report runs/100-labels runs/600-labels
+    """
+
+    runs: Annotated[
+        tuple[str, ...],
+        tyro.conf.Positional,
+        tyro.conf.arg(metavar="RUN [RUN ...]", help_behavior_hint="(required)"),
+    ]
+    """The folder of a run, as given to hardmax train --out."""
+    out: str | None = None
+    """File to write; default: report.html, in the folder of the run; of several runs, in this folder."""
+    data: str | None = None
+    """Where the pictures are, if no longer where the run read them."""
+    data_dir: str | None = None
+    """Folder that holds the named data sets; default: the run's, then $HARDMAX_DATA."""
 
 
 def run(arguments: list[str]) -> int:
@@ -16,7 +42,7 @@ def run(arguments: list[str]) -> int:
     Raises:
         HardmaxError: a folder holds no run, what it holds cannot be read, or the runs are of different models.
     """
-    options = _parser().parse_args(arguments)
+    options = parse(ReportOptions, "report", arguments)
     folders = list(dict.fromkeys(Path(folder) for folder in options.runs))
     out = Path(options.out or (folders[0] / "report.html" if len(folders) == 1 else "report.html"))
 
@@ -31,25 +57,3 @@ def run(arguments: list[str]) -> int:
     write(render_report(runs), out)
     print(f"the report is in {out}")
     return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="hardmax report",
-        description="Write one HTML page about one run, or about several of one model beside each other: numbers, "
-        "curves, what the codes mean or how labels are predicted, reconstructions, samples, configuration. The page is "
-        "a single file and needs no network.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="the folder of a run, as given to hardmax train --out")
-    parser.add_argument(
-        "--out", metavar="FILE", help="default: report.html, in the folder of the run; of several runs, in this folder"
-    )
-    parser.add_argument("--data", metavar="DATA", help="where the pictures are, if no longer where the run read them")
-    parser.add_argument(
-        "--data-dir",
-        metavar="DIR",
-        help="folder that holds the named data sets; default: the run's, then $HARDMAX_DATA",
-    )
-    return parser

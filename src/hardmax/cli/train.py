@@ -4,19 +4,22 @@ import signal
 import time
 from typing import TYPE_CHECKING, Any
 
-from hardmax.applications.command_line import parse
-from hardmax.applications.registry import find_application
+from hardmax.applications.argument_parser import parse
+from hardmax.applications.registry import find_application, trained_applications
 from hardmax.training.config import TrainConfig
 
 if TYPE_CHECKING:
     from hardmax.training.processes import Group
 
+_DEFAULT = "discrete"  # the model that is trained without --model
 _TWICE = 1.0  # seconds; within them a second signal is the first one again, passed on by what started the processes
 
 
 def run(arguments: list[str]) -> int:
     """Train, show progress, and say where the result is; with --devices in processes of their own."""
-    config = parse(find_application(_model(arguments)).load_config(), "train", arguments)
+    model = _model(arguments)
+    command = "train" if model == _DEFAULT else f"train --model {model}"
+    config = parse(find_application(model).load_config(), command, arguments, about=_describe_models())
     if config.resume and not any(word.split("=")[0] == "--epochs" for word in arguments):
         config = _with_epochs_of_the_run(config)
     from hardmax.training.processes import in_group, joined, spawn
@@ -31,9 +34,9 @@ def run(arguments: list[str]) -> int:
 
 def _train(config: TrainConfig, group: "Group") -> int:
     from rich.console import Console
-    from rich.progress import Progress, TimeElapsedColumn, TimeRemainingColumn
 
     from hardmax.applications.runs import train
+    from hardmax.progress_bar import show_bar
     from hardmax.training.loop import Observer
 
     console = Console(quiet=not group.first)
@@ -47,13 +50,10 @@ def _train(config: TrainConfig, group: "Group") -> int:
         elif time.monotonic() - asked_to_stop > _TWICE:
             raise KeyboardInterrupt
 
-    with Progress(
-        *Progress.get_default_columns()[:2], TimeElapsedColumn(), TimeRemainingColumn(), console=console, transient=True
-    ) as bar:
-        task = bar.add_task("epoch 1", total=None)
+    with show_bar("epoch 1", console=console) as bar:
 
         def on_step(epoch: int, done: int, total: int) -> None:
-            bar.update(task, description=f"epoch {epoch + 1}/{config.epochs}", completed=done, total=total)
+            bar.update(done, total, f"epoch {epoch + 1}/{config.epochs}")
 
         def say(text: str) -> None:
             console.print(text, highlight=False, markup=False)
@@ -78,7 +78,19 @@ def _model(arguments: list[str]) -> str:
             return following
         if word.startswith("--model="):
             return word.removeprefix("--model=")
-    return "discrete"
+    return _DEFAULT
+
+
+def _describe_models() -> str:
+    """Return what `--help` says of the models."""
+    lines = {application.name: application.help for application in trained_applications()}
+    width = max(map(len, lines))
+    return "\n".join(
+        [
+            "Models, each with options of its own, which hardmax train --model NAME --help shows:",
+            *(f"  {name:<{width}}  {line}" for name, line in lines.items()),
+        ]
+    )
 
 
 def _with_epochs_of_the_run(config: TrainConfig) -> TrainConfig:

@@ -189,9 +189,9 @@ def test_pictures_that_are_missing(celeba):
 
 def test_the_command_reads_a_part(celeba, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(data, "_TRIED", 6)
-    assert data.run(["check", "celeba", "--data-dir", str(tmp_path)]) == 0
+    assert data.check_sets(["celeba", "--data-dir", str(tmp_path)]) == 0
     assert "ok: 4 + 1 + 1 images of 3x64x64, attributes 5_o_Clock_Shadow, Male, Smiling" in capsys.readouterr().out
-    assert data.run(["check", str(celeba)]) == 0
+    assert data.check_sets([str(celeba)]) == 0
     assert "ok: 8 + 2 + 2 images of 3x64x64" in capsys.readouterr().out
 
 

@@ -1,13 +1,16 @@
 """Configurations in words."""
 
 import shlex
+from dataclasses import fields
 
 import pytest
 
 from hardmax.applications.argument_parser import parse
 from hardmax.applications.discrete_vae.config import DiscreteConfig
 from hardmax.applications.mixed_vae.config import MixedConfig
+from hardmax.estimators.registry import ESTIMATORS
 from hardmax.report.tables import command, differing, labels, shown
+from hardmax.spaces.registry import SPACES
 
 DIRECT = DiscreteConfig(estimator="direct", epsilon=0.5, two_sided=True, out="my runs/it's", patience=3, clip=1.5)
 
@@ -45,6 +48,22 @@ def test_labels_leave_out_what_plays_no_part():
         "categorical, categories 20, variables 1, exact",
         "binary, variables 8, auto",
     ]
+
+
+@pytest.mark.parametrize("name", ["straight-through", "gapped-straight-through", "reinmax", "gumbel-rao", "rebar"])
+def test_labels_know_that_the_straight_through_family_has_a_tau(name):
+    configs = [DiscreteConfig(estimator=name, tau=0.5), DiscreteConfig(estimator=name, tau=2.0)]
+    assert labels(configs, ["r1", "r2"]) == ["tau 0.5", "tau 2"]
+
+
+def test_every_option_of_an_estimator_or_a_space_is_an_option_of_the_training():
+    names = {field.name for field in fields(DiscreteConfig)}
+    for record in (*ESTIMATORS.values(), *SPACES.values()):
+        assert set(record.options) <= names
+    assert DiscreteConfig(estimator="exact").unused_options <= names
+    assert "epsilon" not in DiscreteConfig(estimator="direct").unused_options
+    assert {"tau", "tau_floor", "graph"} <= DiscreteConfig(estimator="direct").unused_options
+    assert {"anneal", "epsilon_floor"} <= DiscreteConfig(estimator="exact").unused_options
 
 
 def test_labels_of_mixed_runs():

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from PIL import Image
-from rich.progress import Progress
 
 from hardmax.applications.command_line import EvaluateOptions, Evaluation, SampleOptions, refuse, write_picture
 from hardmax.applications.completion.evaluation import evaluate as measure
@@ -15,6 +14,7 @@ from hardmax.applications.completion.model import Completed, CompletionModel
 from hardmax.applications.completion.photo import HoledPhoto, read_holed
 from hardmax.applications.runs import load_run
 from hardmax.drawing.images import save, sheet
+from hardmax.progress_bar import show_bar
 from hardmax.random import stream
 from hardmax.report.sections import spread
 from hardmax.report.tables import percent
@@ -43,7 +43,7 @@ _ROWS = {
 }
 
 
-def evaluate(options: EvaluateOptions, restored: "LoadedRun[CompletionModel]", bar: Progress) -> Evaluation:
+def evaluate(options: EvaluateOptions, restored: "LoadedRun[CompletionModel]") -> Evaluation:
     """Return the bound and what it is made of, and what ten completions of each picture are worth.
 
     Raises:
@@ -54,11 +54,8 @@ def evaluate(options: EvaluateOptions, restored: "LoadedRun[CompletionModel]", b
     images = restored.load_data(options.data_dir)
     pictures = holed(config, images, options.split)[: options.images].to(options.device)
     judge = None if options.judge is None else train_judge_of(config, images, epochs=options.judge)
-    with bar:
-        task = bar.add_task(f"{len(pictures):,} pictures", total=len(pictures))
-        found: dict[str, Any] = measure(
-            model, pictures, samples=samples, seed=config.seed, on_batch=lambda count: bar.advance(task, count)
-        )
+    with show_bar(f"{len(pictures):,} pictures", len(pictures)) as bar:
+        found: dict[str, Any] = measure(model, pictures, samples=samples, seed=config.seed, on_batch=bar.advance)
     found |= {"samples": samples, "completions": _COMPLETIONS}
     found |= measure_completions(model, pictures, count=_COMPLETIONS, seed=config.seed, judge=judge)
     nats = [

@@ -43,7 +43,6 @@ class CompletionConfig(EstimatorConfig, PictureConfig):
     """
 
     model: Literal["completion"] = "completion"
-    """What is trained: completion, or another model with options of its own (hardmax train --help)."""
     mask: str = "any"
     """What is hidden: centre, half, quadrants-1 (so many are visible), quadrants-2, quadrants-3; rectangles, strokes,
     any (drawn anew for every picture); or a picture file, white where pixels are hidden."""

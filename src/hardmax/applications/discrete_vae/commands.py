@@ -2,12 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from rich.progress import Progress
-
 from hardmax.applications.command_line import EvaluateOptions, Evaluation, SampleOptions, refuse, write_grid
 from hardmax.applications.discrete_vae.model import DiscreteVAE
 from hardmax.applications.discrete_vae.task import evaluate as measure
 from hardmax.applications.discrete_vae.task import perturbed, refined
+from hardmax.progress_bar import show_bar
 from hardmax.training.task import held_out
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 _SAMPLES = 1000
 
 
-def evaluate(options: EvaluateOptions, restored: "LoadedRun[DiscreteVAE]", bar: Progress) -> Evaluation:
+def evaluate(options: EvaluateOptions, restored: "LoadedRun[DiscreteVAE]") -> Evaluation:
     """Return the bound and what it is made of.
 
     Raises:
@@ -27,9 +26,8 @@ def evaluate(options: EvaluateOptions, restored: "LoadedRun[DiscreteVAE]", bar: 
     model, samples, seed = restored.model, options.samples or _SAMPLES, restored.config.seed
     pictures = held_out(restored.config, restored.load_data(options.data_dir), options.split)[: options.images]
     pictures = pictures.to(options.device)
-    with bar:
-        task = bar.add_task(f"{len(pictures):,} pictures", total=len(pictures))
-        found = measure(model, pictures, samples=samples, seed=seed, on_batch=lambda count: bar.advance(task, count))
+    with show_bar(f"{len(pictures):,} pictures", len(pictures)) as bar:
+        found = measure(model, pictures, samples=samples, seed=seed, on_batch=bar.advance)
     if options.refine:
         found["refined"] = refined(model, pictures)
     if options.perturb_and_map:

@@ -21,8 +21,6 @@ class DiscreteConfig(VAEConfig):
     """
 
     model: Literal["discrete"] = "discrete"
-    """What is trained: discrete, or another model with options of its own: mixed, sequence-gan (hardmax train --model
-    mixed --help)."""
     space: SpaceName = "categorical"
     """What z may be: categorical variables; bits, independent or interacting in pairs; a subset, a chain of states, a
     permutation, a spanning tree."""

@@ -100,10 +100,9 @@ def diagnose(options: DiagnoseOptions) -> None:
 def _diagnose(options: DiagnoseOptions, restored: "LoadedRun[DiscreteVAE]") -> "Diagnosis":
     """Measure the gradient of the bound on a few pictures, and show how far it is."""
     import torch
-    from rich.console import Console
-    from rich.progress import Progress
 
     from hardmax.diagnosis import candidates, diagnose_elbo
+    from hardmax.progress_bar import show_bar
     from hardmax.random import stream
     from hardmax.training.task import held_out
 
@@ -116,8 +115,7 @@ def _diagnose(options: DiagnoseOptions, restored: "LoadedRun[DiscreteVAE]") -> "
     enumerate_ = model.space.size <= ENUMERATED
     with torch.no_grad():
         scores = model.encoder(pictures)
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("exact gradient", total=(len(estimators) + (0 if enumerate_ else 4)) * options.draws)
+    with show_bar("exact gradient", (len(estimators) + (0 if enumerate_ else 4)) * options.draws) as bar:
         return diagnose_elbo(
             likelihood,
             scores,
@@ -129,7 +127,7 @@ def _diagnose(options: DiagnoseOptions, restored: "LoadedRun[DiscreteVAE]") -> "
             exact="enumerate" if enumerate_ else "monte-carlo",
             evaluations=options.evaluations,
             generator=stream(options.seed, "noise"),
-            observe=lambda name, count: bar.update(task, description=name, advance=count),
+            observe=lambda name, count: bar.advance(count, name),
         )
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from jaxtyping import UInt8, UInt64
-from rich.progress import Progress
 from torch import Tensor
 
 from hardmax.applications.command_line import EvaluateOptions, Evaluation, refuse
@@ -27,6 +26,7 @@ from hardmax.data.image_files import Fitted, fit_photo, read_pictures, to_channe
 from hardmax.data.images import PARTS
 from hardmax.drawing.images import save, sheet
 from hardmax.errors import ArgumentError, DataError
+from hardmax.progress_bar import show_bar
 from hardmax.random import stream
 from hardmax.training.task import held_out
 
@@ -76,7 +76,7 @@ def read_encoder(run: str, checkpoint: str, device: str = "cpu") -> Encoder:
 _KS = (1, 10, 100)
 
 
-def evaluate(options: EvaluateOptions, restored: "LoadedRun[HashEncoder]", bar: Progress) -> Evaluation:
+def evaluate(options: EvaluateOptions, restored: "LoadedRun[HashEncoder]") -> Evaluation:
     """Return the precision of codes and of the pixels themselves, and how the bits are used.
 
     Raises:
@@ -88,8 +88,7 @@ def evaluate(options: EvaluateOptions, restored: "LoadedRun[HashEncoder]", bar: 
     images, config = restored.load_data(options.data_dir), restored.config
     queries = held_out(config, images, options.split)[: options.images].to(options.device)
     train = held_out(config, images, "train").to(options.device)
-    with bar:
-        bar.add_task(f"{len(queries):,} pictures among {len(train):,}", total=None)
+    with show_bar(f"{len(queries):,} pictures among {len(train):,}"):
         base, sought = codes_of(restored.model, train), codes_of(restored.model, queries)
         found: dict[str, Any] = {"searched": len(train), "bits": restored.model.space.n, **use_of_bits(base)}
         tables: list[Any] = []

@@ -17,7 +17,6 @@ class HashingConfig(EstimatorConfig, PictureConfig):
     """
 
     model: Literal["hashing"] = "hashing"
-    """What is trained: hashing, or another model with options of its own (hardmax train --help)."""
     bits: int = 64
     """Bits of a code."""
     pairs: Literal["neighbours", "distorted", "labels"] = "neighbours"

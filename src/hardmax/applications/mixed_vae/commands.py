@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from rich.progress import Progress
 
 from hardmax.applications.command_line import EvaluateOptions, Evaluation, SampleOptions, refuse, write_picture
 from hardmax.applications.mixed_vae.config import MixedConfig
@@ -20,6 +19,7 @@ from hardmax.data.image_files import fit_photo
 from hardmax.data.image_reading import SUFFIXES
 from hardmax.drawing.images import grid, save, sheet
 from hardmax.errors import ArgumentError
+from hardmax.progress_bar import show_bar
 from hardmax.random import stream
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def read_photo(path: Path, shape: tuple[int, int, int], config: MixedConfig) -> 
 _SAMPLES = 100
 
 
-def evaluate(options: EvaluateOptions, restored: "LoadedRun[MixedVAE]", bar: Progress) -> Evaluation:
+def evaluate(options: EvaluateOptions, restored: "LoadedRun[MixedVAE]") -> Evaluation:
     """Return the bound and what it is made of, and accuracies of the arg max and of samples.
 
     Raises:
@@ -70,11 +70,8 @@ def evaluate(options: EvaluateOptions, restored: "LoadedRun[MixedVAE]", bar: Pro
     refuse(options, "refine", "perturb_and_map", "judge")
     config, model, samples = restored.config, restored.model, options.samples or _SAMPLES
     pictures = seen(config, restored.load_data(options.data_dir), options.split)[: options.images].to(options.device)
-    with bar:
-        task = bar.add_task(f"{len(pictures):,} pictures", total=len(pictures))
-        bounds = measure(
-            model, pictures, samples=samples, seed=config.seed, on_batch=lambda count: bar.advance(task, count)
-        )
+    with show_bar(f"{len(pictures):,} pictures", len(pictures)) as bar:
+        bounds = measure(model, pictures, samples=samples, seed=config.seed, on_batch=bar.advance)
     found: dict[str, Any] = {"samples": samples, **bounds}
     nats = [
         (f"-ELBO ({samples} samples)", f"{-found['elbo']:.3f}"),
@@ -130,7 +127,7 @@ def edit(options: "EditOptions") -> None:
     """Edit the photos, write each and a sheet of all, and say what was done.
 
     Raises:
-        ArgumentError: what is set does not exist, no photos are named, or several are to go into one file.
+        ArgumentError: what is set does not exist, or several photos are to go into one file.
         DataError: a photo is no picture, or a file cannot be written.
     """
     restored = load_run(options.run, options.checkpoint, kind=MixedVAE)
@@ -158,8 +155,6 @@ def edit(options: "EditOptions") -> None:
 def _files(photos: list[Path], options: "EditOptions") -> tuple[list[Path], Path]:
     """Return where each edited photo goes, and the sheet of all."""
     out = Path(options.out or Path(options.run) / "figures" / "edited").expanduser()
-    if not photos:
-        raise ArgumentError("name at least one photo to edit: hardmax edit RUN PHOTO --set NAME=VALUE")
     if out.suffix.lower() not in SUFFIXES or out.is_dir():
         names = [f"{photo.stem}-edited" for photo in photos]
         # Photos of one name from different folders are told apart by a number.

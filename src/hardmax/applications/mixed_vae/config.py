@@ -17,7 +17,6 @@ class MixedConfig(VAEConfig):
     """
 
     model: Literal["mixed"] = "mixed"
-    """What is trained: mixed, or another model with options of its own (hardmax train --help)."""
     labels: int = 100
     """Training pictures whose label is used, as many of each class; 0: none, the categories find their own meaning."""
     label_seed: int | None = None

@@ -12,7 +12,7 @@ from rich.text import Text
 from hardmax.applications.segmentation.config import EncoderOptions, PriorOptions, SegmentOptions
 from hardmax.applications.segmentation.results.tables import Result, Summary
 from hardmax.applications.segmentation.volumes.labels import LabelTable
-from hardmax.errors import ArgumentError, DataError, HardmaxError
+from hardmax.errors import DataError, HardmaxError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 def segment_scans(options: SegmentOptions) -> int:
     """Segment, and say where the results are; the exit code is 1 if some of several scans could not be segmented."""
-    if not options.scans:
-        raise ArgumentError("name the scans to segment: files, or folders of them")
     from hardmax.applications.segmentation.model_folder import find_model
     from hardmax.applications.segmentation.volumes.scans import find_scans, find_truths
     from hardmax.files import make_folder
@@ -44,7 +42,7 @@ def segment_scans(options: SegmentOptions) -> int:
     segmenter = Segmenter.load(model)
     table = getattr(segmenter, "table", STRUCTURES)
     results = _segment_all(segmenter, scans, truths, out, table, options)
-    _tell(console, results, table, out, without=len(scans) - len(truths) if truths else 0)
+    _print_results(console, results, table, out, without=len(scans) - len(truths) if truths else 0)
     return 1 if any(result.error for result in results) else 0
 
 
@@ -59,21 +57,22 @@ def _segment_all(
     """Segment scan after scan; the tables are whole after each of them, and the page is written even after Ctrl-C."""
     from rich.console import Console
 
-    from hardmax.applications.segmentation.results.outputs import Wanted, segment_scan
+    from hardmax.applications.segmentation.results.outputs import OutputOptions, segment_scan
     from hardmax.applications.segmentation.results.page import write_page
     from hardmax.applications.segmentation.results.tables import write_dice, write_volumes
     from hardmax.files import write_output
-    from hardmax.progress_bar import show_progress
+    from hardmax.progress_bar import show_bar
 
     results: list[Result] = []
-    wanted = Wanted(options.posteriors, options.smooth)
+    wanted = OutputOptions(options.posteriors, options.smooth)
     watched = Console(stderr=True, highlight=False)
     try:
-        with show_progress(watched, len(scans)) as step:
+        with show_bar(total=len(scans), console=watched) as bar:
             for number, scan in enumerate(scans):
+                place = f"{number + 1} of {len(scans)}: " if len(scans) > 1 else ""
 
-                def progress(part: float, doing: str, number: int = number, scan: "Scan" = scan) -> None:
-                    step(number, part, f"{scan.name}: {doing}")
+                def progress(part: float, doing: str, number: int = number, name: str = f"{place}{scan.name}") -> None:
+                    bar.update(number + min(part, 1.0), description=f"{name}: {doing}")
 
                 progress(0.0, "reading")
                 try:
@@ -94,30 +93,30 @@ def _segment_all(
     finally:
         if results:
             title = results[0].scan.name if len(results) == 1 else f"{len(results)} scans"
-            write_page(out / "index.html", results, table, title=title, model=_called(options))
+            write_page(out / "index.html", results, table, title=title, model=_describe_model(options))
             with write_output(out / "colours.txt", "folder") as temporary:
                 temporary.write_text(table.colour_table(), encoding="utf-8")
     return results
 
 
-def _called(options: SegmentOptions) -> str:
+def _describe_model(options: SegmentOptions) -> str:
     return "the default prior" if options.model is None else f"the model {options.model}"
 
 
 def _check_targets(scans: list["Scan"], out: Path) -> None:
     """See to it that no file is written over that was not made here: a manual label map, say."""
     from hardmax.applications.segmentation.results.outputs import label_file
-    from hardmax.applications.segmentation.volumes.writing import is_ours
+    from hardmax.applications.segmentation.volumes.writing import is_made_by_hardmax
 
     for scan in scans:
         target = label_file(out, scan)
-        if target.exists() and not is_ours(target):
+        if target.exists() and not is_made_by_hardmax(target):
             raise DataError(
                 f"{target} is there already, and was not made by hardmax segment; choose another folder with --out"
             )
 
 
-def _tell(console: "Console", results: list["Result"], table: "LabelTable", out: Path, without: int) -> None:
+def _print_results(console: "Console", results: list["Result"], table: "LabelTable", out: Path, without: int) -> None:
     from hardmax.applications.segmentation.results.tables import summarise
 
     console.print(scan_table(results, table))
@@ -142,20 +141,15 @@ def make_prior(options: PriorOptions) -> None:
     from hardmax.applications.segmentation.model_folder import default_folder
     from hardmax.applications.segmentation.volumes.scans import find_maps
 
-    if not options.maps:
-        raise ArgumentError("name the label maps to learn from: files, or folders of them")
     maps = find_maps([Path(path).expanduser() for path in options.maps])
     out = Path(options.out).expanduser() if options.out else default_folder()
-    from rich.console import Console
-
     from hardmax.files import write_folder
-    from hardmax.progress_bar import show_progress
+    from hardmax.progress_bar import show_bar
 
-    with write_folder(out) as folder, show_progress(Console(stderr=True)) as step:
-        step(0, 0.0, f"{len(maps)} label maps")
+    with write_folder(out) as folder, show_bar(f"{len(maps)} label maps", 1) as bar:
         from hardmax.applications.segmentation.atlas.atlas import build_prior
 
-        build_prior(maps, folder, lambda part, doing: step(0, part, doing))
+        build_prior(maps, folder, lambda part, doing: bar.update(part, description=doing))
     use = "" if options.out is None else f" --model {out}"
     print(f"the prior of {len(maps)} label maps is in {out}; segment with: hardmax segment run SCAN --out result{use}")
 
@@ -165,28 +159,26 @@ def make_encoder(options: EncoderOptions) -> None:
     from hardmax.applications.segmentation.model_folder import find_model
     from hardmax.applications.segmentation.volumes.scans import find_scans
 
-    if not options.scans:
-        raise ArgumentError("name the scans to learn from: files, or folders of them")
     scans = [scan.path for scan in find_scans([Path(path).expanduser() for path in options.scans])]
     prior, out = find_model(options.prior), Path(options.out).expanduser()
-    from rich.console import Console
-
     from hardmax.files import write_folder
-    from hardmax.progress_bar import show_progress
+    from hardmax.progress_bar import show_bar
 
-    with write_folder(out) as folder, show_progress(Console(stderr=True)) as step:
-        step(0, 0.0, f"aligning {len(scans)} scans")
+    with (
+        write_folder(out) as folder,
+        show_bar(f"aligning {len(scans)} scans", options.pretraining + options.steps) as bar,
+    ):
         from hardmax.applications.segmentation.segmenter import Segmenter
         from hardmax.applications.segmentation.vae.encoder_training import train_encoder
         from hardmax.applications.segmentation.vae.pca import prepare_vae
 
-        done, total = 0, options.pretraining + options.steps
+        done = 0
 
         def progress(number: int, steps: int, loss: float) -> None:
             nonlocal done
             done += 1
             made = "made scans" if done <= options.pretraining else "scans"
-            step(0, done / total, f"{made}, step {number} of {steps}, loss {loss:.3f}")
+            bar.update(done, description=f"{made}, step {number} of {steps}, loss {loss:.3f}")
 
         segmenter = Segmenter.load(prior)
         train_encoder(

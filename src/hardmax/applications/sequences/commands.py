@@ -4,8 +4,6 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.progress import Progress
-
 from hardmax.applications.command_line import EvaluateOptions, Evaluation, SampleOptions, refuse
 from hardmax.applications.runs import load_run
 from hardmax.applications.sequences.evaluation import evaluate as measure
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
 _DRAWS = 10_000
 
 
-def evaluate(options: EvaluateOptions, restored: "LoadedRun[SequenceGAN]", bar: Progress) -> Evaluation:
+def evaluate(options: EvaluateOptions, restored: "LoadedRun[SequenceGAN]") -> Evaluation:
     """Return how likely real sequences are, and what generated ones are like.
 
     Raises:

@@ -15,7 +15,6 @@ class SequenceGANConfig(EstimatorConfig):
     """
 
     model: Literal["sequence-gan"] = "sequence-gan"
-    """What is trained: sequence-gan, or another model with options of its own (hardmax train --help)."""
     data: str = "agreement"
     """agreement, brackets: languages with a known grammar; constitution: a text, by character; or the path of a
     grammar (.grammar) or of any text of your own."""

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from jaxtyping import Int64
-from rich.console import Console
-from rich.progress import Progress
 from torch import Tensor
 
 from hardmax.applications.command_line import EvaluateOptions, Evaluation, SampleOptions, refuse, write_grid
@@ -27,6 +25,7 @@ from hardmax.data.loading import load_in_order
 from hardmax.drawing.images import grid, save
 from hardmax.errors import ArgumentError, DataError
 from hardmax.metrics.codes import perplexity
+from hardmax.progress_bar import show_bar
 from hardmax.random import stream
 from hardmax.training.task import held_out
 
@@ -100,20 +99,19 @@ def tokenize(options: "TokenizeOptions") -> None:
     """
     restored = load_run(options.run, options.checkpoint, device=options.device, kind=TokenVAE)
     model, config = restored.model, restored.config
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("reading", total=None)
+    with show_bar("reading") as bar:
         found = load_in_order(
             options.images,
             model.shape,
             data_dir=options.data_dir or config.data_dir,
-            progress=lambda what, done, total: bar.update(task, completed=done, total=total),
+            progress=lambda what, done, total: bar.update(done, total),
         )
-        bar.update(task, description="tokenizing", completed=0, total=len(found.names))
+        bar.update(0, len(found.names), "tokenizing")
         grids, generator = [], stream(config.seed, "binarize", "tokenize")
         for pixels in found.pixels.split(_AT_ONCE):
             x = binarize(pixels, config.binarize, generator)
             grids.append(model.tokenize(x.to(options.device)).cpu())
-            bar.advance(task, len(pixels))
+            bar.advance(len(pixels))
     tokens, codes = torch.cat(grids), model.space.k
     path = Path(options.out).expanduser()
     write_tokens(path, Tokens(tokens, found.names, codes, model.fingerprint))
@@ -145,8 +143,7 @@ def detokenize(options: "DetokenizeOptions") -> None:
     if not whole and out.is_file():
         raise ArgumentError(f"--out {out} is a file; name a folder, or an .npz file")
     files, drawn = [out / name for name in safe_names(found.names)], []
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("drawing", total=len(found.names))
+    with show_bar("drawing", len(found.names)) as bar:
         for begin in range(0, len(found.names), _GRIDS_AT_ONCE):
             pictures = model.detokenize(found.tokens[begin : begin + _GRIDS_AT_ONCE].to(options.device)).cpu()
             if whole:
@@ -154,7 +151,7 @@ def detokenize(options: "DetokenizeOptions") -> None:
             else:
                 for picture, file in zip(pictures, files[begin : begin + _GRIDS_AT_ONCE], strict=True):
                     save(grid(picture[None], padding=0), file)
-            bar.advance(task, len(pictures))
+            bar.advance(len(pictures))
     if whole:
         pixels = torch.cat(drawn) if drawn else torch.empty(0, *model.shape, dtype=torch.uint8)
         write_npz(out, images=pixels.numpy(), names=np.array(found.names, dtype=np.str_))
@@ -190,7 +187,7 @@ def _check(found: Tokens, model: TokenVAE, source: Path, run: str) -> None:
 _SAMPLES = 10
 
 
-def evaluate_dvae(options: EvaluateOptions, restored: "LoadedRun[TokenVAE]", bar: Progress) -> Evaluation:
+def evaluate_dvae(options: EvaluateOptions, restored: "LoadedRun[TokenVAE]") -> Evaluation:
     """Return the bound and what it is made of, the error of tokens, and the use of the codes.
 
     Raises:
@@ -201,9 +198,8 @@ def evaluate_dvae(options: EvaluateOptions, restored: "LoadedRun[TokenVAE]", bar
     pictures = held_out(config, restored.load_data(options.data_dir), options.split)[: options.images].to(
         options.device
     )
-    with bar:
-        task = bar.add_task(f"{len(pictures):,} pictures", total=len(pictures))
-        found = measure(model, pictures, config, samples=samples, on_batch=lambda count: bar.advance(task, count))
+    with show_bar(f"{len(pictures):,} pictures", len(pictures)) as bar:
+        found = measure(model, pictures, config, samples=samples, on_batch=bar.advance)
     drawn = "" if config.quantize == "nearest" else f" ({samples} samples)"
     nats = [
         (f"-ELBO{drawn}", f"{-found['elbo']:.3f}"),
@@ -229,7 +225,7 @@ def sample_dvae(options: SampleOptions) -> None:
     )
 
 
-def evaluate_prior(options: EvaluateOptions, restored: "LoadedRun[TokenPrior]", bar: Progress) -> Evaluation:
+def evaluate_prior(options: EvaluateOptions, restored: "LoadedRun[TokenPrior]") -> Evaluation:
     """Return the bound of pictures with their tokens, and what these take.
 
     Raises:
@@ -238,9 +234,8 @@ def evaluate_prior(options: EvaluateOptions, restored: "LoadedRun[TokenPrior]", 
     refuse(options, "refine", "perturb_and_map", "samples")
     told = tokenizer_of(restored.config).config
     pictures = held_out(told, restored.load_data(options.data_dir), options.split)[: options.images].to(options.device)
-    with bar:
-        task = bar.add_task(f"{len(pictures):,} pictures", total=len(pictures))
-        found = measure_prior(restored.model, pictures, on_batch=lambda count: bar.advance(task, count))
+    with show_bar(f"{len(pictures):,} pictures", len(pictures)) as bar:
+        found = measure_prior(restored.model, pictures, on_batch=bar.advance)
     space = restored.model.tokenizer.space
     nats = [
         ("-log p(x, tokens), at least -log p(x)", f"{-found['elbo']:.3f}"),

@@ -18,7 +18,6 @@ class DvaeConfig(VAEConfig):
     """
 
     model: Literal["dvae"] = "dvae"
-    """What is trained: dvae, or another model with options of its own (hardmax train --help)."""
     codes: int = 128
     """Codes in the codebook: values that a token may have."""
     grid: int = 8
@@ -116,7 +115,6 @@ class TokenPriorConfig(PictureConfig):
     """
 
     model: Literal["token-prior"] = "token-prior"
-    """What is trained: token-prior, or another model with options of its own (hardmax train --help)."""
     tokenizer: str = ""
     """Folder of a run of hardmax train --model dvae; its best model becomes a part of this one."""
     data: str = ""
