@@ -171,7 +171,7 @@ def read_saved_config(folder: Path, what: str = "model", names: tuple[str, str] 
     except (OSError, ValueError) as error:
         raise DataError(f"cannot read the {what} in {folder}: {error}") from error
     if not isinstance(config, dict):
-        raise DataError(f"{folder / names[1]} is not the configuration of a {what}: it holds no JSON object")
+        raise DataError(f"{folder / names[1]} is not the configuration of a saved {what}: it holds no JSON object")
     return config
 
 

@@ -9,13 +9,20 @@ from hardmax.applications.segmentation.atlas.alignment import (
     Shape,
     SoftMap,
     deform,
-    measure,
+    measure_shape,
     place_by_centroids,
-    pooled_grid,
+    pool_grid,
     refine_affine,
     soft_map,
 )
-from hardmax.applications.segmentation.atlas.atlas import VELOCITIES, Atlas, align_maps, atlas_of, kept_labels, smoothed
+from hardmax.applications.segmentation.atlas.atlas import (
+    VELOCITIES,
+    Atlas,
+    align_maps,
+    build_atlas,
+    select_labels,
+    smooth_volumes,
+)
 from hardmax.applications.segmentation.atlas.transforms import (
     Affine,
     centred_grid,
@@ -62,7 +69,7 @@ def undone(way):
 
 def a_template():
     one = undone(Affine(torch.eye(3), torch.zeros(3)))
-    return SoftMap(smoothed(one.probabilities.float()), one.grid)
+    return SoftMap(smooth_volumes(one.probabilities.float()), one.grid)
 
 
 def test_blocks_of_labels():
@@ -79,7 +86,7 @@ def test_blocks_of_labels():
 
 def test_pooled_grids_cover_the_same_place():
     grid = Grid((8, 8, 8), np.diag([1.0, 2.0, 3.0, 1.0]))
-    np.testing.assert_allclose(pooled_grid(grid, (2, 4, 1)).centre, grid.centre)
+    np.testing.assert_allclose(pool_grid(grid, (2, 4, 1)).centre, grid.centre)
 
 
 def test_turns_from_centroids():
@@ -143,12 +150,12 @@ def test_a_known_deformation_is_found():
 
 
 @pytest.mark.slow
-def test_an_atlas_of_turned_heads():
+def test_an_build_atlas_turned_heads():
     tilts = [(0.0, 0.0, 0.0), (14.0, 3.0, -5.0), (-9.0, -6.0, 4.0)]
     maps = [undone(Affine(rotation(tilt), torch.tensor([2.0 * tilt[0], -5.0, 3.0]))) for tilt in tilts]
     said = []
     aligned = align_maps(maps, lambda part, doing: said.append(part))
-    atlas = atlas_of(aligned, STRUCTURES, kept_labels(STRUCTURES)[:5])
+    atlas = build_atlas(aligned, STRUCTURES, select_labels(STRUCTURES)[:5])
     assert said == sorted(said)
     assert 0.9 < said[-1] <= 1
     sure = atlas.probabilities.max(0).values
@@ -172,19 +179,19 @@ def test_saved_and_loaded(tmp_path):
     maps = torch.randint(3, (5, 6, 4, 6), generator=generator).to(torch.uint8)
     velocities = 3 * torch.randn(5, 3, *VELOCITIES.shape, generator=generator)
     velocities[0, 0, 0, 0, 0] = 100.0  # more than can be kept
-    Atlas(probabilities, grid, STRUCTURES, (0, 1, 7), maps, velocities).save(tmp_path)
-    found = Atlas.load(tmp_path)
+    Atlas(probabilities, grid, STRUCTURES, (0, 1, 7), maps, velocities).save_pretrained(tmp_path)
+    found = Atlas.from_pretrained(tmp_path)
     assert (found.maps == maps).all()
     assert found.kept == (0, 1, 7)
     assert found.grid.same_as(grid)
     assert (found.probabilities - probabilities).abs().max() < 0.01
     assert (found.velocities - velocities.clamp(-12.8, 12.7)).abs().max() < 0.0501
-    (tmp_path / "atlas.safetensors").write_bytes(b"nothing")
+    (tmp_path / "model.safetensors").write_bytes(b"nothing")
     with pytest.raises(DataError, match="cannot read the atlas"):
-        Atlas.load(tmp_path)
+        Atlas.from_pretrained(tmp_path)
 
 
 def test_where_structures_are():
-    found = measure(undone(Affine(torch.eye(3), torch.tensor([3.0, 0.0, 0.0]))))
+    found = measure_shape(undone(Affine(torch.eye(3), torch.tensor([3.0, 0.0, 0.0]))))
     assert found.centre[0] == pytest.approx(3, abs=0.3)
     assert found.centroids[2, 2] == pytest.approx(-38 - found.centre[2], abs=2)

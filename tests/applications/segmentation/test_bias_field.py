@@ -9,7 +9,7 @@ from hardmax.applications.segmentation.tissues import bias_field as module
 from hardmax.applications.segmentation.tissues.bias_field import bias_step, fit_with_bias, flat_field, log_intensity
 from hardmax.applications.segmentation.tissues.em import Expectation, PseudoCounts, e_step, fit_gaussians
 from hardmax.applications.segmentation.tissues.gaussians import Gaussians, mixing_matrix, posterior
-from hardmax.applications.segmentation.tissues.initialization import prior_start
+from hardmax.applications.segmentation.tissues.initialization import start_from_prior
 from hardmax.errors import ArgumentError
 
 
@@ -31,7 +31,7 @@ def check_rises(step, monkeypatch):
     monkeypatch.setattr(module, "bias_step", step)
     for seed in range(3):
         y, points, prior, _, _ = biased_scan(seed)
-        start = prior_start(y, prior, mixing_matrix([0, 1]))
+        start = start_from_prior(y, prior, mixing_matrix([0, 1]))
         pseudo = PseudoCounts(torch.full((2,), 10.0).double(), start.means, start.deviations)
         weights = torch.rand(len(y), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
         for options in ({}, {"pseudo": pseudo, "floor": 0.05}, {"weights": weights}):
@@ -67,7 +67,7 @@ def test_step_solves_its_least_squares():
     """The gradient of the expected objective in the coefficients is zero."""
     y, points, prior, _, _ = biased_scan()
     field = flat_field(points)
-    gaussians = prior_start(y, prior, mixing_matrix([0, 1]))
+    gaussians = start_from_prior(y, prior, mixing_matrix([0, 1]))
     found, basis = e_step(y, prior, gaussians), field.basis(points)
     for ridge in (1.0, 100.0):
         c = bias_step(y, found, gaussians, field, basis, ridge=ridge).coefficients.requires_grad_()
@@ -79,7 +79,7 @@ def test_step_solves_its_least_squares():
 
 def test_field_is_found_and_helps():
     y, points, prior, s, truth = biased_scan(voxels=6000)
-    start = prior_start(y, prior, mixing_matrix([0, 1]))
+    start = start_from_prior(y, prior, mixing_matrix([0, 1]))
     fit, field = fit_with_bias(y, prior, start, flat_field(points), points, rounds=60)
     error, size = (field(points) - truth(points)).std(), truth(points).std()
     assert error < 0.05 * size
@@ -92,7 +92,7 @@ def test_field_is_found_and_helps():
 def test_field_has_mean_zero():
     y, points, prior, _, _ = biased_scan()
     weights = torch.rand(len(y), dtype=torch.float64)
-    start = prior_start(y, prior, mixing_matrix([0, 1]))
+    start = start_from_prior(y, prior, mixing_matrix([0, 1]))
     _, field = fit_with_bias(y, prior, start, flat_field(points, weights), points, weights=weights)
     assert abs((weights * field(points)).sum()) < 1e-8 * len(y)
     assert field(points).abs().max() > 0.1
@@ -102,14 +102,14 @@ def test_a_shift_of_all_intensities_leaves_the_field():
     y, points, prior, _, _ = biased_scan()
     fields = []
     for shift in (0.0, 3.0):
-        start = prior_start(y + shift, prior, mixing_matrix([0, 1]))
+        start = start_from_prior(y + shift, prior, mixing_matrix([0, 1]))
         fields.append(fit_with_bias(y + shift, prior, start, flat_field(points), points, rounds=10)[1].coefficients)
     torch.testing.assert_close(*fields)
 
 
 def test_a_scan_without_bias_gets_none():
     y, points, prior, _, _ = biased_scan(strength=0.0, voxels=6000)
-    start = prior_start(y, prior, mixing_matrix([0, 1]))
+    start = start_from_prior(y, prior, mixing_matrix([0, 1]))
     _, field = fit_with_bias(y, prior, start, flat_field(points), points, rounds=40)
     assert field(points).abs().max() < 0.03
 

@@ -23,7 +23,7 @@ def stand_ins(monkeypatch, tmp_path):
     def build_prior(maps, out, progress):
         made.calls.append((maps, out))
         progress(0.5, "aligning")
-        (out / "atlas.json").write_text("{}")
+        (out / "atlas").write_text("{}")
         if len(maps) == 1:
             raise DataError("one map is too few")
 
@@ -33,17 +33,17 @@ def stand_ins(monkeypatch, tmp_path):
             progress(number + 1, pretraining, 1.0)
         for number in range(steps):
             progress(number + 1, steps, 1.0)
-        (out / "encoder.json").write_text("{}")
+        (out / "encoder").write_text("{}")
 
     made.segmenter.align, made.segmenter.mixing = "align", "mixing"
     modules = {
         "segmenter": SimpleNamespace(Segmenter=SimpleNamespace(load=lambda folder: made.segmenter)),
         "atlas.atlas": SimpleNamespace(build_prior=build_prior),
-        "vae.atlas_vae": SimpleNamespace(with_vae=lambda prior, out: prior),
+        "vae.pca": SimpleNamespace(prepare_vae=lambda prior, out: prior),
         "vae.encoder_training": SimpleNamespace(train_encoder=train_encoder),
     }
     for name, module in modules.items():
-        monkeypatch.setitem(sys.modules, f"hardmax.segmentation.{name}", module)
+        monkeypatch.setitem(sys.modules, f"hardmax.applications.segmentation.{name}", module)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.chdir(tmp_path)
@@ -150,7 +150,7 @@ class TestRun:
         def bad(*arguments):
             return failing(capsys, "run", *arguments, "--out", "out", *(["--model", "model"]))
 
-        assert "name the scans" in bad()
+        assert "hardmax segment run needs SCANS" in bad()
         assert "does not exist" in bad("none.nii.gz")
         (tmp_path / "empty").mkdir()
         assert "holds no scans" in bad("empty")
@@ -183,14 +183,14 @@ class TestPrior:
         save(tmp_path / "a.nii.gz", np.ones((3, 3, 3)), np.eye(4))
         assert main(["segment", "prior", str(folder), "a.nii.gz", "--out", "prior"]) == 0
         assert [path.name for path in stand_ins.calls[0][0]] == ["1_labels.nii.gz", "a.nii.gz"]
-        assert names(tmp_path / "prior") == ["atlas.json"]
+        assert names(tmp_path / "prior") == ["atlas"]
         assert "the prior of 2 label maps is in prior" in capsys.readouterr().out
         assert "is there already" in failing(capsys, "prior", folder, "--out", "prior")
 
     def test_a_failure_leaves_nothing(self, folder, tmp_path, capsys):
         assert "one map is too few" in failing(capsys, "prior", folder, "--out", "prior")
         assert not list(tmp_path.glob("prior*"))
-        assert "name the label maps" in failing(capsys, "prior")
+        assert "hardmax segment prior needs MAPS" in failing(capsys, "prior")
 
 
 class TestTrain:
@@ -201,16 +201,17 @@ class TestTrain:
         assert [path.name for path in scans] == ["1_t1.nii.gz", "2_t1.mgz"]
         assert prior.name == "model"
         assert others == ["align", "mixing", 2, 3, 5]
-        assert names(tmp_path / "trained") == ["encoder.json"]
+        assert names(tmp_path / "trained") == ["encoder"]
         assert "--model trained" in capsys.readouterr().out
 
     def test_what_cannot_be(self, folder, capsys):
         assert "steps must be at least 1, got 0" in failing(capsys, "train", folder, "--steps", "0")
-        assert "name the scans" in failing(capsys, "train", "--prior", "model")
+        assert "hardmax segment train needs SCANS" in failing(capsys, "train", "--prior", "model")
 
 
 def test_no_such_command(capsys):
-    assert "no command 'segment rum'; there are: prior, train, run" in failing(capsys, "rum")
+    assert "no command 'segment rum'; did you mean run?" in failing(capsys, "rum")
+    assert "no command 'segment xyz'; there are: run, prior, train" in failing(capsys, "xyz")
     assert main(["segment"]) == 2
 
 

@@ -16,10 +16,10 @@ from hardmax.applications.segmentation.tissues.em import (
 )
 from hardmax.applications.segmentation.tissues.gaussians import Gaussians, jensen_bound, log_likelihood, mixing_matrix
 from hardmax.applications.segmentation.tissues.initialization import (
-    best_fit,
     deviation_floor,
-    prior_start,
-    random_start,
+    fit_from_starts,
+    start_from_prior,
+    start_from_quantiles,
 )
 from hardmax.errors import ArgumentError
 
@@ -244,7 +244,7 @@ def test_starts_know_no_contrast(contrast):
     x, prior, s = scan(seed=4, voxels=4000)
     x = change(x)
     prior = 0.6 * prior + 0.4 / 3  # blurred: every label is likely everywhere
-    fit = best_fit(x, prior, MIXINGS["one each"], generator=torch.Generator().manual_seed(0), rounds=100)
+    fit = fit_from_starts(x, prior, MIXINGS["one each"], generator=torch.Generator().manual_seed(0), rounds=100)
     for label in range(3):
         members = x[s == label]
         assert abs(fit.gaussians.means[label] - members.mean()) < 0.35 * members.std() + 0.1
@@ -254,31 +254,31 @@ def test_starts_know_no_contrast(contrast):
 def test_best_fit_takes_the_best_start():
     x, prior, _ = scan(seed=5, voxels=1000)
     generator = torch.Generator().manual_seed(0)
-    several = best_fit(x, prior, MIXINGS["several"], starts=5, generator=generator, rounds=50)
-    alone = fit_gaussians(x, prior, prior_start(x, prior, MIXINGS["several"]), rounds=50)
+    several = fit_from_starts(x, prior, MIXINGS["several"], starts=5, generator=generator, rounds=50)
+    alone = fit_gaussians(x, prior, start_from_prior(x, prior, MIXINGS["several"]), rounds=50)
     assert several.objectives[-1] >= alone.objectives[-1] - 1e-9
 
 
 def test_prior_start_of_a_negative_is_the_negative():
     x, prior, _ = scan()
     for mixing in (MIXINGS["one each"], MIXINGS["shared"]):
-        one, other = prior_start(x, prior, mixing), prior_start(-x, prior, mixing)
+        one, other = start_from_prior(x, prior, mixing), start_from_prior(-x, prior, mixing)
         torch.testing.assert_close(one.means, -other.means)
         torch.testing.assert_close(one.deviations, other.deviations)
 
 
 def test_gaussians_begin_with_the_labels_that_have_them_alone():
     x, prior, _ = scan()
-    start = prior_start(x, prior, MIXINGS["overlapping"])
+    start = start_from_prior(x, prior, MIXINGS["overlapping"])
     torch.testing.assert_close(start.means[1], (prior[1] @ x) / prior[1].sum())
     torch.testing.assert_close(start.means[0], (prior[0] @ x) / prior[0].sum())
-    apart = prior_start(x, prior, MIXINGS["several"]).means
+    apart = start_from_prior(x, prior, MIXINGS["several"]).means
     assert apart[0] < (prior[0] @ x) / prior[0].sum() < apart[1]
 
 
 def test_random_start_deals_out_quantiles():
     x, _, _ = scan(voxels=999)
-    start = random_start(x, mixing_matrix([0, 1, 2]), generator=torch.Generator().manual_seed(1))
+    start = start_from_quantiles(x, mixing_matrix([0, 1, 2]), generator=torch.Generator().manual_seed(1))
     torch.testing.assert_close(
         start.means.sort()[0], x.quantile(torch.tensor([1 / 6, 0.5, 5 / 6]).double()), atol=0.05, rtol=0
     )
@@ -290,7 +290,7 @@ def test_float32_on_many_voxels():
     label = torch.rand(400_000, generator=generator) < chance
     x = 100 + 40 * label + 10 * torch.randn(400_000, generator=generator)
     prior = torch.stack([1 - chance, chance])
-    fit = best_fit(x, prior, mixing_matrix([0, 1]), floor=deviation_floor(x), rounds=50)
+    fit = fit_from_starts(x, prior, mixing_matrix([0, 1]), floor=deviation_floor(x), rounds=50)
     torch.testing.assert_close(fit.gaussians.means, torch.tensor([100.0, 140.0]), atol=0.3, rtol=0)
     torch.testing.assert_close(fit.gaussians.deviations, torch.tensor([10.0, 10.0]), atol=0.3, rtol=0)
 
@@ -308,4 +308,4 @@ def test_bad_input():
     with pytest.raises(ArgumentError, match="mask is empty"):
         fit_gaussians(x, prior, start, weights=torch.zeros(300).double())
     with pytest.raises(ArgumentError, match="starts"):
-        best_fit(x, prior, MIXINGS["one each"], starts=0)
+        fit_from_starts(x, prior, MIXINGS["one each"], starts=0)

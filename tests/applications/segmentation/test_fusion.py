@@ -7,13 +7,18 @@ import pytest
 import torch
 from applications.segmentation.test_segmenter import MEANS
 
-from hardmax.applications.segmentation.atlas.atlas import VELOCITIES, Atlas, softened
+from hardmax.applications.segmentation.atlas.atlas import VELOCITIES, Atlas, soften_probabilities
 from hardmax.applications.segmentation.atlas.transforms import Affine, centred_grid
 from hardmax.applications.segmentation.fit.fitting import ScanFit
-from hardmax.applications.segmentation.fit.fusion import personal_prior
+from hardmax.applications.segmentation.fit.fusion import build_personal_prior
 from hardmax.applications.segmentation.fit.observation import mask_depth, observe
 from hardmax.applications.segmentation.model_folder import find_model
-from hardmax.applications.segmentation.tissues.classes import appearances, in_mask, log_appearance, log_background
+from hardmax.applications.segmentation.tissues.classes import (
+    condition_on_mask,
+    log_appearance,
+    log_background,
+    sum_appearances,
+)
 from hardmax.applications.segmentation.tissues.gaussians import Gaussians, mixing_matrix, tissue_mixing
 from hardmax.applications.segmentation.tissues.partial_volume import log_density
 from hardmax.applications.segmentation.volumes.reading import Volume
@@ -21,7 +26,7 @@ from hardmax.applications.segmentation.volumes.reading import Volume
 
 @pytest.mark.parametrize("mirrored", [False, True])
 def test_the_map_behind_the_scan_counts_most(mirrored):
-    atlas = Atlas.load(find_model(None))
+    atlas = Atlas.from_pretrained(find_model(None) / "atlas")
     tissues = [atlas.table.labels[index].tissues for index in atlas.kept]
     mixing = tissue_mixing(tissues)
     true = atlas.maps[4].flip(0) if mirrored else atlas.maps[4]
@@ -30,16 +35,16 @@ def test_the_map_behind_the_scan_counts_most(mirrored):
     x = torch.where(true > 0, 100 * (means[true.long()] + 0.05 * noise).clamp_min(0.01), 0.0)
     volume = Volume(x.numpy(), atlas.grid)
     observed = observe(volume)
-    prior = softened(atlas.probabilities)
-    looks = appearances(prior, atlas.grid, mixing)
+    prior = soften_probabilities(atlas.probabilities)
+    appearances = sum_appearances(prior, atlas.grid, mixing)
     label_means = torch.stack([means[mixing[:, k] == 1][-1] for k in range(mixing.shape[1])])
     gaussians = Gaussians(
         (100 * label_means - observed.centre) / observed.scale,
         torch.full_like(label_means, 5 / observed.scale),
-        looks.mixing,
+        appearances.mixing,
     )
     fit = ScanFit(Affine(torch.eye(3), torch.zeros(3)), None, VELOCITIES, gaussians, 0.0)
-    own = personal_prior(volume, observed, fit, prior, looks, atlas.maps, atlas.grid)
+    own = build_personal_prior(volume, observed, fit, prior, appearances, atlas.maps, atlas.grid)
     torch.testing.assert_close(own.sum(0), torch.ones(atlas.grid.shape), atol=1e-4, rtol=0)
     inside = true > 0
     agreed, before = ((f.argmax(0) == true)[inside].float().mean() for f in (own, prior))
@@ -53,10 +58,10 @@ def test_what_the_mask_says():
     gaussians = Gaussians(torch.tensor([0.0, 4.0]), torch.ones(2), mixing_matrix([0, 1]))
     even = torch.full((2, 2), 0.5)
     seen = log_appearance(torch.tensor([4.0, 4.0]), torch.tensor([True, False]), gaussians, even)
-    density = log_density(torch.tensor([4.0]), gaussians, in_mask(even[:, :1]))[:, 0]
+    density = log_density(torch.tensor([4.0]), gaussians, condition_on_mask(even[:, :1]))[:, 0]
     torch.testing.assert_close(seen[:, 0], density + torch.tensor([0.15, 0.99]).log())
     torch.testing.assert_close(seen[:, 1], torch.tensor([0.85, 0.01]).log())  # outside, brightness says nothing
-    torch.testing.assert_close(in_mask(torch.tensor([[0.5], [0.5]]))[:, 0], torch.tensor([0.15, 0.99]) / 1.14)
+    torch.testing.assert_close(condition_on_mask(torch.tensor([[0.5], [0.5]]))[:, 0], torch.tensor([0.15, 0.99]) / 1.14)
 
 
 def test_depth_in_mm():

@@ -1,5 +1,7 @@
 """The image encoder on phantoms: its bound, its draws of segmentations, and that it learns without labels."""
 
+import json
+
 import pytest
 import torch
 from applications.segmentation.phantoms import dice, ellipse_labels, ellipse_maps, one_hot
@@ -10,7 +12,7 @@ from hardmax.applications.segmentation.vae.encoder_training import adapt, pretra
 from hardmax.applications.segmentation.vae.image_encoder import ImageEncoder, scan_elbo, segment_scan
 from hardmax.applications.segmentation.vae.label_training import train_label_vae
 from hardmax.applications.segmentation.vae.label_vae import LabelVAE
-from hardmax.applications.segmentation.vae.pca import pca_start
+from hardmax.applications.segmentation.vae.pca import initialize_with_pca
 from hardmax.applications.segmentation.vae.synthesis import synthesise
 from hardmax.applications.segmentation.vae.voxel_scores import ExactLikelihood, JensenBound, SampledSegmentation
 from hardmax.errors import ArgumentError, DataError
@@ -28,7 +30,7 @@ def prior():
     maps = ellipse_maps(80, SHAPE)
     torch.manual_seed(0)
     vae = LabelVAE(maps.mean(0), latents=6)
-    pca_start(vae, maps)
+    initialize_with_pca(vae, maps)
     train_label_vae(vae, maps, steps=80, rate=1e-2, batch=2)
     return vae, maps
 
@@ -129,7 +131,7 @@ def test_brightness_and_scale_do_not_count():
 
 
 # ------------------------------------------------------------------------------------------- draws of segmentations
-def drawn(score, draws=40_000):
+def draw_indices(score, draws=40_000):
     """Return values `[draws]` and gradients `[draws, M]` of one voxel's score, and the same of Jensen's bound."""
     gaussians = Gaussians(
         torch.tensor([0.0, 1.0, 3.0]).double(), torch.tensor([0.5, 1.0, 0.7]).double(), torch.eye(3).double()
@@ -146,16 +148,16 @@ def drawn(score, draws=40_000):
 
 @pytest.mark.parametrize("estimator", [hm.StraightThrough(), hm.GumbelSoftmax(tau=0.5, hard=True)], ids=str)
 def test_drawn_segmentations_have_the_mean_of_jensen(estimator):
-    values, _, bound, _ = drawn(SampledSegmentation(estimator, torch.Generator().manual_seed(0)))
+    values, _, bound, _ = draw_indices(SampledSegmentation(estimator, torch.Generator().manual_seed(0)))
     assert z_value(values, bound) < 5
     assert len(values.unique()) == 3  # hard: the score of one label
 
 
 def test_straight_through_has_the_gradient_of_jensen():
     """The score is linear in the segmentation, where straight-through has no bias."""
-    _, gradient, _, exact = drawn(SampledSegmentation(hm.StraightThrough(), torch.Generator().manual_seed(0)))
+    _, gradient, _, exact = draw_indices(SampledSegmentation(hm.StraightThrough(), torch.Generator().manual_seed(0)))
     torch.testing.assert_close(gradient, exact.expand_as(gradient))
-    _, gradient, _, _ = drawn(SampledSegmentation(hm.StraightThrough(tau=2.0), torch.Generator().manual_seed(0)))
+    _, gradient, _, _ = draw_indices(SampledSegmentation(hm.StraightThrough(tau=2.0), torch.Generator().manual_seed(0)))
     with pytest.raises(AssertionError):  # planted: another temperature is another gradient
         torch.testing.assert_close(gradient.mean(0), exact, atol=1e-3, rtol=0)
 
@@ -164,7 +166,7 @@ def test_bias_of_gumbel_softmax_falls_with_tau():
     errors = []
     for tau in (1.0, 0.3, 0.1):
         estimator = hm.GumbelSoftmax(tau=tau, hard=True)
-        _, gradient, _, exact = drawn(SampledSegmentation(estimator, torch.Generator().manual_seed(0)), 400_000)
+        _, gradient, _, exact = draw_indices(SampledSegmentation(estimator, torch.Generator().manual_seed(0)), 400_000)
         errors.append(float((gradient.mean(0) - exact).norm() / exact.norm()))
     assert errors[0] > 2 * errors[1]
     assert errors[2] < 0.05
@@ -300,22 +302,29 @@ def test_gaussians_of_a_scan_are_the_same_each_time(prior):
 # ------------------------------------------------------------------------------------------- files
 def test_training_from_files(prior, tmp_path):
     vae, _ = prior
-    vae.save(tmp_path / "prior")
     cases = dict(zip(("a", "b"), scans(2, seed=1), strict=True))
     paths = [tmp_path / name for name in cases]
 
     def align(path):
         return cases[path.name][:2]
 
-    train_encoder(paths, tmp_path / "prior", tmp_path / "model", align=align, mixing=MIXING, pretraining=3, steps=3)
-    names = {f"{name}.{suffix}" for name in ("vae", "encoder") for suffix in ("json", "safetensors")}
-    assert {path.name for path in (tmp_path / "model").iterdir()} == names
-    encoder, prior_again = ImageEncoder.load(tmp_path / "model"), LabelVAE.load(tmp_path / "model")
+    model = tmp_path / "model"
+    train_encoder(paths, vae, model, align=align, mixing=MIXING, pretraining=3, steps=3)
+    names = {f"{part}/{name}" for part in ("vae", "encoder") for name in ("config.json", "model.safetensors")}
+    assert {path.relative_to(model).as_posix() for path in model.rglob("*") if path.is_file()} == names
+    assert {path.name for path in model.iterdir()} == {"vae", "encoder"}
+    encoder, prior_again = hm.load_model(model / "encoder"), hm.load_model(model / "vae")
+    assert isinstance(encoder, ImageEncoder)
+    assert isinstance(prior_again, LabelVAE)
+    assert all(p.requires_grad for p in vae.parameters())
+    for name, tensor in vae.state_dict().items():
+        assert torch.equal(prior_again.state_dict()[name], tensor)
     x, mask = align(paths[0])
     assert segment_scan(prior_again, encoder, x, mask, MIXING)[0].isfinite().all()
-    (tmp_path / "model" / "encoder.json").write_text('{"shape": [24, 24], "latents": 3, "width": 16}')
-    with pytest.raises(DataError, match="does not hold an image encoder"):
-        ImageEncoder.load(tmp_path / "model")
+    config = json.loads((model / "encoder" / "config.json").read_text())
+    (model / "encoder" / "config.json").write_text(json.dumps(config | {"latents": 3}))
+    with pytest.raises(DataError, match="do not fit the model"):
+        ImageEncoder.from_pretrained(model / "encoder")
 
 
 def test_bad_scans(prior):

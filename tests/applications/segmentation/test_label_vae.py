@@ -1,16 +1,18 @@
 """The label VAE: its bound against numbers worked out another way, its start, training, saving."""
 
 import itertools
+import json
 import math
 
 import pytest
 import torch
 from applications.segmentation.phantoms import ellipse_maps
 
-from hardmax.applications.segmentation.vae.label_networks import ConvDecoder, ConvEncoder, LinearDecoder, sizes
-from hardmax.applications.segmentation.vae.label_training import augmented_bank, mean_bound, train_label_vae
+import hardmax as hm
+from hardmax.applications.segmentation.vae.label_networks import ConvDecoder, ConvEncoder, LinearDecoder, halve_sizes
+from hardmax.applications.segmentation.vae.label_training import augment_maps, measure_bound, train_label_vae
 from hardmax.applications.segmentation.vae.label_vae import LabelVAE, log_location
-from hardmax.applications.segmentation.vae.pca import information, pca_start
+from hardmax.applications.segmentation.vae.pca import fisher_information, initialize_with_pca
 from hardmax.errors import ArgumentError, DataError
 
 NETWORKS = ["linear", "convolutional"]
@@ -164,7 +166,7 @@ def test_slices_and_volumes(network, shape):
 
 
 def test_sizes_of_networks():
-    assert sizes((20, 24, 20))[-1] == (3, 3, 3)
+    assert halve_sizes((20, 24, 20))[-1] == (3, 3, 3)
     for shape in [(3, 4), (5, 9), (5, 6, 7)]:
         assert ConvDecoder(2, shape, 3)(torch.zeros(1, 3)).shape == (1, 2, *shape)
         assert ConvEncoder(2, shape, 3)(torch.zeros(1, 2, *shape))[0].shape == (1, 3)
@@ -176,7 +178,7 @@ def test_pca_start_is_probabilistic_pca():
     """The decoder's weights span the principal axes, and the encoder is the posterior of the linear Gaussian model."""
     maps = ellipse_maps(30, (16, 16)).double()
     vae = LabelVAE(maps.mean(0), latents=5).double()
-    pca_start(vae, maps)
+    initialize_with_pca(vae, maps)
     features = vae.features(maps).flatten(1)
     centred = features - features.mean(0)
     values, axes = torch.linalg.svd(centred, full_matrices=False)[1:]
@@ -201,18 +203,18 @@ def test_information_is_the_curvature():
     hessian = torch.autograd.functional.hessian(
         lambda z: vae.likelihood(maps)(z[None, None]).sum(), torch.zeros(2).double()
     )
-    torch.testing.assert_close(information(vae), -hessian.diagonal())
+    torch.testing.assert_close(fisher_information(vae), -hessian.diagonal())
 
 
 def test_pca_start_raises_the_bound_and_training_more():
     maps, held = ellipse_maps(60, (24, 24)), ellipse_maps(20, (24, 24), seed=1)
     torch.manual_seed(0)
     vae = LabelVAE(maps.mean(0), latents=8)
-    kept = pca_start(vae, maps)
+    kept = initialize_with_pca(vae, maps)
     generator = torch.Generator().manual_seed(0)
-    start, alone = mean_bound(vae, held, generator=generator)
+    start, alone = measure_bound(vae, held, generator=generator)
     train_label_vae(vae, maps, steps=60, rate=1e-2)
-    trained, _ = mean_bound(vae, held, generator=generator)
+    trained, _ = measure_bound(vae, held, generator=generator)
     assert 0.5 < kept <= 1
     assert start > alone + 0.05
     assert trained > start + 0.01
@@ -223,7 +225,7 @@ def test_convolutional_learns():
     torch.manual_seed(0)
     vae = LabelVAE(maps.mean(0), latents=8, network="convolutional", width=8)
     losses = train_label_vae(vae, maps, steps=120, rate=1e-2, batch=3)
-    bound, alone = mean_bound(vae, held, generator=torch.Generator().manual_seed(0))
+    bound, alone = measure_bound(vae, held, generator=torch.Generator().manual_seed(0))
     assert sum(losses[-20:]) < sum(losses[:20])
     assert bound > alone + 0.02
 
@@ -231,7 +233,7 @@ def test_convolutional_learns():
 def test_more_latents_than_maps():
     maps = ellipse_maps(4, (16, 16))
     vae = LabelVAE(maps.mean(0), latents=10)
-    assert pca_start(vae, maps.half()) == pytest.approx(1.0, abs=1e-3)
+    assert initialize_with_pca(vae, maps.half()) == pytest.approx(1.0, abs=1e-3)
     assert (vae.decoder.weight[3:] == 0).all()
     assert vae(maps).value.isfinite().all()
 
@@ -239,42 +241,50 @@ def test_more_latents_than_maps():
 def test_bank_holds_the_maps_then_deformed_ones():
     maps = ellipse_maps(3, (16, 16))
     generator = torch.Generator().manual_seed(0)
-    bank = augmented_bank(maps, 8, lambda one, generator: one.roll(1, 1), generator=generator)
+    bank = augment_maps(maps, 8, lambda one, generator: one.roll(1, 1), generator=generator)
     assert bank.dtype == torch.float16
     assert torch.equal(bank[:3].float(), maps)
     for one in bank[3:].float():
         assert any(torch.equal(one, other.roll(1, 1)) for other in maps)
     with pytest.raises(ArgumentError, match="count is 2"):
-        augmented_bank(maps, 2, lambda one, generator: one, generator=generator)
+        augment_maps(maps, 2, lambda one, generator: one, generator=generator)
 
 
 # ------------------------------------------------------------------------------------------- saving
 @pytest.mark.parametrize("network", NETWORKS)
 def test_save_and_load(network, tmp_path):
     vae = LabelVAE(torch.rand(3, 8, 8), latents=2, network=network, width=4)
-    vae.save(tmp_path / "prior")
+    vae.save_pretrained(tmp_path / "prior")
     before = torch.get_rng_state()
-    loaded = LabelVAE.load(tmp_path / "prior")
+    loaded = LabelVAE.from_pretrained(tmp_path / "prior")
     assert torch.equal(torch.get_rng_state(), before)
     z = torch.randn(2, 2)
     assert torch.equal(vae.log_prior(z), loaded.log_prior(z))
-    assert sorted(path.name for path in (tmp_path / "prior").iterdir()) == ["vae.json", "vae.safetensors"]
+    assert sorted(path.name for path in (tmp_path / "prior").iterdir()) == ["config.json", "model.safetensors"]
+    assert type(hm.load_model(tmp_path / "prior")) is LabelVAE
 
 
 def test_broken_files(tmp_path):
     with pytest.raises(DataError, match="is missing"):
-        LabelVAE.load(tmp_path)
-    LabelVAE(torch.rand(3, 8, 8), latents=2).save(tmp_path)
-    (tmp_path / "vae.json").write_text('{"labels": 3, "shape": [8, 8], "latents": 5}')
-    with pytest.raises(DataError, match="does not hold"):
-        LabelVAE.load(tmp_path)
-    (tmp_path / "vae.safetensors").write_bytes(b"nothing")
+        LabelVAE.from_pretrained(tmp_path)
+    LabelVAE(torch.rand(3, 8, 8), latents=2).save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    for change, words in (
+        ({"latents": 5}, "do not fit the model"),
+        ({"shape": 8}, "not the configuration of a label-vae"),
+        ({"network": "flow"}, "not the configuration of a label-vae"),
+        ({"model": "image-encoder"}, "'image-encoder', not 'label-vae'"),
+    ):
+        (tmp_path / "config.json").write_text(json.dumps(config | change))
+        with pytest.raises(DataError, match=words):
+            LabelVAE.from_pretrained(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"nothing")
     with pytest.raises(DataError, match="cannot read"):
-        LabelVAE.load(tmp_path)
+        LabelVAE.from_pretrained(tmp_path)
 
 
 def test_bad_input():
     with pytest.raises(ArgumentError, match="divisible by factor=4"):
         LabelVAE(torch.rand(3, 8, 9), factor=4)
     with pytest.raises(ArgumentError, match="two maps"):
-        pca_start(LabelVAE(torch.rand(3, 8, 8)), torch.rand(1, 3, 8, 8))
+        initialize_with_pca(LabelVAE(torch.rand(3, 8, 8)), torch.rand(1, 3, 8, 8))

@@ -10,8 +10,8 @@ import pytest
 from applications.segmentation.heads import ORIENTATIONS, WorldSegmenter, anatomy, head, places, reheaded, save
 from PIL import Image
 
-from hardmax.applications.segmentation.results.outputs import Wanted, segment_scan
-from hardmax.applications.segmentation.results.tables import Result, summarise, suspicions, write_dice, write_volumes
+from hardmax.applications.segmentation.results.outputs import OutputOptions, segment_scan
+from hardmax.applications.segmentation.results.tables import Result, list_doubts, summarise, write_dice, write_volumes
 from hardmax.applications.segmentation.volumes.agreement import Agreement
 from hardmax.applications.segmentation.volumes.labels import STRUCTURES
 from hardmax.applications.segmentation.volumes.scans import Scan
@@ -19,7 +19,7 @@ from hardmax.errors import DataError
 
 
 def segment(path, out, segmenter=None, **options):
-    options = {"wanted": Wanted(), **options}
+    options = {"wanted": OutputOptions(), **options}
     scan = Scan(path, path.name.split(".")[0])
     return segment_scan(segmenter or WorldSegmenter(), scan, out, STRUCTURES, **options)
 
@@ -28,7 +28,7 @@ def segment(path, out, segmenter=None, **options):
 def test_the_same_labels_whatever_the_header(tilt, tmp_path, monkeypatch):
     """All 48 ways to store one scan: each voxel of each result has the label of its place in the world."""
     monkeypatch.setattr(
-        "hardmax.applications.segmentation.results.outputs.write_qc", lambda *_, **__: None
+        "hardmax.applications.segmentation.results.outputs.write_quality_image", lambda *_, **__: None
     )  # tested on its own
     values, affine = head(turned=tilt)
     values = values.astype(np.float32)
@@ -47,7 +47,7 @@ def test_the_same_labels_whatever_the_header(tilt, tmp_path, monkeypatch):
 
 def test_a_segmenter_that_trusts_the_axes_is_found_out(tmp_path, monkeypatch):
     """The planted error: labels by voxel index, without a look at the header."""
-    monkeypatch.setattr("hardmax.applications.segmentation.results.outputs.write_qc", lambda *_, **__: None)
+    monkeypatch.setattr("hardmax.applications.segmentation.results.outputs.write_quality_image", lambda *_, **__: None)
     values, affine = head()
 
     class Blind(WorldSegmenter):
@@ -79,7 +79,7 @@ def test_what_is_written(tmp_path, callable_posterior):
     values[0, 0, 0] = np.nan
     path = save(tmp_path / "scan.nii.gz", values, affine)
     found = segment(
-        path, tmp_path / "out", Lazy(), wanted=Wanted(posteriors=True), progress=lambda *said: told.append(said)
+        path, tmp_path / "out", Lazy(), wanted=OutputOptions(posteriors=True), progress=lambda *said: told.append(said)
     )
     assert told == [(0.5, "half of it")]
     assert [file.name for file in found.files] == ["scan_labels.nii.gz", "scan_posteriors.nii.gz"]
@@ -107,7 +107,7 @@ def test_smoothing_takes_lonely_voxels(tmp_path):
             return SimpleNamespace(labels=labels, posterior=soft, log_likelihood=-2.0, seconds=0.0, doubts=[])
 
     path = save(tmp_path / "scan.nii.gz", values, affine)
-    found = segment(path, tmp_path / "out", Noisy(), wanted=Wanted(smooth=2.0))
+    found = segment(path, tmp_path / "out", Noisy(), wanted=OutputOptions(smooth=2.0))
     assert np.asarray(nibabel.load(found.files[0]).dataobj)[6, 6, 6] == 1
     assert found.volumes[2] == 0
 
@@ -203,23 +203,23 @@ class TestSuspicions:
     SIZES = np.full(19, 70_000.0)
 
     def test_nothing(self):
-        assert suspicions(self.SIZES, STRUCTURES, -2.0, -3.0) == ()
-        assert suspicions(self.SIZES, STRUCTURES, -20.0, None) == ()
+        assert list_doubts(self.SIZES, STRUCTURES, -2.0, -3.0) == ()
+        assert list_doubts(self.SIZES, STRUCTURES, -20.0, None) == ()
 
     def test_likelihood(self):
-        (said,) = suspicions(self.SIZES, STRUCTURES, -3.1, -3.0)
+        (said,) = list_doubts(self.SIZES, STRUCTURES, -3.1, -3.0)
         assert said.startswith("Low likelihood (-3.10 per voxel, expected at least -3.00)")
-        assert suspicions(self.SIZES, STRUCTURES, float("nan"), None)[0].startswith("Low likelihood (nan")
+        assert list_doubts(self.SIZES, STRUCTURES, float("nan"), None)[0].startswith("Low likelihood (nan")
 
     @pytest.mark.parametrize("factor", [0.1, 3])
     def test_size(self, factor):
-        (said,) = suspicions(factor * self.SIZES, STRUCTURES, -2.0, -3.0)
+        (said,) = list_doubts(factor * self.SIZES, STRUCTURES, -2.0, -3.0)
         assert said == f"The brain has {16 * 70 * factor:,.0f} ml, expected 500 to 2,200."
 
     def test_missing_structures(self):
         sizes = self.SIZES.copy()
         sizes[3:7] = 0
-        assert suspicions(sizes, STRUCTURES, -2.0, -3.0) == ()
+        assert list_doubts(sizes, STRUCTURES, -2.0, -3.0) == ()
         sizes[7] = 0
-        (said,) = suspicions(sizes, STRUCTURES, -2.0, -3.0)
+        (said,) = list_doubts(sizes, STRUCTURES, -2.0, -3.0)
         assert said.startswith("5 of 16 structures were not found: lateral_ventricle")

@@ -8,7 +8,7 @@ import torch
 from hardmax.applications.segmentation.tissues import partial_volume
 from hardmax.applications.segmentation.tissues.em import PseudoCounts
 from hardmax.applications.segmentation.tissues.gaussians import Gaussians, mixing_matrix
-from hardmax.applications.segmentation.tissues.partial_volume import fit_shared, log_density
+from hardmax.applications.segmentation.tissues.partial_volume import fit_partial_volume, log_density
 from hardmax.errors import ArgumentError
 
 MIXINGS = {
@@ -126,7 +126,7 @@ def check_monotone(name, floor=0.01):
         x, prior, _ = scan(MIXINGS[name], seed or 0)
         start = tissues(MIXINGS[name], seed)
         start = replace(start, deviations=start.deviations.clamp_min(floor))
-        fit = fit_shared(x, prior, start, some(start), floor=floor, rounds=15, tolerance=0)
+        fit = fit_partial_volume(x, prior, start, some(start), floor=floor, rounds=15, tolerance=0)
         told = torch.tensor(fit.objectives, dtype=torch.float64)
         assert (told.diff() >= -1e-9 * told[1:].abs()).all()
         joint = (prior.log() + log_density(x, fit.gaussians, prior)).logsumexp(0).sum()
@@ -173,7 +173,7 @@ def test_wrong_steps_are_caught(monkeypatch, wrong, name):
 def test_fixed_point_is_a_stationary_point(name):
     x, prior, _ = scan(MIXINGS[name])
     start = tissues(MIXINGS[name])
-    end = fit_shared(x, prior, start, some(start), floor=1e-3, rounds=1500, tolerance=0).gaussians
+    end = fit_partial_volume(x, prior, start, some(start), floor=1e-3, rounds=1500, tolerance=0).gaussians
     means, deviations = (t.clone().requires_grad_() for t in (end.means, end.deviations))
     model = Gaussians(means, deviations, end.mixing)
     value = (prior.log() + log_density(x, model, prior)).logsumexp(0).sum() + some(start).log_prior(model)
@@ -187,7 +187,7 @@ def test_tissues_are_found_again(name):
     """From 40,000 voxels, of which most are shared: pure Gaussians would be drawn together."""
     x, prior, _ = scan(MIXINGS[name], voxels=40_000)
     start = Gaussians(MEANS + 0.5, torch.full((3,), 1.0).double(), MIXINGS[name].double())
-    found = fit_shared(x, prior, start, some(start), floor=0.01, rounds=300, tolerance=0).gaussians
+    found = fit_partial_volume(x, prior, start, some(start), floor=0.01, rounds=300, tolerance=0).gaussians
     true = tissues(MIXINGS[name])
     torch.testing.assert_close(found.means, true.means, atol=0.06, rtol=0)
     torch.testing.assert_close(found.deviations, true.deviations, atol=0.05, rtol=0)
@@ -208,4 +208,4 @@ def test_what_cannot_be_fitted():
     x, prior, _ = scan(MIXINGS["one each"])
     start = tissues(MIXINGS["one each"])
     with pytest.raises(ArgumentError, match="not finite"):
-        fit_shared(torch.where(x > 3, torch.nan, x), prior, start, some(start), floor=0.1)
+        fit_partial_volume(torch.where(x > 3, torch.nan, x), prior, start, some(start), floor=0.1)

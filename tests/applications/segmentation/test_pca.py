@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from hardmax.applications.segmentation.atlas.atlas import VELOCITIES, Atlas, smoothed
+from hardmax.applications.segmentation.atlas.atlas import VELOCITIES, Atlas, smooth_volumes
 from hardmax.applications.segmentation.atlas.transforms import centred_grid, displacement, grid_points, sample_at, warp
-from hardmax.applications.segmentation.vae.pca import coarse_maps, make_vae, shaped, shapes
+from hardmax.applications.segmentation.vae.pca import coarse_maps, deform_to_shape, make_vae, mirror_velocities
 from hardmax.applications.segmentation.volumes.labels import STRUCTURES
 
 GRID = centred_grid((48, 48, 48), 2.0)
@@ -21,7 +21,7 @@ def ball(grid, centre=(0.0, 0.0, 0.0), radius=26.0):
 def wave(seed, size=5.0):
     velocity = torch.randn(3, *VELOCITIES.shape, generator=torch.Generator().manual_seed(seed))
     for _ in range(4):
-        velocity = smoothed(velocity)
+        velocity = smooth_volumes(velocity)
     return velocity * (size / velocity.square().sum(0).mean().sqrt())
 
 
@@ -34,16 +34,18 @@ def test_the_alignment_is_undone():
     aligned = sample_at(own, GRID, warp(grid_points(GRID), displacement(velocity, VELOCITIES), VELOCITIES)).view_as(own)
     far = (aligned - own).abs().mean()
     assert far > 0.01
-    assert (shaped(aligned, velocity, GRID) - own).abs().mean() < 0.15 * far
-    assert (shaped(aligned, -velocity, GRID) - own).abs().mean() > far  # the other way is the wrong one
+    assert (deform_to_shape(aligned, velocity, GRID) - own).abs().mean() < 0.15 * far
+    assert (deform_to_shape(aligned, -velocity, GRID) - own).abs().mean() > far  # the other way is the wrong one
 
 
 def test_mirror_images_have_mirrored_shapes():
     maps = ball(GRID, (6.0, 2.0, 0.0)).argmax(0)[None].to(torch.uint8)
     atlas = atlas_with(maps, wave(1)[None])
-    (one, mirrored), (velocity, turned) = coarse_maps(atlas), shapes(atlas)
+    (one, mirrored), (velocity, turned) = coarse_maps(atlas), mirror_velocities(atlas)
     grid = centred_grid((24, 24, 24), 4.0)
-    torch.testing.assert_close(shaped(mirrored, turned, grid), shaped(one, velocity, grid).flip(1), atol=1e-4, rtol=0)
+    torch.testing.assert_close(
+        deform_to_shape(mirrored, turned, grid), deform_to_shape(one, velocity, grid).flip(1), atol=1e-4, rtol=0
+    )
 
 
 def test_latents_are_how_people_differ():

@@ -9,7 +9,7 @@ from applications.segmentation.heads import ORIENTATIONS, anatomy, head, places,
 from PIL import Image
 
 from hardmax.applications.segmentation.results.page import render_page, write_page
-from hardmax.applications.segmentation.results.quality_images import choose_slices, write_qc
+from hardmax.applications.segmentation.results.quality_images import choose_slices, write_quality_image
 from hardmax.applications.segmentation.results.tables import Result
 from hardmax.applications.segmentation.volumes.agreement import compare
 from hardmax.applications.segmentation.volumes.geometry import Grid
@@ -20,7 +20,7 @@ from hardmax.applications.segmentation.volumes.scans import Scan
 
 def draw(path, values, affine, labels, **options):
     scan = Volume(values.astype(np.float32), Grid(values.shape, affine))
-    write_qc(path, scan, labels, STRUCTURES, title="a scan", **options)
+    write_quality_image(path, scan, labels, STRUCTURES, title="a scan", **options)
     with Image.open(path) as picture:
         return np.asarray(picture.convert("RGB")).astype(int)
 

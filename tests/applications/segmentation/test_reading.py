@@ -9,7 +9,7 @@ import pytest
 from applications.segmentation.heads import ORIENTATIONS, anatomy, head, places, reheaded, save
 
 from hardmax.applications.segmentation.volumes.reading import read_labels, read_volume, stem
-from hardmax.applications.segmentation.volumes.writing import is_ours, write_labels, write_posterior
+from hardmax.applications.segmentation.volumes.writing import is_made_by_hardmax, write_labels, write_posterior
 from hardmax.errors import DataError
 
 SUFFIXES = {".nii": nibabel.Nifti1Image, ".nii.gz": nibabel.Nifti2Image, ".mgh": nibabel.MGHImage}
@@ -224,8 +224,8 @@ class TestWriting:
         assert not found.header.extensions
         assert b"name" not in bytes(found.header["descrip"])
         assert np.array_equal(read_labels(tmp_path / "labels.nii.gz").labels, labels)
-        assert is_ours(tmp_path / "labels.nii.gz")
-        assert not is_ours(scan.path)
+        assert is_made_by_hardmax(tmp_path / "labels.nii.gz")
+        assert not is_made_by_hardmax(scan.path)
         assert [path.name for path in tmp_path.glob("*.tmp")] == []
 
     def test_the_same_labels_give_the_same_bytes(self, scan, tmp_path):
@@ -243,7 +243,7 @@ class TestWriting:
         assert isinstance(found, nibabel.Nifti2Image if suffix == ".nii.gz" else nibabel.Nifti1Image)
         assert np.allclose(found.affine, affine, atol=1e-4)
         assert np.allclose(found.get_qform(), affine, atol=1e-3)
-        assert is_ours(tmp_path / "labels.nii.gz")
+        assert is_made_by_hardmax(tmp_path / "labels.nii.gz")
 
     def test_posteriors(self, scan, tmp_path):
         posterior = np.random.default_rng(0).dirichlet(np.ones(4), scan.grid.shape)

@@ -23,7 +23,7 @@ MEANS = {"fluid": 0.2, "background": 0.2, "white": 1.0, "grey": 0.6, "thalamus":
 
 @pytest.fixture(scope="module")
 def atlas():
-    return Atlas.load(find_model(None))
+    return Atlas.from_pretrained(find_model(None) / "atlas")
 
 
 @pytest.fixture(scope="module")

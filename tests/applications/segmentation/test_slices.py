@@ -15,9 +15,9 @@ from hardmax.applications.segmentation.model_folder import find_model
 from hardmax.applications.segmentation.tissues.gaussians import posterior, tissue_mixing
 from hardmax.applications.segmentation.vae.encoder_training import adapt, pretrain
 from hardmax.applications.segmentation.vae.image_encoder import ImageEncoder, segment_scan
-from hardmax.applications.segmentation.vae.label_training import augmented_bank
+from hardmax.applications.segmentation.vae.label_training import augment_maps
 from hardmax.applications.segmentation.vae.label_vae import LabelVAE
-from hardmax.applications.segmentation.vae.pca import pca_start
+from hardmax.applications.segmentation.vae.pca import initialize_with_pca
 from hardmax.applications.segmentation.vae.synthesis import synthesise
 from hardmax.applications.segmentation.vae.voxel_scores import ExactLikelihood
 
@@ -39,17 +39,17 @@ class Slices:
     """What is learned from the maps, and scans of people who are not among them."""
 
     def __init__(self):
-        atlas = Atlas.load(find_model(None))
+        atlas = Atlas.from_pretrained(find_model(None) / "atlas")
         generator = torch.Generator().manual_seed(0)
         self.mixing = tissue_mixing([atlas.table.labels[index].tissues for index in atlas.kept])
         labels = atlas.maps.long()
         seen = torch.stack([(labels == m).any((0, 1, 3)) for m in range(len(atlas.kept))]).sum(0)
         maps = functional.one_hot(labels[:, :, int(seen.argmax())], len(atlas.kept)).movedim(-1, 1).float()
         known = torch.cat([maps[:-HELD_OUT], maps[:-HELD_OUT].flip(2)])
-        bank = augmented_bank(known, BANK, deformed, generator=generator)[len(known) :].float()
+        bank = augment_maps(known, BANK, deformed, generator=generator)[len(known) :].float()
         torch.manual_seed(0)
         self.vae = LabelVAE(bank.mean(0), latents=24)
-        pca_start(self.vae, bank)
+        initialize_with_pca(self.vae, bank)
         self.encoder = ImageEncoder(self.vae.shape, self.vae.latents)
         pretrain(self.vae, self.encoder, bank, self.mixing, steps=400)
         self.people = []

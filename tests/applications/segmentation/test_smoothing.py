@@ -4,7 +4,14 @@ import pytest
 import torch
 
 from hardmax.applications.segmentation.fit import smoothing as module
-from hardmax.applications.segmentation.fit.smoothing import energy, expand, grid_edges, reduced, settled, smooth
+from hardmax.applications.segmentation.fit.smoothing import (
+    energy,
+    expand,
+    grid_edges,
+    reduce_problem,
+    settle_voxels,
+    smooth,
+)
 from hardmax.errors import ArgumentError
 
 
@@ -94,19 +101,19 @@ def check_settled(settle):
         every = energies(table, members, edges, bonds)
         best = members[every < every.min() + 1e-9]
         assert (best[:, ~open_] == labels[~open_]).all()
-        small = reduced(table, labels, open_, edges, bonds)
+        small = reduce_problem(table, labels, open_, edges, bonds)
         agreeing = (members[:, ~open_] == labels[~open_]).all(1)
         gap = every[agreeing] - energies(small[0], members[agreeing][:, open_], *small[1:])
         torch.testing.assert_close(gap, gap[:1].expand_as(gap))
 
 
 def test_settled_voxels_are_settled():
-    check_settled(settled)
+    check_settled(settle_voxels)
 
 
 def test_settling_too_many_is_caught():
     with pytest.raises(AssertionError):
-        check_settled(lambda cost, edges, bonds: settled(cost, edges, bonds / 6))
+        check_settled(lambda cost, edges, bonds: settle_voxels(cost, edges, bonds / 6))
 
 
 def test_energy_never_rises(monkeypatch):

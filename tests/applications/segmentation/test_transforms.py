@@ -46,7 +46,7 @@ class TestAffine:
         a, points = an_affine(), torch.randn(5, 3, dtype=torch.float64)
         change, shift = 0.1 * torch.randn(3, 3, dtype=torch.float64), torch.randn(3, dtype=torch.float64)
         expected = (points + points @ change.T) @ a.matrix.T + a.shift + shift
-        torch.testing.assert_close(a.moved(change, shift)(points), expected)
+        torch.testing.assert_close(a.adjust(change, shift)(points), expected)
 
     def test_rotations_keep_lengths_and_hands(self):
         turn = rotation([20, -35, 50])

@@ -5,7 +5,7 @@
 """
 
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from hardmax.data.datasets import cache_dir
 from hardmax.errors import DataError
@@ -42,6 +42,7 @@ def default_folder() -> Path:
     return cache_dir() / "segment" / "prior"
 
 
+@runtime_checkable
 class SavedPart(Protocol):
     """A class whose instances are saved in a folder: an `AbstractModel`, or the atlas."""
 

@@ -10,14 +10,14 @@ import torch
 from jaxtyping import Float32, Integer
 from torch import Tensor
 
-from hardmax.applications.segmentation.atlas.atlas import VELOCITIES, Atlas, softened
-from hardmax.applications.segmentation.atlas.transforms import grid_points, packed, sample_at
+from hardmax.applications.segmentation.atlas.atlas import VELOCITIES, Atlas, soften_probabilities
+from hardmax.applications.segmentation.atlas.transforms import grid_points, sample_at, to_channels_last
 from hardmax.applications.segmentation.fit.fitting import Fitter, ScanFit, fit_affine, fit_deformation
-from hardmax.applications.segmentation.fit.fusion import brought, personal_fit
+from hardmax.applications.segmentation.fit.fusion import fit_personal_atlas, resample_scan
 from hardmax.applications.segmentation.fit.labelling import label_voxels
-from hardmax.applications.segmentation.fit.observation import Observed, observe
+from hardmax.applications.segmentation.fit.observation import Observation, observe
 from hardmax.applications.segmentation.model_folder import ATLAS, ENCODER, VAE, has_part, load_part
-from hardmax.applications.segmentation.tissues.classes import appearances
+from hardmax.applications.segmentation.tissues.classes import sum_appearances
 from hardmax.applications.segmentation.tissues.gaussians import tissue_mixing, tissue_names
 from hardmax.applications.segmentation.vae.image_encoder import ImageEncoder
 from hardmax.applications.segmentation.vae.label_vae import LabelVAE
@@ -77,8 +77,8 @@ class Segmenter:
         tissues = [atlas.table.labels[index].tissues for index in atlas.kept]
         self._tissues = tissue_names(tissues)
         self.mixing = tissue_mixing(tissues)
-        self.prior = packed(softened(atlas.probabilities))
-        self.looks = appearances(self.prior, atlas.grid, self.mixing)
+        self.prior = to_channels_last(soften_probabilities(atlas.probabilities))
+        self.appearances = sum_appearances(self.prior, atlas.grid, self.mixing)
 
     @classmethod
     def load(cls, folder: Path) -> "Segmenter":
@@ -111,19 +111,19 @@ class Segmenter:
         upright = Volume(np.ascontiguousarray(turned.forward(volume.values)), turned.canonical)
         progress(0.0, "looking for the brain")
         observed = observe(upright)
-        fitter = Fitter(observed, self.looks, VELOCITIES, stream(0, "fit"))
+        fitter = Fitter(observed, self.appearances, VELOCITIES, stream(0, "fit"))
         progress(0.05, "aligning")
         fit = fit_affine(fitter)
         if self.trained is None:
             progress(0.4, "deforming")
             fit = fit_deformation(fitter, fit)
             progress(0.6, "comparing with the maps")
-            fit, prior = personal_fit(upright, observed, fit, self.atlas, self.prior, self.looks)
+            fit, prior = fit_personal_atlas(upright, observed, fit, self.atlas, self.prior, self.appearances)
         else:
             progress(0.7, "recognising")
-            prior = self.recognised(upright, observed, fit, *self.trained)
+            prior = self.predict_prior(upright, observed, fit, *self.trained)
         progress(0.85, "labels")
-        found = label_voxels(upright, observed, fit, self.atlas, prior, self.looks, posterior=posterior)
+        found = label_voxels(upright, observed, fit, self.atlas, prior, self.appearances, posterior=posterior)
         scale, centre = observed.scale, observed.centre
         means = (fit.gaussians.means * scale + centre).tolist()
         return Segmentation(
@@ -140,20 +140,20 @@ class Segmenter:
         """Read a scan and return it with its mask on the grid of the label VAE: what an encoder is trained on."""
         volume = read_volume(path)
         observed = observe(volume)
-        fit = fit_affine(Fitter(observed, self.looks, VELOCITIES, stream(0, "fit")))
-        return self._coarse(volume, observed, fit)
+        fit = fit_affine(Fitter(observed, self.appearances, VELOCITIES, stream(0, "fit")))
+        return self._resample_scan(volume, observed, fit)
 
     @torch.no_grad()
-    def recognised(
-        self, volume: Volume, observed: Observed, fit: ScanFit, vae: LabelVAE, encoder: ImageEncoder
+    def predict_prior(
+        self, volume: Volume, observed: Observation, fit: ScanFit, vae: LabelVAE, encoder: ImageEncoder
     ) -> Tensor:
         """Return f(z) at the mean of q(z | x), on the atlas' grid: the atlas, changed as z changes the coarser VAE."""
-        x, mask = self._coarse(volume, observed, fit)
+        x, mask = self._resample_scan(volume, observed, fit)
         differs = vae.log_prior(encoder(x[None], mask[None])[0])[0] - vae.log_location
         fine = sample_at(differs, coarse_grid(self.atlas), grid_points(self.atlas.grid))
-        return packed((self.prior.log() + fine.view_as(self.prior)).softmax(0))
+        return to_channels_last((self.prior.log() + fine.view_as(self.prior)).softmax(0))
 
-    def _coarse(self, volume: Volume, observed: Observed, fit: ScanFit) -> tuple[Tensor, Tensor]:
+    def _resample_scan(self, volume: Volume, observed: Observation, fit: ScanFit) -> tuple[Tensor, Tensor]:
         grid = coarse_grid(self.atlas)
-        x, mask = brought(volume, observed, fit, grid)
+        x, mask = resample_scan(volume, observed, fit, grid)
         return x.view(grid.shape), mask.view(grid.shape)

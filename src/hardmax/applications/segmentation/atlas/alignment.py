@@ -16,11 +16,11 @@ from torch import Tensor
 from hardmax.applications.segmentation.atlas.transforms import (
     Affine,
     displacement,
-    drawn,
+    draw_indices,
     grid_points,
-    packed,
     roughness,
     sample_at,
+    to_channels_last,
     warp,
 )
 from hardmax.applications.segmentation.volumes.geometry import Grid
@@ -40,15 +40,15 @@ class SoftMap:
     probabilities: Float[Tensor, "M X Y Z"]
     grid: Grid
 
-    def coarser(self) -> "SoftMap":
+    def coarsen(self) -> "SoftMap":
         """Return the map on voxels of twice the side."""
         return SoftMap(
             torch.nn.functional.avg_pool3d(self.probabilities.float(), 2).to(self.probabilities),
-            pooled_grid(self.grid, (2, 2, 2)),
+            pool_grid(self.grid, (2, 2, 2)),
         )
 
 
-def pooled_grid(grid: Grid, factors: Sequence[int]) -> Grid:
+def pool_grid(grid: Grid, factors: Sequence[int]) -> Grid:
     """Return the grid of blocks of voxels; a rest at the end of an axis is left out."""
     change = np.eye(4)
     change[:3, :3] = np.diag(factors)
@@ -73,7 +73,7 @@ def soft_map(labels: np.ndarray, grid: Grid, kept: Sequence[int], spacing: float
         tensor([0.5000, 0.5000], dtype=torch.float16)
     """
     factors = [max(1, round(spacing / side)) for side in grid.spacing]
-    coarse = pooled_grid(grid, factors)
+    coarse = pool_grid(grid, factors)
     ends = [side * factor for side, factor in zip(coarse.shape, factors, strict=True)]
     counts = np.zeros((len(kept), *coarse.shape), np.uint16)
     for offset in np.ndindex(*factors):
@@ -100,7 +100,7 @@ class Shape:
     centroids: Float[np.ndarray, "M 3"]
 
 
-def measure(one: SoftMap) -> Shape:
+def measure_shape(one: SoftMap) -> Shape:
     """Return where the structures of a map are."""
     points = one.grid.points()
     weights = one.probabilities[1:].flatten(1).double().numpy()
@@ -123,9 +123,9 @@ def place_by_centroids(shapes: Sequence[Shape]) -> list[Affine]:
     size = float(np.exp(np.mean([np.log(shape.spread) for shape in shapes])))
     known = ~np.isnan(np.stack([shape.centroids for shape in shapes])).any((0, 2))
     placed = [shape.centroids[known] * size / shape.spread for shape in shapes]
-    mean, turns = placed[0], [_turn(placed[0], one) for one in placed]
+    mean, turns = placed[0], [_find_rotation(placed[0], one) for one in placed]
     for _ in range(5):
-        turns = [_turn(mean, one) for one in placed]
+        turns = [_find_rotation(mean, one) for one in placed]
         mean = np.mean([one @ turn for one, turn in zip(placed, turns, strict=True)], axis=0)
     upright = _nearest_rotation(np.mean(turns, axis=0))  # of the mean to the axes of the headers
     normal = upright @ np.linalg.svd(mean)[2][2]
@@ -154,20 +154,20 @@ def refine_affine(
     generator: torch.Generator,
 ) -> Affine:
     """Return the affine map from the template to a map that lowers their cross-entropy, by steps of Adam."""
-    places, log_template = _inside(template)
-    probabilities = packed(one.probabilities)
+    places, log_template = _points_inside(template)
+    probabilities = to_channels_last(one.probabilities)
     change, shift = torch.zeros(3, 3, requires_grad=True), torch.zeros(3, requires_grad=True)
     optimizer = torch.optim.Adam([{"params": [change], "lr": 0.006}, {"params": [shift], "lr": 0.4}])
     decay = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.97)
     for _ in range(steps):
-        chosen = drawn(len(places), points, generator)
-        reached = start.moved(change, shift)(places[chosen])
+        chosen = draw_indices(len(places), points, generator)
+        reached = start.adjust(change, shift)(places[chosen])
         loss = -(sample_at(probabilities, one.grid, reached) * log_template[:, chosen]).sum(0).mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         decay.step()
-    return start.moved(change, shift).detach()
+    return start.adjust(change, shift).detach()
 
 
 def deform(
@@ -195,13 +195,13 @@ def deform(
         points: of the template, drawn anew for each step.
         generator: of the draws.
     """
-    places, log_template = _inside(template)
-    probabilities, spacing = packed(one.probabilities), float(grid.spacing[0])
+    places, log_template = _points_inside(template)
+    probabilities, spacing = to_channels_last(one.probabilities), float(grid.spacing[0])
     field = velocity.clone().requires_grad_(True)
     optimizer = torch.optim.Adam([field], lr=0.35)
     decay = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.97 ** max(0, step - steps // 2))
     for _ in range(steps):
-        chosen = drawn(len(places), points, generator)
+        chosen = draw_indices(len(places), points, generator)
         reached = place(warp(places[chosen], displacement(field, grid, squarings=4), grid))
         loss = -(sample_at(probabilities, one.grid, reached) * log_template[:, chosen]).sum(0).mean()
         optimizer.zero_grad()
@@ -211,14 +211,14 @@ def deform(
     return field.detach()
 
 
-def _inside(template: SoftMap) -> tuple[Tensor, Tensor]:
+def _points_inside(template: SoftMap) -> tuple[Tensor, Tensor]:
     """Return the points of a template where a brain may be, and the log-probabilities there."""
     flat = template.probabilities.float().flatten(1)
     inside = flat[1:].sum(0) > 0.003
     return grid_points(template.grid)[inside], (flat[:, inside] + _FLOOR).log()
 
 
-def _turn(source: np.ndarray, target: np.ndarray) -> np.ndarray:
+def _find_rotation(source: np.ndarray, target: np.ndarray) -> np.ndarray:
     """Return the rotation R that minimises `sum |target - R source|^2`."""
     return _nearest_rotation(target.T @ source)
 

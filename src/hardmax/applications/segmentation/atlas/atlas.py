@@ -1,6 +1,6 @@
 """The location prior: which structure is how likely at each place of a mean brain, from label maps alone.
 
-The maps are aligned to their own mean in rounds (`map_alignment`): by centroids, affinely, then by smooth deformations
+The maps are aligned to their own mean in rounds (`alignment`): by centroids, affinely, then by smooth deformations
 whose mean is zero, so that the template has the mean shape; left and right are averaged.
 """
 
@@ -21,7 +21,7 @@ from torch.nn import functional
 from hardmax.applications.segmentation.atlas.alignment import (
     SoftMap,
     deform,
-    measure,
+    measure_shape,
     place_by_centroids,
     refine_affine,
     soft_map,
@@ -31,8 +31,8 @@ from hardmax.applications.segmentation.atlas.transforms import (
     centred_grid,
     displacement,
     grid_points,
-    packed,
     sample_at,
+    to_channels_last,
     warp,
 )
 from hardmax.applications.segmentation.model_folder import ATLAS
@@ -67,7 +67,7 @@ class Atlas:
         kept: the M indices in the table that the atlas tells apart. Fluid around the brain (`csf`) is background.
         maps: `[N, X, Y, Z]`, the aligned maps it is the mean of, 0..M-1; for `fusion`.
         velocities: `[N, 3, U, V, W]` on `VELOCITIES`, mm: how each map was deformed to agree with the others, which is
-            how people differ in shape; for `atlas_vae`.
+            how people differ in shape; for `vae.pca`.
 
     Example:
         >>> import tempfile
@@ -174,20 +174,20 @@ class AlignedMaps:
     velocity_grid: Grid
     template: SoftMap
 
-    def brought(self, index: int, grid: Grid) -> Float[Tensor, "M X Y Z"]:
+    def resample(self, index: int, grid: Grid) -> Float[Tensor, "M X Y Z"]:
         """Return one map on a grid in the template's space, deformed."""
         moved = displacement(self.velocities[index], self.velocity_grid)
-        return bring(self.maps[index], self.places[index], grid, moved, self.velocity_grid)
+        return resample_map(self.maps[index], self.places[index], grid, moved, self.velocity_grid)
 
 
-def bring(
+def resample_map(
     one: SoftMap, place: Affine, grid: Grid, moved: Tensor | None = None, moved_grid: Grid | None = None
 ) -> Float[Tensor, "M X Y Z"]:
     """Return a map on a grid in the template's space."""
     points = grid_points(grid)
     if moved is not None and moved_grid is not None:
         points = warp(points, moved, moved_grid)
-    return sample_at(packed(one.probabilities), one.grid, place(points)).view(-1, *grid.shape)
+    return sample_at(to_channels_last(one.probabilities), one.grid, place(points)).view(-1, *grid.shape)
 
 
 def build_prior(maps: Sequence[Path], out: Path, progress: Progress | None = None) -> None:
@@ -202,7 +202,7 @@ def build_prior(maps: Sequence[Path], out: Path, progress: Progress | None = Non
         DataError: fewer than two maps, one that cannot be read, or a folder that cannot be written.
     """
     progress = progress or (lambda part, doing: None)
-    kept = kept_labels(STRUCTURES)
+    kept = select_labels(STRUCTURES)
     soft = []
     for number, path in enumerate(maps):
         progress(0.1 * number / len(maps), f"reading {path.name}")
@@ -216,11 +216,11 @@ def build_prior(maps: Sequence[Path], out: Path, progress: Progress | None = Non
 def build_atlas(aligned: AlignedMaps, table: LabelTable, kept: tuple[int, ...]) -> Atlas:
     """Return the atlas of aligned maps."""
     template = aligned.template
-    labels = [aligned.brought(index, template.grid).argmax(0).to(torch.uint8) for index in range(len(aligned.maps))]
+    labels = [aligned.resample(index, template.grid).argmax(0).to(torch.uint8) for index in range(len(aligned.maps))]
     return Atlas(template.probabilities, template.grid, table, kept, torch.stack(labels), aligned.velocities)
 
 
-def kept_labels(table: LabelTable) -> tuple[int, ...]:
+def select_labels(table: LabelTable) -> tuple[int, ...]:
     """Return the labels an atlas tells apart: all but csf, which some maps draw around the brain and others do not."""
     return tuple(index for index, name in enumerate(table.names) if name != "csf")
 
@@ -241,8 +241,8 @@ def align_maps(maps: Sequence[SoftMap], progress: Progress | None = None, *, see
     def step(number: int, doing: str) -> None:
         progress((done + number / len(maps)) / rounds, f"{doing}, map {number + 1} of {len(maps)}")
 
-    coarse = [one.coarser() for one in maps]
-    places = place_by_centroids([measure(one) for one in coarse])
+    coarse = [one.coarsen() for one in maps]
+    places = place_by_centroids([measure_shape(one) for one in coarse])
     coarse_grid = centred_grid((40, 48, 40), 4.0)
     for turn in range(_AFFINE_ROUNDS):
         template = _template(coarse, places, coarse_grid, blur=2 if turn == 0 else 1)
@@ -254,7 +254,7 @@ def align_maps(maps: Sequence[SoftMap], progress: Progress | None = None, *, see
     template = _template(maps, places, TEMPLATE, blur=1)
     velocities, grid = torch.zeros(len(maps), 3, *VELOCITIES.shape), VELOCITIES
     for turn, (wanted, steps, smoothness) in enumerate(_DEFORMATIONS):
-        velocities, grid = finer(velocities, grid, wanted), wanted
+        velocities, grid = resample_velocities(velocities, grid, wanted), wanted
         for number, one in enumerate(maps):
             step(number, "deformation")
             with torch.enable_grad():
@@ -274,7 +274,7 @@ _AFFINE_ROUNDS = 3
 _DEFORMATIONS = ((VELOCITIES, 40, 0.05), (VELOCITIES, 60, 0.05))
 
 
-def finer(velocities: Float[Tensor, "N 3 X Y Z"], grid: Grid, wanted: Grid) -> Float[Tensor, "N 3 U V W"]:
+def resample_velocities(velocities: Float[Tensor, "N 3 X Y Z"], grid: Grid, wanted: Grid) -> Float[Tensor, "N 3 U V W"]:
     """Return velocity fields on another grid."""
     if grid is wanted:
         return velocities
@@ -297,15 +297,15 @@ def _template(
         moved = None
         if velocities is not None and velocity_grid is not None:
             moved = displacement(velocities[number], velocity_grid)
-        total += bring(one, place, grid, moved, velocity_grid)
+        total += resample_map(one, place, grid, moved, velocity_grid)
     mean = total / len(maps)
     mean = (mean + mean.flip(1)) / 2  # the grid's middle is between left and right
     for _ in range(blur):
-        mean = smoothed(mean)
+        mean = smooth_volumes(mean)
     return SoftMap(mean, grid)
 
 
-def softened(probabilities: Float[Tensor, "M X Y Z"]) -> Float[Tensor, "M X Y Z"]:
+def soften_probabilities(probabilities: Float[Tensor, "M X Y Z"]) -> Float[Tensor, "M X Y Z"]:
     """Return an atlas that rules nothing out: a tenth of it blurred by 3 mm, and each label a little everywhere.
 
     Few maps say little about how rare the rare is, and the alignment of a scan errs by some mm.
@@ -317,7 +317,7 @@ def softened(probabilities: Float[Tensor, "M X Y Z"]) -> Float[Tensor, "M X Y Z"
     return mixed / mixed.sum(0)
 
 
-def smoothed(volumes: Float[Tensor, "M X Y Z"]) -> Float[Tensor, "M X Y Z"]:
+def smooth_volumes(volumes: Float[Tensor, "M X Y Z"]) -> Float[Tensor, "M X Y Z"]:
     """Return volumes smoothed by [1 2 1] / 4 along every axis, the border repeated."""
     kernel = torch.tensor([0.25, 0.5, 0.25])
     found = volumes[:, None]

@@ -51,7 +51,7 @@ class Affine:
         matrix = torch.linalg.inv(self.matrix)
         return Affine(matrix, -matrix @ self.shift)
 
-    def moved(self, change: Float[Tensor, "3 3"], shift: Float[Tensor, " 3"]) -> "Affine":
+    def adjust(self, change: Float[Tensor, "3 3"], shift: Float[Tensor, " 3"]) -> "Affine":
         """Return `y = A (I + change) x + t + shift`: what an optimizer steps along."""
         return Affine(self.matrix + self.matrix @ change, self.shift + shift)
 
@@ -120,12 +120,12 @@ def sample_at(volume: Float[Tensor, "C X Y Z"], grid: Grid, points: Float[Tensor
     return found.view(len(volume), -1)
 
 
-def packed(volume: Float[Tensor, "C X Y Z"]) -> Float[Tensor, "C X Y Z"]:
+def to_channels_last(volume: Float[Tensor, "C X Y Z"]) -> Float[Tensor, "C X Y Z"]:
     """Return a volume in float32 whose C values of a voxel lie side by side: it is sampled at points twice as fast."""
     return volume.float()[None].contiguous(memory_format=torch.channels_last_3d)[0]
 
 
-def drawn(count: int, number: int, generator: torch.Generator) -> Int64[Tensor, " number"]:
+def draw_indices(count: int, number: int, generator: torch.Generator) -> Int64[Tensor, " number"]:
     """Return numbers 0..count-1, drawn with replacement, in order: neighbours in memory are read together."""
     return torch.randint(count, (number,), generator=generator).sort().values
 

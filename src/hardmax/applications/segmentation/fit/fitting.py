@@ -20,19 +20,19 @@ from torch import Tensor
 from hardmax.applications.segmentation.atlas.transforms import (
     Affine,
     displacement,
-    drawn,
+    draw_indices,
     grid_points,
     rotation,
     roughness,
     sample_at,
     warp,
 )
-from hardmax.applications.segmentation.fit.observation import Observed
-from hardmax.applications.segmentation.tissues.classes import Appearances, in_mask, log_appearance
+from hardmax.applications.segmentation.fit.observation import Observation
+from hardmax.applications.segmentation.tissues.classes import Appearances, condition_on_mask, log_appearance
 from hardmax.applications.segmentation.tissues.em import PseudoCounts
 from hardmax.applications.segmentation.tissues.gaussians import Gaussians
-from hardmax.applications.segmentation.tissues.initialization import deviation_floor, prior_start
-from hardmax.applications.segmentation.tissues.partial_volume import fit_shared
+from hardmax.applications.segmentation.tissues.initialization import deviation_floor, start_from_prior
+from hardmax.applications.segmentation.tissues.partial_volume import fit_partial_volume
 from hardmax.applications.segmentation.volumes.geometry import Grid
 
 _TINY = 1e-6
@@ -60,7 +60,7 @@ class ScanFit:
     gaussians: Gaussians
     log_likelihood: float
 
-    def moved(self) -> Float[Tensor, "3 X Y Z"] | None:
+    def find_displacement(self) -> Float[Tensor, "3 X Y Z"] | None:
         """Return the displacement of the deformation, if there is one: compute it once for all points."""
         return None if self.velocity is None else displacement(self.velocity, self.velocity_grid)
 
@@ -76,12 +76,12 @@ class Fitter:
 
     Args:
         observed: the scan.
-        atlas: its labels summed up by looks.
+        atlas: its labels summed up by appearance.
         velocity_grid: of deformations.
         generator: of all draws.
     """
 
-    observed: Observed
+    observed: Observation
     atlas: Appearances
     velocity_grid: Grid
     generator: torch.Generator
@@ -115,12 +115,12 @@ class Fitter:
         optimizer = torch.optim.Adam([{"params": [change], "lr": rate}, {"params": [shift], "lr": 60 * rate}])
         decay = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.975)
         for _ in range(steps):
-            loss = self._loss(place.moved(change, shift), None, gaussians, points)
+            loss = self._loss(place.adjust(change, shift), None, gaussians, points)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             decay.step()
-        return place.moved(change, shift).detach()
+        return place.adjust(change, shift).detach()
 
     def deform(
         self,
@@ -146,15 +146,15 @@ class Fitter:
         decay = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.97 ** max(0, step - half))
         for step in range(1, steps + 1):
             moved = displacement(field, self.velocity_grid)
-            loss = self._loss(place.moved(change, shift), moved, gaussians, points)
+            loss = self._loss(place.adjust(change, shift), moved, gaussians, points)
             optimizer.zero_grad()
             (loss + smoothness * roughness(field, spacing)).backward()
             optimizer.step()
             decay.step()
             if step % every == 0:
                 moved = displacement(field.detach(), self.velocity_grid)
-                gaussians = self.gaussians(place.moved(change, shift).detach(), moved, gaussians, rounds=3)
-        return place.moved(change, shift).detach(), field.detach(), gaussians
+                gaussians = self.gaussians(place.adjust(change, shift).detach(), moved, gaussians, rounds=3)
+        return place.adjust(change, shift).detach(), field.detach(), gaussians
 
     @torch.no_grad()
     def gaussians(
@@ -168,15 +168,15 @@ class Fitter:
     ) -> Gaussians:
         """Return the Gaussians after rounds of EM on a random part of the mask, from those before or from nothing."""
         inside = self.observed.inside.nonzero().squeeze(1)
-        chosen = inside[drawn(len(inside), points, self.generator)]
+        chosen = inside[draw_indices(len(inside), points, self.generator)]
         x = self.observed.x[chosen]
         prior = self._prior(place, moved, chosen)
-        prior = in_mask(prior)
-        begin = prior_start(x, prior, self.atlas.mixing)
+        prior = condition_on_mask(prior)
+        begin = start_from_prior(x, prior, self.atlas.mixing)
         count = _UNSEEN * points
         pseudo = PseudoCounts(torch.full_like(begin.means, count), begin.means, begin.deviations)
         floor = deviation_floor(x)
-        return fit_shared(x, prior, before or begin, pseudo, floor=floor, rounds=rounds).gaussians
+        return fit_partial_volume(x, prior, before or begin, pseudo, floor=floor, rounds=rounds).gaussians
 
     @torch.no_grad()
     def likelihood(self, place: Affine, moved: Tensor | None, gaussians: Gaussians, *, every: int = 17) -> float:
@@ -185,7 +185,7 @@ class Fitter:
         return -float(self._mean_loss(place, moved, gaussians, chosen))
 
     def _loss(self, place: Affine, moved: Tensor | None, gaussians: Gaussians, points: int) -> Tensor:
-        chosen = drawn(len(self.observed.x), points, self.generator)
+        chosen = draw_indices(len(self.observed.x), points, self.generator)
         return self._mean_loss(place, moved, gaussians, chosen)
 
     def _mean_loss(self, place: Affine, moved: Tensor | None, gaussians: Gaussians, chosen: Tensor) -> Tensor:

@@ -10,10 +10,21 @@ from torch import Tensor
 from torch.nn import functional
 
 from hardmax.applications.segmentation.atlas.atlas import Atlas
-from hardmax.applications.segmentation.atlas.transforms import displacement, grid_points, packed, sample_at, warp
+from hardmax.applications.segmentation.atlas.transforms import (
+    displacement,
+    grid_points,
+    sample_at,
+    to_channels_last,
+    warp,
+)
 from hardmax.applications.segmentation.fit.fitting import Fitter, ScanFit, fit_deformation
-from hardmax.applications.segmentation.fit.observation import Observed
-from hardmax.applications.segmentation.tissues.classes import Appearances, appearances, in_mask, log_outside
+from hardmax.applications.segmentation.fit.observation import Observation
+from hardmax.applications.segmentation.tissues.classes import (
+    Appearances,
+    condition_on_mask,
+    log_outside,
+    sum_appearances,
+)
 from hardmax.applications.segmentation.tissues.partial_volume import log_density
 from hardmax.applications.segmentation.volumes.geometry import Grid
 from hardmax.applications.segmentation.volumes.reading import Volume
@@ -27,12 +38,12 @@ _STRAY = 0.05  # part of the atlas in each map: no map is right everywhere
 
 
 @torch.no_grad()
-def personal_prior(
+def build_personal_prior(
     volume: Volume,
-    observed: Observed,
+    observed: Observation,
     fit: ScanFit,
     prior: Float[Tensor, "M X Y Z"],
-    looks: Appearances,
+    appearances: Appearances,
     maps: UInt8[Tensor, "N X Y Z"],
     grid: Grid,
 ) -> Float[Tensor, "M X Y Z"]:
@@ -43,29 +54,29 @@ def personal_prior(
         observed: its mask and its units.
         fit: where it lies in the atlas, and its Gaussians.
         prior: `[M, X, Y, Z]`, the atlas.
-        looks: which labels look the same.
+        appearances: which labels look the same.
         maps: `[N, X, Y, Z]`, labels 0..M-1 of the maps, aligned.
         grid: of the atlas, with its middle between left and right.
     """
-    x, inside = brought(volume, observed, fit, grid)
-    around = looks.probabilities.flatten(1)
-    within = log_density(x, fit.gaussians, in_mask(around))
+    x, inside = resample_scan(volume, observed, fit, grid)
+    around = appearances.probabilities.flatten(1)
+    within = log_density(x, fit.gaussians, condition_on_mask(around))
     seen = torch.where(inside, within, log_outside(len(around)))
-    likely = (seen - seen.max(0).values).exp()[looks.of_label]  # [M, X Y Z], of each label
+    likely = (seen - seen.max(0).values).exp()[appearances.of_label]  # [M, X Y Z], of each label
     stray = _STRAY * (prior.flatten(1) * likely).sum(0)
     both = [one if side == 0 else one.flip(0) for one in maps for side in (0, 1)]
     evidence = torch.stack(
         [(stray + (1 - _STRAY) * likely.gather(0, one.flatten()[None].long())[0]).clamp_min(1e-8).log() for one in both]
     ).view(-1, *grid.shape)
-    weights = _shared(evidence, float(grid.spacing[0])).softmax(0)
+    weights = _pool_evidence(evidence, float(grid.spacing[0])).softmax(0)
     found = torch.zeros_like(likely)
     for one, weight in zip(both, weights, strict=True):
         found.scatter_add_(0, one.flatten()[None].long(), weight.flatten()[None])
-    return packed((1 - _MEAN) * found.view(-1, *grid.shape) + _MEAN * prior)
+    return to_channels_last((1 - _MEAN) * found.view(-1, *grid.shape) + _MEAN * prior)
 
 
-def brought(
-    volume: Volume, observed: Observed, fit: ScanFit, grid: Grid
+def resample_scan(
+    volume: Volume, observed: Observation, fit: ScanFit, grid: Grid
 ) -> tuple[Float[Tensor, " V"], Bool[Tensor, " V"]]:
     """Return the scan, standardised, and whether it is in the mask, at the voxels of a grid in the atlas."""
     points = grid_points(grid)
@@ -78,7 +89,7 @@ def brought(
     return torch.where(inside, x / mask.clamp_min(0.5), 0.0), inside
 
 
-def _shared(evidence: Float[Tensor, "N X Y Z"], spacing: float) -> Float[Tensor, "N X Y Z"]:
+def _pool_evidence(evidence: Float[Tensor, "N X Y Z"], spacing: float) -> Float[Tensor, "N X Y Z"]:
     """Return trust times the evidence within reach; it is smooth, so half of the grid will do."""
     shape = evidence.shape[1:]
     coarse = functional.avg_pool3d(evidence[None], 2, ceil_mode=True)[0]
@@ -92,13 +103,13 @@ def _shared(evidence: Float[Tensor, "N X Y Z"], spacing: float) -> Float[Tensor,
 _STEPS, _RATE = 50, 0.2  # half of the way, and shorter steps: most was done in the first pass
 
 
-def personal_fit(
+def fit_personal_atlas(
     volume: Volume,
-    observed: Observed,
+    observed: Observation,
     fit: ScanFit,
     atlas: Atlas,
     prior: Float[Tensor, "M X Y Z"],
-    looks: Appearances,
+    appearances: Appearances,
 ) -> tuple[ScanFit, Float[Tensor, "M X Y Z"]]:
     """Return the fit to an atlas of the maps that are most like the scan, place by place, and that atlas.
 
@@ -108,9 +119,9 @@ def personal_fit(
         fit: of the first pass.
         atlas: with its maps.
         prior: `[M, X, Y, Z]`, its probabilities, softened.
-        looks: which labels look the same.
+        appearances: which labels look the same.
     """
-    own = personal_prior(volume, observed, fit, prior, looks, atlas.maps, atlas.grid)
-    summed = appearances(own, atlas.grid, looks.mixing[looks.of_label])
+    own = build_personal_prior(volume, observed, fit, prior, appearances, atlas.maps, atlas.grid)
+    summed = sum_appearances(own, atlas.grid, appearances.mixing[appearances.of_label])
     fitter = Fitter(observed, summed, fit.velocity_grid, stream(0, "second fit"))
     return fit_deformation(fitter, fit, steps=_STEPS, rate=_RATE), own

@@ -10,7 +10,7 @@ from torch import Tensor
 from hardmax.applications.segmentation.atlas.atlas import Atlas
 from hardmax.applications.segmentation.atlas.transforms import sample_at
 from hardmax.applications.segmentation.fit.fitting import ScanFit
-from hardmax.applications.segmentation.fit.observation import Observed, mask_depth
+from hardmax.applications.segmentation.fit.observation import Observation, mask_depth
 from hardmax.applications.segmentation.tissues.classes import Appearances, log_background
 from hardmax.applications.segmentation.tissues.partial_volume import log_density
 from hardmax.applications.segmentation.volumes.reading import Volume
@@ -21,7 +21,7 @@ _TINY = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Labelled:
+class VoxelLabels:
     """What the voxels of a scan are.
 
     Attributes:
@@ -38,15 +38,15 @@ class Labelled:
 @torch.no_grad()
 def label_voxels(
     volume: Volume,
-    observed: Observed,
+    observed: Observation,
     fit: ScanFit,
     atlas: Atlas,
     prior: Float[Tensor, "M X Y Z"],
-    looks: Appearances,
+    appearances: Appearances,
     *,
     kappa: float = 1.0,
     posterior: bool = False,
-) -> Labelled:
+) -> VoxelLabels:
     """Return `argmax_m kappa log f_m(q) + log p(x | m)` for every voxel of the mask; all others are background.
 
     Near the edge of the mask, that a voxel is in it speaks against background (`log_background`).
@@ -57,7 +57,7 @@ def label_voxels(
         fit: where it lies in the atlas, and its Gaussians.
         atlas: gives the grid and the table.
         prior: `[M, X, Y, Z]`, f on the atlas' grid.
-        looks: which labels look the same.
+        appearances: which labels look the same.
         kappa: weight of the log-prior; 1 is the posterior, and was best on scans made from maps left out of the atlas;
             infinite copies the prior.
         posterior: whether the probabilities are wanted.
@@ -71,18 +71,18 @@ def label_voxels(
     if posterior:
         soft = np.zeros((len(atlas.table), observed.mask.size), dtype=np.float32)
         soft[0] = 1
-    moved = fit.moved()
-    explained, shares, some = 0.0, torch.zeros(len(looks.mixing)), []
+    moved = fit.find_displacement()
+    explained, shares, some = 0.0, torch.zeros(len(appearances.mixing)), []
     for start in range(0, len(places), _CHUNK):
         part = places[start : start + _CHUNK]
         indices = np.stack(np.unravel_index(part, volume.grid.shape), 1).astype(np.float64)
         points = torch.from_numpy(volume.grid.to_world(indices)).float()
         log_f = (sample_at(prior, atlas.grid, fit.to_atlas(points, moved)) + _TINY).log()
         edge = log_background(depth[start : start + _CHUNK])
-        around = torch.zeros(len(shares), len(part)).index_add_(0, looks.of_label, log_f.exp())
+        around = torch.zeros(len(shares), len(part)).index_add_(0, appearances.of_label, log_f.exp())
         around[0] *= edge.exp()  # given that the voxel is in the mask
         likely = log_density(x[start : start + _CHUNK], fit.gaussians, around / around.sum(0))
-        scores = log_f + likely[looks.of_label] / kappa
+        scores = log_f + likely[appearances.of_label] / kappa
         scores[0] += edge / kappa
         labels[part] = kept[scores.argmax(0).numpy()]
         if soft is not None:
@@ -96,7 +96,7 @@ def label_voxels(
     anywhere = (shares / shares.sum()).clamp_min(_TINY)[:, None].expand(-1, len(seen))
     by_chance = (anywhere.log() + log_density(seen, fit.gaussians, anywhere)).logsumexp(0).sum(dtype=torch.float64)
     shape = volume.grid.shape
-    return Labelled(
+    return VoxelLabels(
         labels.reshape(shape),
         None if soft is None else soft.reshape(-1, *shape),
         (explained - float(by_chance)) / len(seen),

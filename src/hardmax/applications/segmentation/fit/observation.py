@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Float32
 from scipy import ndimage
 from torch import Tensor
 
-from hardmax.applications.segmentation.atlas.alignment import pooled_grid
+from hardmax.applications.segmentation.atlas.alignment import pool_grid
 from hardmax.applications.segmentation.volumes.geometry import Grid
 from hardmax.applications.segmentation.volumes.reading import Volume
 from hardmax.errors import DataError
@@ -20,7 +20,7 @@ _LARGEST = 2_300_000.0  # mm^3; few skulls hold two litres, and a head has four
 
 
 @dataclass(frozen=True, eq=False)
-class Observed:
+class Observation:
     """A scan on coarse voxels, inside its mask and a little around.
 
     Attributes:
@@ -46,7 +46,7 @@ class Observed:
         return torch.from_numpy(((values - self.centre) / self.scale).astype(np.float32))
 
 
-def observe(volume: Volume, *, spacing: float = 2.0) -> Observed:
+def observe(volume: Volume, *, spacing: float = 2.0) -> Observation:
     """Return what of a scan is fitted.
 
     Intensities are averaged over blocks of whole voxels, those in the mask alone, and standardised: the same scan in
@@ -63,7 +63,7 @@ def observe(volume: Volume, *, spacing: float = 2.0) -> Observed:
     """
     mask, doubts = brain_mask(volume)
     factors = [max(1, round(spacing / side)) for side in volume.grid.spacing]
-    grid = pooled_grid(volume.grid, factors)
+    grid = pool_grid(volume.grid, factors)
     filled = _blocks(mask, factors)
     x = _blocks(np.where(mask, volume.values, 0), factors) / np.maximum(filled, 1e-6)
     inside = filled >= 0.5
@@ -75,7 +75,7 @@ def observe(volume: Volume, *, spacing: float = 2.0) -> Observed:
     near = np.asarray(ndimage.distance_transform_edt(~inside, sampling=grid.spacing)) <= _MARGIN
     points = torch.from_numpy(grid.points()[near.ravel()]).float()
     found = np.where(inside, (x - centre) / scale, 0)[near]
-    return Observed(
+    return Observation(
         points,
         torch.from_numpy(found.astype(np.float32)),
         torch.from_numpy(inside[near]),

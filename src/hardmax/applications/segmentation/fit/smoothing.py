@@ -62,10 +62,10 @@ def smooth(
     inside = torch.ones(shape, dtype=torch.bool) if mask is None else mask
     edges, bonds = grid_edges(inside, spacing)
     table = cost[:, inside]
-    labels, open_ = settled(table, edges, strength * bonds)
+    labels, open_ = settle_voxels(table, edges, strength * bonds)
     if start is not None:
         labels = torch.where(open_, start[inside], labels)
-    small = reduced(table, labels, open_, edges, strength * bonds)
+    small = reduce_problem(table, labels, open_, edges, strength * bonds)
     labels[open_] = _sweep(*small, labels[open_], sweeps)
     out = torch.zeros(shape, dtype=torch.int64)
     out[inside] = labels
@@ -88,7 +88,7 @@ def _sweep(cost: Tensor, edges: Tensor, bonds: Tensor, labels: Tensor, sweeps: i
     return labels
 
 
-def settled(
+def settle_voxels(
     cost: Float[Tensor, "M N"], edges: Int64[Tensor, "E 2"], bonds: Float[Tensor, " E"]
 ) -> tuple[Int64[Tensor, " N"], Bool[Tensor, " N"]]:
     """Return the cheapest label of every voxel, and which voxels are open: where another may be better still.
@@ -103,7 +103,7 @@ def settled(
     return two.indices[0].clone(), (two.values[1] - two.values[0]).double() < most
 
 
-def reduced(
+def reduce_problem(
     cost: Float[Tensor, "M N"],
     labels: Int64[Tensor, " N"],
     open_: Bool[Tensor, " N"],
@@ -179,7 +179,7 @@ def expand(
     """
     gain = cost.gather(0, labels[None])[0] - cost[alpha]
     other = labels != alpha
-    # As in `settled`: all neighbours at alpha repay a voxel the bonds it has at most.
+    # As in `settle_voxels`: all neighbours at alpha repay a voxel the bonds it has at most.
     most = torch.zeros_like(gain).index_add_(0, edges.flatten(), bonds.repeat_interleave(2))
     free = other & (gain + most > 0)
     touched = free[edges]

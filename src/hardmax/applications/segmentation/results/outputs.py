@@ -8,8 +8,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float, Integer
 
-from hardmax.applications.segmentation.results.quality_images import write_qc
-from hardmax.applications.segmentation.results.tables import Result, suspicions
+from hardmax.applications.segmentation.results.quality_images import write_quality_image
+from hardmax.applications.segmentation.results.tables import Result, list_doubts
 from hardmax.applications.segmentation.volumes.agreement import Agreement, compare, volumes
 from hardmax.applications.segmentation.volumes.geometry import Grid, resample_labels
 from hardmax.applications.segmentation.volumes.labels import LabelTable
@@ -30,7 +30,7 @@ class AbstractSegmenter(Protocol):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class OutputOptions:
     """What to write besides the label map and the picture.
 
     Attributes:
@@ -53,7 +53,7 @@ def segment_scan(
     out: Path,
     table: LabelTable,
     *,
-    wanted: Wanted,
+    wanted: OutputOptions,
     truth: Path | None = None,
     progress: Progress | None = None,
 ) -> Result:
@@ -71,10 +71,10 @@ def segment_scan(
     posterior = np.asarray(posterior() if callable(posterior) else posterior) if posterior is not None else None
     if wanted.smooth > 0:
         assert posterior is not None  # it was asked for
-        labels = _smoothed(posterior, wanted.smooth, volume)
+        labels = _smooth_labels(posterior, wanted.smooth, volume)
     sizes = volumes(labels, volume.grid, len(table))
     likelihood = float(np.mean(found.log_likelihood))
-    strange = suspicions(sizes, table, likelihood, getattr(segmenter, "least_log_likelihood", None))
+    strange = list_doubts(sizes, table, likelihood, getattr(segmenter, "least_log_likelihood", None))
     flags = (*strange, *found.doubts)
     notes = [*volume.notes]
     agreement = None
@@ -86,7 +86,7 @@ def segment_scan(
     if wanted.posteriors and posterior is not None:
         files.append(out / f"{scan.name}_posteriors.nii.gz")
         write_posterior(files[1], posterior, volume)
-    write_qc(picture, volume, labels, table, title=scan.name, flag=" ".join(flags))
+    write_quality_image(picture, volume, labels, table, title=scan.name, flag=" ".join(flags))
     write_labels(files[0], labels, volume, table)
     return Result(
         scan,
@@ -101,7 +101,9 @@ def segment_scan(
     )
 
 
-def _smoothed(posterior: Float[np.ndarray, "M X Y Z"], strength: float, scan: Volume) -> Integer[np.ndarray, "X Y Z"]:
+def _smooth_labels(
+    posterior: Float[np.ndarray, "M X Y Z"], strength: float, scan: Volume
+) -> Integer[np.ndarray, "X Y Z"]:
     """Return the labels of least Potts energy; what is surely background stays out of it."""
     import torch
 

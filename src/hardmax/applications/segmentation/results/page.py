@@ -4,6 +4,7 @@ import base64
 import io
 import math
 from collections.abc import Sequence
+from importlib import resources
 from pathlib import Path
 
 import jinja2
@@ -44,6 +45,7 @@ def render_page(results: Sequence[Result], table: LabelTable, *, title: str, mod
         lstrip_blocks=True,
     )
     return environment.get_template("page.html.j2").render(
+        style=resources.files("hardmax.report").joinpath("style.css").read_text(encoding="utf-8"),
         title=title,
         model=model,
         results=results,

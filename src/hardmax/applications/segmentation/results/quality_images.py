@@ -38,7 +38,7 @@ class _Plane:
 _PLANES = (_Plane("sagittal", 0, "PAIS"), _Plane("coronal", 1, "LRIS"), _Plane("axial", 2, "LRPA"))
 
 
-def write_qc(
+def write_quality_image(
     path: Path, scan: Volume, labels: Integer[np.ndarray, "X Y Z"], table: LabelTable, *, title: str, flag: str = ""
 ) -> None:
     """Write the picture as PNG: two slices in each of three planes, chosen so that every structure is seen.
@@ -127,7 +127,7 @@ def _draw(scan: Volume, labels: np.ndarray, table: LabelTable, title: str, flag:
             )  # fmt: skip
             axes.set_anchor("N")
             shown |= _outline(axes, outlined, table)
-            _letter(axes, plane, row == 0)
+            _mark_sides(axes, plane, row == 0)
     _legend(figure, labels, scan, table, shown, head + 0.25)
     figure.text(0.012, 1 - 0.3 / tall, title, color=_INK, fontsize=14, fontweight="bold", va="center")
     for line, text in enumerate(warning):
@@ -146,7 +146,7 @@ def _outline(axes: Axes, labels: Integer[np.ndarray, "H W"], table: LabelTable) 
     return set(there)
 
 
-def _letter(axes: Axes, plane: _Plane, named: bool) -> None:
+def _mark_sides(axes: Axes, plane: _Plane, named: bool) -> None:
     """Say which side is which, and name the plane above its first slice."""
     axes.set_axis_off()
     places = ((0.015, 0.5, "left"), (0.985, 0.5, "right"), (0.5, 0.02, "center"), (0.5, 0.98, "center"))

@@ -22,7 +22,7 @@ _LEAST, _MOST = 500.0, 2200.0
 _MISSING = 0.25  # part of the structures
 
 
-def suspicions(
+def list_doubts(
     sizes: Float[np.ndarray, "M"], table: LabelTable, log_likelihood: float, least: float | None
 ) -> tuple[str, ...]:
     """Return why a result is doubtful, in sentences; nothing if it is not.
@@ -37,9 +37,9 @@ def suspicions(
         >>> import numpy as np
         >>> from hardmax.applications.segmentation.volumes.labels import STRUCTURES
         >>> sizes = np.full(19, 70_000.0)
-        >>> suspicions(sizes, STRUCTURES, log_likelihood=-2.1, least=-3.0)
+        >>> list_doubts(sizes, STRUCTURES, log_likelihood=-2.1, least=-3.0)
         ()
-        >>> suspicions(sizes / 10, STRUCTURES, log_likelihood=-5.2, least=-3.0)[0]
+        >>> list_doubts(sizes / 10, STRUCTURES, log_likelihood=-5.2, least=-3.0)[0]
         'Low likelihood (-5.20 per voxel, expected at least -3.00): this may not be the scan of a brain.'
     """
     out = []

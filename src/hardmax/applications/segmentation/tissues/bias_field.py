@@ -156,14 +156,14 @@ def fit_with_bias(
 
     Example:
         >>> import torch
-        >>> from hardmax.applications.segmentation.tissues.initialization import prior_start
+        >>> from hardmax.applications.segmentation.tissues.initialization import start_from_prior
         >>> from hardmax.applications.segmentation.tissues.gaussians import mixing_matrix
         >>> generator = torch.Generator().manual_seed(0)
         >>> points = torch.rand(2000, 2, generator=generator)
         >>> label = torch.rand(2000, generator=generator) < 0.5
         >>> prior = torch.stack([0.1 + 0.8 * ~label, 0.1 + 0.8 * label])
         >>> y = 2.0 * label + points[:, 0] + 0.1 * torch.randn(2000, generator=generator)
-        >>> start = prior_start(y, prior, mixing_matrix([0, 1]))
+        >>> start = start_from_prior(y, prior, mixing_matrix([0, 1]))
         >>> fit, field = fit_with_bias(y, prior, start, flat_field(points), points)
         >>> round(float(field(torch.tensor([[1.0, 0.5]])) - field(torch.tensor([[0.0, 0.5]]))), 1)
         1.0

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from hardmax.applications.segmentation.atlas.transforms import packed
+from hardmax.applications.segmentation.atlas.transforms import to_channels_last
 from hardmax.applications.segmentation.tissues.gaussians import Gaussians
 from hardmax.applications.segmentation.tissues.partial_volume import log_density
 from hardmax.applications.segmentation.volumes.geometry import Grid
@@ -34,13 +34,13 @@ class Appearances:
     of_label: Int64[Tensor, " M"]
 
 
-def appearances(probabilities: Float[Tensor, "M X Y Z"], grid: Grid, mixing: Float[Tensor, "M K"]) -> Appearances:
+def sum_appearances(probabilities: Float[Tensor, "M X Y Z"], grid: Grid, mixing: Float[Tensor, "M K"]) -> Appearances:
     """Sum up the labels that share their Gaussians; the background, though it looks like fluid, stays for itself."""
     rows = [(label == 0, *row) for label, row in enumerate(mixing.tolist())]
     unique = list(dict.fromkeys(rows))
     of_label = torch.tensor([unique.index(row) for row in rows])
     summed = torch.zeros(len(unique), *grid.shape).index_add_(0, of_label, probabilities)
-    return Appearances(packed(summed), grid, torch.tensor([row[1:] for row in unique]), of_label)
+    return Appearances(to_channels_last(summed), grid, torch.tensor([row[1:] for row in unique]), of_label)
 
 
 def log_appearance(
@@ -51,7 +51,9 @@ def log_appearance(
     A voxel is shared with what the prior, given that it is in the mask, has around it.
     """
     there = _in_mask_if(len(prior))
-    return torch.where(inside, log_density(x, gaussians, in_mask(prior)) + there.log(), log_outside(len(prior)))
+    return torch.where(
+        inside, log_density(x, gaussians, condition_on_mask(prior)) + there.log(), log_outside(len(prior))
+    )
 
 
 def log_outside(count: int) -> Float[Tensor, "A 1"]:
@@ -65,7 +67,7 @@ def _in_mask_if(count: int) -> Float[Tensor, "A 1"]:
     return there
 
 
-def in_mask(prior: Float[Tensor, "A N"]) -> Float[Tensor, "A N"]:
+def condition_on_mask(prior: Float[Tensor, "A N"]) -> Float[Tensor, "A N"]:
     """Return the probabilities of the appearances, given that a voxel is in the mask."""
     joint = prior * _in_mask_if(len(prior))
     return joint / joint.sum(0)

@@ -180,7 +180,7 @@ def fit_gaussians(
         start: where to begin; its deviations must respect the floor, or the first round may lower the objective.
         weights: `[N]`, of voxels; None is one each.
         pseudo: voxels that were never seen.
-        floor: on the deviations; see `starts.deviation_floor`.
+        floor: on the deviations; see `initialization.deviation_floor`.
         rounds: at most.
         tolerance: stop when a round gains less than this, in nats per voxel.
 
@@ -193,12 +193,12 @@ def fit_gaussians(
     Example:
         >>> import torch
         >>> from hardmax.applications.segmentation.tissues.gaussians import mixing_matrix
-        >>> from hardmax.applications.segmentation.tissues.initialization import prior_start
+        >>> from hardmax.applications.segmentation.tissues.initialization import start_from_prior
         >>> generator = torch.Generator().manual_seed(0)
         >>> x = torch.cat([torch.randn(500, generator=generator), 6 + torch.randn(500, generator=generator)])
         >>> prior = torch.full((2, 1000), 0.3)
         >>> prior[0, :500] = prior[1, 500:] = 0.7
-        >>> fit = fit_gaussians(x, prior, prior_start(x, prior, mixing_matrix([0, 1])))
+        >>> fit = fit_gaussians(x, prior, start_from_prior(x, prior, mixing_matrix([0, 1])))
         >>> fit.gaussians.means.round().tolist()
         [0.0, 6.0]
 

@@ -101,7 +101,7 @@ def mixing_matrix(used: Sequence[int | Sequence[int]]) -> Float[Tensor, "M K"]:
 
 def tissue_names(tissues: Sequence[Sequence[str]]) -> list[str]:
     """Return the tissues that have Gaussians, as they first appear; see `tissue_mixing`."""
-    return list(dict.fromkeys(_seen_as(name) for several in tissues for name in several))
+    return list(dict.fromkeys(_appearance_of(name) for several in tissues for name in several))
 
 
 def tissue_mixing(tissues: Sequence[Sequence[str]]) -> Float[Tensor, "M K"]:
@@ -121,10 +121,10 @@ def tissue_mixing(tissues: Sequence[Sequence[str]]) -> Float[Tensor, "M K"]:
                 [0.0000, 0.5000, 0.5000]])
     """
     names = tissue_names(tissues)
-    return mixing_matrix([[names.index(_seen_as(name)) for name in several] for several in tissues])
+    return mixing_matrix([[names.index(_appearance_of(name)) for name in several] for several in tissues])
 
 
-def _seen_as(tissue: str) -> str:
+def _appearance_of(tissue: str) -> str:
     return "fluid" if tissue == "background" else tissue
 
 

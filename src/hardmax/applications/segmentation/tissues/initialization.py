@@ -16,7 +16,7 @@ def deviation_floor(
     return fraction * float(_moments(x, weights)[1])
 
 
-def prior_start(
+def start_from_prior(
     x: Float[Tensor, " N"],
     prior: Float[Tensor, "M N"],
     mixing: Float[Tensor, "M K"],
@@ -47,7 +47,7 @@ def prior_start(
     return Gaussians(means + deviations * _spread(mixing).to(x), deviations, mixing.to(x))
 
 
-def random_start(
+def start_from_quantiles(
     x: Float[Tensor, " N"],
     mixing: Float[Tensor, "M K"],
     weights: Float[Tensor, " N"] | None = None,
@@ -73,7 +73,7 @@ def random_start(
 
 
 @torch.no_grad()
-def best_fit(
+def fit_from_starts(
     x: Float[Tensor, " N"],
     prior: Float[Tensor, "M N"],
     mixing: Float[Tensor, "M K"],
@@ -105,8 +105,8 @@ def best_fit(
     if starts < 1:
         raise ArgumentError(f"starts must be at least 1, got {starts}")
     total_weight(x, weights)
-    begins = [prior_start(x, prior, mixing, weights)]
-    begins += [random_start(x, mixing, weights, generator=generator) for _ in range(starts - 1)]
+    begins = [start_from_prior(x, prior, mixing, weights)]
+    begins += [start_from_quantiles(x, mixing, weights, generator=generator) for _ in range(starts - 1)]
     fits = [fit_gaussians(x, prior, begin, weights=weights, floor=floor, rounds=rounds) for begin in begins]
     best = max(fits, key=lambda fit: fit.objectives[-1])
     more = fit_gaussians(x, prior, best.gaussians, weights=weights, floor=floor, rounds=rounds)

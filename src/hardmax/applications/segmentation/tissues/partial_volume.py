@@ -50,7 +50,7 @@ def log_density(x: Float[Tensor, " N"], gaussians: Gaussians, prior: Float[Tenso
     found = []
     for some, around in zip(x.split(_CHUNK), prior.split(_CHUNK, 1), strict=True):
         larger = sum(_kernels(some, gaussians))
-        each = _top(gaussians) * torch.einsum("kln,ln->kn", larger, gaussians.mixing.T @ around)
+        each = _peak_density(gaussians) * torch.einsum("kln,ln->kn", larger, gaussians.mixing.T @ around)
         found.append((gaussians.mixing @ each).clamp_min(torch.finfo(x.dtype).tiny).log())
     return torch.cat(found, 1)
 
@@ -62,7 +62,7 @@ def _kernels(x: Float[Tensor, " N"], gaussians: Gaussians) -> list[Float[Tensor,
     return [(own[:, None] - one[..., None]).square().neg().exp() for one in means]
 
 
-def _top(gaussians: Gaussians) -> Float[Tensor, "K 1"]:
+def _peak_density(gaussians: Gaussians) -> Float[Tensor, "K 1"]:
     """Return the density of Gaussian k at its mean, over the number of parts."""
     return 1 / (len(_PARTS) * math.sqrt(2 * math.pi) * gaussians.deviations[:, None])
 
@@ -74,7 +74,7 @@ def _means(means: Float[Tensor, " K"]) -> Float[Tensor, "T K K"]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Found:
+class _Statistics:
     """What an E-step finds.
 
     Attributes:
@@ -92,15 +92,15 @@ class _Found:
     log_likelihood: float
 
 
-def _e_step(x: Float[Tensor, " N"], prior: Float[Tensor, "M N"], gaussians: Gaussians) -> _Found:
+def _e_step(x: Float[Tensor, " N"], prior: Float[Tensor, "M N"], gaussians: Gaussians) -> _Statistics:
     around = gaussians.mixing.T @ prior
-    both = (around * _top(gaussians))[:, None] * around
+    both = (around * _peak_density(gaussians))[:, None] * around
     joint = [both * kernel for kernel in _kernels(x, gaussians)]
     likely = torch.stack([one.sum((0, 1)) for one in joint]).sum(0).clamp_min(torch.finfo(x.dtype).tiny)
     belongs = [one / likely for one in joint]
     drawn = sum(one.sum(1) + one.sum(0) for one in belongs)  # with the larger part, and with the smaller
     per_prior = drawn / around.clamp_min(torch.finfo(x.dtype).tiny)
-    return _Found(
+    return _Statistics(
         torch.stack([one.sum(-1) for one in belongs]),
         torch.stack([one @ x for one in belongs]),
         torch.stack([one @ x.square() for one in belongs]),
@@ -109,7 +109,7 @@ def _e_step(x: Float[Tensor, " N"], prior: Float[Tensor, "M N"], gaussians: Gaus
     )
 
 
-def _m_step(found: _Found, gaussians: Gaussians, pseudo: PseudoCounts, floor: float) -> Gaussians:
+def _m_step(found: _Statistics, gaussians: Gaussians, pseudo: PseudoCounts, floor: float) -> Gaussians:
     """Return means by weighted least squares, then deviations about them, then W: neither lowers the objective."""
     precision = gaussians.deviations.square().reciprocal()
     weights, sums = found.counts * precision[:, None], found.sums * precision[:, None]
@@ -128,7 +128,7 @@ def _m_step(found: _Found, gaussians: Gaussians, pseudo: PseudoCounts, floor: fl
 
 
 @torch.no_grad()
-def fit_shared(
+def fit_partial_volume(
     x: Float[Tensor, " N"],
     prior: Float[Tensor, "M N"],
     start: Gaussians,
@@ -148,7 +148,7 @@ def fit_shared(
         prior: `[M, N]`, f: columns sum to one.
         start: where to begin; its deviations must respect the floor.
         pseudo: voxels that were never seen, some of each Gaussian.
-        floor: on the deviations; see `starts.deviation_floor`.
+        floor: on the deviations; see `initialization.deviation_floor`.
         rounds: at most.
         tolerance: stop when a round gains less than this, in nats per voxel.
 
@@ -165,7 +165,7 @@ def fit_shared(
         >>> x = 6 * (0.7 * part + 0.3 * other) + torch.randn(1500, generator=generator)
         >>> start = Gaussians(torch.tensor([1.0, 4.0]), torch.ones(2), mixing_matrix([0, 1]))
         >>> pseudo = PseudoCounts(torch.ones(2), start.means, start.deviations)
-        >>> fit_shared(x, prior, start, pseudo, floor=0.1).gaussians.means.round().tolist()
+        >>> fit_partial_volume(x, prior, start, pseudo, floor=0.1).gaussians.means.round().tolist()
         [0.0, 6.0]
     """
     total = total_weight(x, None)

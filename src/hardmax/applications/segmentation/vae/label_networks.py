@@ -19,8 +19,9 @@ _TRANSPOSED = {2: nn.ConvTranspose2d, 3: nn.ConvTranspose3d}
 class LinearEncoder(nn.Module):
     """A fixed projection, then a linear map: `mean = A P(features - centre) + a`, one log-variance per latent.
 
-    The projection P is set by principal components (see `pca_start`) and has as many rows as there are latents: what is
-    left to be learned is small and well scaled, where a free matrix of a hundred thousand columns is neither.
+    The projection P is set by principal components (see `initialize_with_pca`) and has as many rows as there are
+    latents: what is left to be learned is small and well scaled, where a free matrix of a hundred thousand columns is
+    neither.
 
     Args:
         labels: M.
@@ -79,11 +80,11 @@ class LinearDecoder(nn.Module):
         return (z @ self.weight + self.bias).view(-1, *self.shape)
 
 
-def sizes(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+def halve_sizes(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
     """Return the sizes from a grid down, halved until no side is longer than four.
 
     Example:
-        >>> sizes((20, 24, 20))
+        >>> halve_sizes((20, 24, 20))
         [(20, 24, 20), (10, 12, 10), (5, 6, 5), (3, 3, 3)]
     """
     found = [tuple(shape)]
@@ -113,7 +114,7 @@ class ConvEncoder(nn.Module):
 
     def __init__(self, channels: int, shape: tuple[int, ...], latents: int, width: int = 16) -> None:
         super().__init__()
-        grids, layers = sizes(shape), []
+        grids, layers = halve_sizes(shape), []
         convolution = _CONVOLUTIONS[len(shape)]
         for level in range(len(grids) - 1):
             after = width * 2 ** min(level, 2)
@@ -148,7 +149,7 @@ class ConvDecoder(nn.Module):
 
     def __init__(self, labels: int, coarse: tuple[int, ...], latents: int, width: int = 16) -> None:
         super().__init__()
-        self.grids = sizes(coarse)[::-1]
+        self.grids = halve_sizes(coarse)[::-1]
         widths = [width * 2 ** min(level, 2) for level in reversed(range(len(self.grids) - 1))]
         first = widths[0] if widths else labels
         self.first = nn.Sequential(

@@ -124,7 +124,7 @@ Deform = Callable[[Tensor, torch.Generator], Tensor]
 
 
 @torch.no_grad()
-def augmented_bank(
+def augment_maps(
     maps: Float[Tensor, "N M *S"],
     count: int,
     deform: Deform,
@@ -151,7 +151,7 @@ def augmented_bank(
         >>> import torch
         >>> maps = torch.rand(2, 3, 8, 8)
         >>> flip = lambda one, generator: one.flip(1)
-        >>> augmented_bank(maps, 5, flip, generator=torch.Generator().manual_seed(0)).shape
+        >>> augment_maps(maps, 5, flip, generator=torch.Generator().manual_seed(0)).shape
         torch.Size([5, 3, 8, 8])
     """
     if count < len(maps):
@@ -180,7 +180,7 @@ def train_label_vae(
     Maps of a batch go through one after the other: on 80 x 96 x 80 voxels with 18 labels one takes about 0.4 GB.
 
     Args:
-        vae: to be trained in place; a linear one after `pca_start`.
+        vae: to be trained in place; a linear one after `initialize_with_pca`.
         bank: `[N, M, *S]`, of any floating dtype.
         steps: of Adam.
         rate: of learning.
@@ -207,7 +207,7 @@ def train_label_vae(
 
 
 @torch.no_grad()
-def mean_bound(
+def measure_bound(
     vae: LabelVAE, maps: Float[Tensor, "N M *S"], *, samples: int = 4, generator: torch.Generator | None = None
 ) -> tuple[float, float]:
     """Return the mean bound of maps in nats per voxel, and what the location prior alone gives."""

@@ -39,7 +39,7 @@ class LabelVAE(AbstractModel):
         latents: L.
         factor: sides of the grid over sides of the coarse one, on which the logits live; a coarse voxel covers
             `factor^D` voxels and its centre is theirs.
-        network: "linear" (start it with `pca_start`) or "convolutional".
+        network: "linear" (start it with `initialize_with_pca`) or "convolutional".
         width: channels of convolutional networks.
         floor: the least a label's frequency may be.
 
@@ -96,7 +96,7 @@ class LabelVAE(AbstractModel):
         }
         self.register_buffer("log_location", log_location(location, floor))
         self.register_buffer("reference", torch.zeros(labels, *coarse))
-        self.reference.copy_(self._smoothed(self.log_location.exp()[None])[0])
+        self.reference.copy_(self._smooth_frequencies(self.log_location.exp()[None])[0])
         if network == "linear":
             self.encoder: nn.Module = LinearEncoder(labels, coarse, latents)
             self.decoder: nn.Module = LinearDecoder(labels, coarse, latents)
@@ -111,7 +111,7 @@ class LabelVAE(AbstractModel):
                 f"maps must be [B, {self.labels}, {', '.join(map(str, self.shape))}], got {list(maps.shape)}; "
                 f"resample them"
             )
-        return self._smoothed(maps) - self.reference
+        return self._smooth_frequencies(maps) - self.reference
 
     def encode(self, maps: Float[Tensor, "B M *S"]) -> tuple[Float[Tensor, "B L"], Float[Tensor, "B L"]]:
         """Return mean and log-variance of q(z | s)."""
@@ -156,7 +156,7 @@ class LabelVAE(AbstractModel):
         options = {name: config[name] for name in ("latents", "factor", "network", "width")}
         return cls(torch.ones(config["labels"], *config["shape"]), **options)
 
-    def _smoothed(self, maps: Tensor) -> Tensor:
+    def _smooth_frequencies(self, maps: Tensor) -> Tensor:
         """Return `log(frequency + floor)` on the coarse grid, smoothed by [1 2 1] / 4 along every axis."""
         dims = len(self.shape)
         x = _POOL[dims](maps, self.factor)

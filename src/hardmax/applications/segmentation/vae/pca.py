@@ -8,12 +8,18 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from hardmax.applications.segmentation.atlas.alignment import pooled_grid
+from hardmax.applications.segmentation.atlas.alignment import pool_grid
 from hardmax.applications.segmentation.atlas.atlas import VELOCITIES, Atlas
-from hardmax.applications.segmentation.atlas.transforms import displacement, grid_points, packed, sample_at, warp
+from hardmax.applications.segmentation.atlas.transforms import (
+    displacement,
+    grid_points,
+    sample_at,
+    to_channels_last,
+    warp,
+)
 from hardmax.applications.segmentation.model_folder import ATLAS, VAE, has_part, load_part
 from hardmax.applications.segmentation.vae.label_networks import LinearDecoder, LinearEncoder
-from hardmax.applications.segmentation.vae.label_training import augmented_bank
+from hardmax.applications.segmentation.vae.label_training import augment_maps
 from hardmax.applications.segmentation.vae.label_vae import LabelVAE
 from hardmax.applications.segmentation.volumes.geometry import Grid
 from hardmax.errors import ArgumentError
@@ -23,7 +29,7 @@ _GAINS = (0.25, 0.5, 0.75, 1.0, 1.5)
 
 
 @torch.no_grad()
-def pca_start(vae: LabelVAE, maps: Float[Tensor, "N M *S"], *, chunk: int = 8) -> float:
+def initialize_with_pca(vae: LabelVAE, maps: Float[Tensor, "N M *S"], *, chunk: int = 8) -> float:
     """Set encoder and decoder of a linear VAE from maps; return the fraction of the features' variance it keeps.
 
     Features are floored frequencies of smoothed maps, the logits those of the maps themselves: they agree but for a
@@ -41,7 +47,7 @@ def pca_start(vae: LabelVAE, maps: Float[Tensor, "N M *S"], *, chunk: int = 8) -
         >>> import torch
         >>> maps = torch.softmax(3 * torch.randn(6, 3, 8, 8), 1)
         >>> vae = LabelVAE(maps.mean(0), latents=2)
-        >>> 0 < pca_start(vae, maps) <= 1
+        >>> 0 < initialize_with_pca(vae, maps) <= 1
         True
 
     References:
@@ -50,8 +56,8 @@ def pca_start(vae: LabelVAE, maps: Float[Tensor, "N M *S"], *, chunk: int = 8) -
     encoder, decoder = vae.encoder, vae.decoder
     if not isinstance(encoder, LinearEncoder) or not isinstance(decoder, LinearDecoder) or len(maps) < 2:
         raise ArgumentError(
-            f"pca_start needs a VAE with network='linear' and at least two maps, got {type(encoder).__name__} and "
-            f"{len(maps)} maps"
+            f"initialize_with_pca needs a VAE with network='linear' and at least two maps, got "
+            f"{type(encoder).__name__} and {len(maps)} maps"
         )
     dtype = vae.log_location.dtype
     features = torch.cat([vae.features(part.to(dtype)).flatten(1) for part in maps.split(chunk)])
@@ -82,12 +88,12 @@ def pca_start(vae: LabelVAE, maps: Float[Tensor, "N M *S"], *, chunk: int = 8) -
             decoder.weight[:used], decoder.bias[:] = before
             break
         best = bound
-    encoder.log_variance.copy_(-information(vae).log1p())
+    encoder.log_variance.copy_(-fisher_information(vae).log1p())
     return float(kept.sum() / values.sum())
 
 
 @torch.no_grad()
-def information(vae: LabelVAE) -> Float[Tensor, " L"]:
+def fisher_information(vae: LabelVAE) -> Float[Tensor, " L"]:
     r"""Return the Fisher information of a map about each latent of a linear VAE at z = 0, others held fixed.
 
     `I_i = sum_j Var_{m ~ f_j}[W_ijm]`, W the interpolated weights; in Laplace's approximation the variance of z_i given
@@ -128,7 +134,7 @@ def prepare_vae(prior: Path, out: Path) -> LabelVAE:
 
 def coarse_grid(atlas: Atlas) -> Grid:
     """Return the grid of the VAE, of twice the atlas' spacing."""
-    return pooled_grid(atlas.grid, (2, 2, 2))
+    return pool_grid(atlas.grid, (2, 2, 2))
 
 
 def coarse_maps(atlas: Atlas) -> Float[Tensor, "N M X Y Z"]:
@@ -142,7 +148,7 @@ def coarse_maps(atlas: Atlas) -> Float[Tensor, "N M X Y Z"]:
     return torch.cat([maps, maps.flip(2)])
 
 
-def shapes(atlas: Atlas) -> Float[Tensor, "N 3 U V W"]:
+def mirror_velocities(atlas: Atlas) -> Float[Tensor, "N 3 U V W"]:
     """Return how the atlas' maps were deformed, and how their mirror images were."""
     mirrored = atlas.velocities.flip(2) * torch.tensor([-1.0, 1.0, 1.0]).view(3, 1, 1, 1)
     return torch.cat([atlas.velocities, mirrored])
@@ -161,24 +167,26 @@ def make_vae(atlas: Atlas, *, latents: int = 32, bank: int = _BANK, seed: int = 
         seed: of who gets whose shape.
     """
     grid, generator = coarse_grid(atlas), stream(seed, "bank")
-    people = list(zip(coarse_maps(atlas), shapes(atlas), strict=True))
+    people = list(zip(coarse_maps(atlas), mirror_velocities(atlas), strict=True))
 
     def in_a_shape(one: Tensor, generator: torch.Generator) -> Tensor:
-        return shaped(one, people[int(torch.randint(len(people), (), generator=generator))][1], grid)
+        return deform_to_shape(one, people[int(torch.randint(len(people), (), generator=generator))][1], grid)
 
-    own = torch.stack([shaped(one, velocity, grid) for one, velocity in people])
-    others = augmented_bank(
+    own = torch.stack([deform_to_shape(one, velocity, grid) for one, velocity in people])
+    others = augment_maps(
         torch.stack([one for one, _ in people]), max(bank, len(people)), in_a_shape, generator=generator
     )[len(people) :]
     found = torch.cat([own.to(others.dtype), others])
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(stream(seed, "vae").initial_seed())
         vae = LabelVAE(found.float().mean(0), latents=latents)
-    pca_start(vae, found)
+    initialize_with_pca(vae, found)
     return vae
 
 
-def shaped(one: Float[Tensor, "M X Y Z"], velocity: Float[Tensor, "3 U V W"], grid: Grid) -> Float[Tensor, "M X Y Z"]:
+def deform_to_shape(
+    one: Float[Tensor, "M X Y Z"], velocity: Float[Tensor, "3 U V W"], grid: Grid
+) -> Float[Tensor, "M X Y Z"]:
     """Return an aligned map in the shape of a person, whose deformation to the others is undone: `s(exp(-v)(y))`."""
     points = warp(grid_points(grid), displacement(-velocity, VELOCITIES), VELOCITIES)
-    return sample_at(packed(one), grid, points).view_as(one)
+    return sample_at(to_channels_last(one), grid, points).view_as(one)

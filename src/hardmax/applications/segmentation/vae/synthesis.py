@@ -75,29 +75,29 @@ def synthesise(
     spread = torch.randn(shape, generator=generator, dtype=dtype)
     x = torch.einsum("m,m...->...", label_means, probabilities)
     x = x + spread * torch.einsum("m,m...->...", label_deviations, probabilities)
-    x = _blurred(x, blur)
+    x = _blur(x, blur)
     knots = torch.randn((1, 1, *[4] * len(shape)), generator=generator, dtype=dtype)
     field = functional.interpolate(knots, shape, mode=_UPSAMPLE[len(shape)], align_corners=True)[0, 0]
     x = x * (bias * field).exp() + noise * torch.randn(shape, generator=generator, dtype=dtype)
-    mask = _with_margin(1 - probabilities[0], generator) if mask is None else mask
+    mask = _add_margin(1 - probabilities[0], generator) if mask is None else mask
     return SyntheticScan(torch.where(mask, x.clamp_min(0), 0.0), mask, gaussians)
 
 
-def _with_margin(brain: Tensor, generator: torch.Generator | None) -> Tensor:
+def _add_margin(brain: Tensor, generator: torch.Generator | None) -> Tensor:
     """Return a mask of the brain, and of up to about two voxels around it."""
     level = 0.5 * torch.rand((), generator=generator)
-    around = _blurred(_blurred(_blurred(brain, 1.0), 1.0), 1.0)
+    around = _blur(_blur(_blur(brain, 1.0), 1.0), 1.0)
     return (brain >= 0.5) | (around > level.clamp_min(0.02))
 
 
-def _blurred(x: Tensor, amount: float) -> Tensor:
+def _blur(x: Tensor, amount: float) -> Tensor:
     """Return x with so much of each voxel taken from its neighbours along each axis."""
     for axis in range(x.dim()):
-        x = (1 - amount / 2) * x + amount / 4 * (_shifted(x, axis, 1) + _shifted(x, axis, -1))
+        x = (1 - amount / 2) * x + amount / 4 * (_shift(x, axis, 1) + _shift(x, axis, -1))
     return x
 
 
-def _shifted(x: Tensor, axis: int, by: int) -> Tensor:
+def _shift(x: Tensor, axis: int, by: int) -> Tensor:
     """Return x moved by one voxel along an axis, the border repeated."""
     index = (torch.arange(x.shape[axis]) + by).clamp(0, x.shape[axis] - 1)
     return x.index_select(axis, index)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from hardmax.applications.segmentation.tissues.em import fit_gaussians, label_e_step, m_step
 from hardmax.applications.segmentation.tissues.gaussians import Gaussians, jensen_bound, log_likelihood
-from hardmax.applications.segmentation.tissues.initialization import best_fit, deviation_floor, prior_start
+from hardmax.applications.segmentation.tissues.initialization import deviation_floor, fit_from_starts, start_from_prior
 from hardmax.estimators import AbstractSampler, GumbelSoftmax
 from hardmax.expectations import sample
 from hardmax.spaces import Categorical
@@ -30,13 +30,19 @@ _DRAW = GumbelSoftmax(tau=0.5, hard=True)
 class AbstractVoxelScore(ABC):
     """A value for every voxel, and the Gaussians that raise it."""
 
-    @abstractmethod
     def __call__(
         self, x: Float[Tensor, "*S"], log_prior: Float[Tensor, "M *S"], gaussians: Gaussians
     ) -> Float[Tensor, "*S"]:
-        """Return the value of every voxel."""
+        """Return the value of every voxel.
 
-    @abstractmethod
+        Args:
+            x: `[*S]`, intensities.
+            log_prior: `[M, *S]`, `log f`, normalised over labels.
+            gaussians: of this scan.
+        """
+        return self._score(x, log_prior, gaussians)
+
+    @torch.no_grad()
     def fit(
         self,
         x: Float[Tensor, " N"],
@@ -44,7 +50,21 @@ class AbstractVoxelScore(ABC):
         mixing: Float[Tensor, "M K"],
         before: Gaussians | None = None,
     ) -> Gaussians:
-        """Return Gaussians for a given f: a few rounds from those before, or from nothing."""
+        """Return Gaussians for a given f: a few rounds from those before, or from nothing.
+
+        Args:
+            x: `[N]`, intensities.
+            prior: `[M, N]`, f.
+            mixing: `[M, K]`, which label has which Gaussians.
+            before: Gaussians to begin with.
+        """
+        return self._fit(x, prior, mixing, before)
+
+    @abstractmethod
+    def _score(self, x: Tensor, log_prior: Tensor, gaussians: Gaussians) -> Tensor: ...
+
+    @abstractmethod
+    def _fit(self, x: Tensor, prior: Tensor, mixing: Tensor, before: Gaussians | None) -> Gaussians: ...
 
 
 @final
@@ -59,24 +79,15 @@ class ExactLikelihood(AbstractVoxelScore):
 
     rounds: int = 3
 
-    def __call__(
-        self, x: Float[Tensor, "*S"], log_prior: Float[Tensor, "M *S"], gaussians: Gaussians
-    ) -> Float[Tensor, "*S"]:
+    def _score(self, x: Tensor, log_prior: Tensor, gaussians: Gaussians) -> Tensor:
         """Return `log sum_m f_jm p(x_j | m)`."""
         return log_likelihood(x, log_prior, gaussians)
 
-    @torch.no_grad()
-    def fit(
-        self,
-        x: Float[Tensor, " N"],
-        prior: Float[Tensor, "M N"],
-        mixing: Float[Tensor, "M K"],
-        before: Gaussians | None = None,
-    ) -> Gaussians:
+    def _fit(self, x: Tensor, prior: Tensor, mixing: Tensor, before: Gaussians | None) -> Gaussians:
         """Return what EM finds."""
         floor = deviation_floor(x)
         if before is None:
-            return best_fit(x, prior, mixing, floor=floor, generator=torch.Generator().manual_seed(0)).gaussians
+            return fit_from_starts(x, prior, mixing, floor=floor, generator=torch.Generator().manual_seed(0)).gaussians
         return fit_gaussians(x, prior, before, floor=floor, rounds=self.rounds).gaussians
 
 
@@ -89,22 +100,13 @@ class JensenBound(AbstractVoxelScore):
     and on scans it segments less well than the exact likelihood, which costs no more.
     """
 
-    def __call__(
-        self, x: Float[Tensor, "*S"], log_prior: Float[Tensor, "M *S"], gaussians: Gaussians
-    ) -> Float[Tensor, "*S"]:
+    def _score(self, x: Tensor, log_prior: Tensor, gaussians: Gaussians) -> Tensor:
         """Return `sum_m f_jm log p(x_j | m)`."""
         return jensen_bound(x, log_prior, gaussians)
 
-    @torch.no_grad()
-    def fit(
-        self,
-        x: Float[Tensor, " N"],
-        prior: Float[Tensor, "M N"],
-        mixing: Float[Tensor, "M K"],
-        before: Gaussians | None = None,
-    ) -> Gaussians:
+    def _fit(self, x: Tensor, prior: Tensor, mixing: Tensor, before: Gaussians | None) -> Gaussians:
         """Return what one round of its own EM finds."""
-        start = prior_start(x, prior, mixing) if before is None else before
+        start = start_from_prior(x, prior, mixing) if before is None else before
         return m_step(x, label_e_step(x, prior, start), start, floor=deviation_floor(x))
 
 
@@ -138,20 +140,12 @@ class SampledSegmentation(AbstractVoxelScore):
     estimator: AbstractSampler = _DRAW
     generator: torch.Generator | None = None
 
-    def __call__(
-        self, x: Float[Tensor, "*S"], log_prior: Float[Tensor, "M *S"], gaussians: Gaussians
-    ) -> Float[Tensor, "*S"]:
+    def _score(self, x: Tensor, log_prior: Tensor, gaussians: Gaussians) -> Tensor:
         """Return the score of one draw at every voxel."""
         scores = log_prior.movedim(0, -1)
         s = sample(scores, Categorical(len(log_prior)), self.estimator, generator=self.generator)[0]
         return (s * gaussians.log_density(x).movedim(0, -1)).sum(-1)
 
-    def fit(
-        self,
-        x: Float[Tensor, " N"],
-        prior: Float[Tensor, "M N"],
-        mixing: Float[Tensor, "M K"],
-        before: Gaussians | None = None,
-    ) -> Gaussians:
+    def _fit(self, x: Tensor, prior: Tensor, mixing: Tensor, before: Gaussians | None) -> Gaussians:
         """Return what raises the mean over draws: Jensen's bound."""
         return JensenBound().fit(x, prior, mixing, before)

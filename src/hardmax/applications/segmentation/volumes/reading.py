@@ -64,7 +64,7 @@ def stem(path: Path) -> str:
     raise DataError(f"{path} has not the name of a scan: expected a file that ends in {', '.join(SUFFIXES)}")
 
 
-def need_nibabel() -> Any:
+def import_nibabel() -> Any:
     """Return the module nibabel, which reads and writes the files.
 
     Raises:
@@ -164,7 +164,7 @@ def read_labels(path: Path, table: LabelTable = STRUCTURES) -> LabelMap:
 
 def _read(path: Path) -> tuple[Shaped[np.ndarray, "X Y Z"], Grid, Any, list[str]]:
     """Read a file's single volume, where it is, its header, and what was not right with it."""
-    nibabel = need_nibabel()
+    nibabel = import_nibabel()
     stem(path)
     if not path.is_file():
         raise DataError(f"{path} {'is a folder, expected a file' if path.is_dir() else 'does not exist'}")

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Integer
 
 from hardmax.applications.segmentation.volumes.labels import STRUCTURES, LabelTable
-from hardmax.applications.segmentation.volumes.reading import Volume, need_nibabel
+from hardmax.applications.segmentation.volumes.reading import Volume, import_nibabel
 from hardmax.errors import ShapeError
 from hardmax.files import write_output
 
@@ -73,17 +73,17 @@ def write_posterior(path: Path, posterior: Float[np.ndarray, "M X Y Z"], scan: V
     _write(image, path)
 
 
-def is_ours(path: Path) -> bool:
+def is_made_by_hardmax(path: Path) -> bool:
     """Say whether a file was written here, and may be written over."""
     try:
-        return bytes(need_nibabel().load(path).header["descrip"]).rstrip(b"\0") == _MAKER
+        return bytes(import_nibabel().load(path).header["descrip"]).rstrip(b"\0") == _MAKER
     except Exception:  # whatever it is, it is not ours
         return False
 
 
 def _image(values: np.ndarray, scan: Volume) -> Any:
     """Return a NIfTI image of values in the scan's geometry."""
-    nibabel = need_nibabel()
+    nibabel = import_nibabel()
     kind = nibabel.Nifti2Image if isinstance(scan.header, nibabel.Nifti2Header) else nibabel.Nifti1Image
     if not isinstance(scan.header, nibabel.Nifti1Header):  # of which Nifti2Header is one
         image = kind(values, scan.grid.affine)

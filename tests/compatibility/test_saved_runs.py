@@ -1,0 +1,109 @@
+"""Runs and models that were saved before the applications moved into folders of their own: they load as they were.
+
+`saved/` was written by the code before that change, with tiny networks; `expected.json` has what it said of them. On
+the same kind of processor and with the same torch, numbers are the same to the last bit; elsewhere sums are rounded
+differently.
+"""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+import hardmax as hm
+from hardmax.applications.registry import find_application
+from hardmax.applications.runs import load_run, read_config, read_run, render_report
+from hardmax.cli.main import main
+from hardmax.experiments.rows import find_row, read_results
+from hardmax.experiments.tables.registry import NAMES, find_experiment
+
+SAVED = Path(__file__).parent / "saved"
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+EXPECTED = json.loads((SAVED / "expected.json").read_text())
+RUNS = sorted(EXPECTED["evaluations"])
+SAME_MACHINE = (torch.__version__, torch.backends.cpu.get_cpu_capability()) == (
+    EXPECTED["torch"],
+    EXPECTED["capability"],
+)
+
+
+def same(found, expected):
+    """Whether numbers are as they were."""
+    return found == expected if SAME_MACHINE else found == pytest.approx(expected, rel=1e-4, abs=1e-5, nan_ok=True)
+
+
+@pytest.fixture
+def saved(tmp_path, monkeypatch):
+    """Make a copy of the saved runs the current folder: their data are given by a relative path."""
+    folder = tmp_path / "saved"
+    shutil.copytree(SAVED, folder)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_evaluate_says_what_it_said(saved, capsys, name):
+    assert main(["evaluate", name, "--json"]) == 0
+    found, expected = json.loads(capsys.readouterr().out), EXPECTED["evaluations"][name]
+    assert list(found) == list(expected)
+    for key, value in expected.items():
+        assert same(found[key], value), key
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_runs_are_read_and_reported(saved, name):
+    config, facts = read_config(name)
+    assert config.to_dict() == facts["config"]
+    run = load_run(name)
+    assert isinstance(run.model, find_application(config.model).load_model())
+    page = render_report([read_run(name)])
+    assert page.startswith("<!DOCTYPE html>")
+    assert f"<title>{name}" in page
+
+
+def test_an_interrupted_run_is_resumed_bit_for_bit(saved):
+    assert main(["train", "--resume", "--out", "interrupted"]) == 0
+    rows = [json.loads(line) for line in Path("interrupted/metrics.jsonl").read_text().splitlines()]
+    assert len(rows) == len(EXPECTED["resumed"])
+    for row, expected in zip(rows, EXPECTED["resumed"], strict=True):
+        assert list(row) == list(expected)
+        assert all(same(row[key], value) for key, value in expected.items())
+
+
+@pytest.mark.parametrize(
+    "folder", [*sorted(SAVED.glob("*/checkpoint-*")), SAVED / "gaussian-vae"], ids=lambda f: f.parent.name
+)
+def test_models_load_by_their_kind(folder):
+    kind = json.loads((folder / "config.json").read_text())["model"]
+    assert hm.load_model(folder).kind == kind
+
+
+# Runs of the results, and which of their table's runs they are: options that came later have their defaults.
+TABLES = {name: RESULTS / f"{name}.jsonl" for name in NAMES if (RESULTS / f"{name}.jsonl").is_file()}
+# What the code before the move took of them.
+COUNTS = {
+    **{"figure1": 62, "table1": 90, "figure2": 18, "figure6": 72, "figure3": 24, "table2": 53, "table2-ablation": 16},
+    **{"table2-grey": 30, "figure4": 4, "figure5": 1, "dvae": 9, "hashing": 16, "completion": 48, "epsilon": 20},
+    **{"gradient-quality": 189, "bits-200": 12, "categories-10x30": 12, "sequences": 99},
+}
+TABLES |= {"figure2": RESULTS / "table1.jsonl", "figure6": RESULTS / "table1.jsonl"}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_rows_of_results_are_read_and_belong_to_their_table(name):
+    experiment = find_experiment(name)
+    rows, broken = read_results(TABLES[name], experiment.planned_row.fields)
+    assert broken == 0
+    assert len(rows) == len(TABLES[name].read_text().splitlines())
+    found = [find_row(rows, planned) for planned in experiment.plan(Path("runs"))]
+    assert sum(row is not None for row in found) == COUNTS[name]
+
+
+def test_no_rows_of_results_are_left_out():
+    named = {path.name for path in TABLES.values()} | {
+        "discrete-vae.jsonl",
+        "segmentation.jsonl",
+    }  # other tools made these
+    assert {path.name for path in RESULTS.glob("*.jsonl")} == named
