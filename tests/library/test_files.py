@@ -1,9 +1,11 @@
 """Files and folders that are there whole or not at all."""
 
+import os
+
 import pytest
 
 from hardmax.errors import DataError
-from hardmax.files import make_folder, write_folder, write_output
+from hardmax.files import make_folder, write_folder, write_output, write_text
 
 
 @pytest.mark.parametrize("failure", [ValueError, KeyboardInterrupt])
@@ -20,6 +22,18 @@ def test_a_failure_leaves_what_was_there(failure, tmp_path):
         fail()
     assert path.read_text() == "before"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_is_written_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    path, seen = tmp_path / "a.txt", []
+    path.write_text("before")
+    fsync = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda file: (fsync(file), seen.append(path.read_text())))
+    write_text(path, "after")
+    with write_output(path) as temporary:
+        temporary.write_text("last")
+    assert seen == ["before", "after"]
+    assert path.read_text() == "last"
 
 
 def test_what_cannot_be_written(tmp_path):

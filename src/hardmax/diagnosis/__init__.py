@@ -1,7 +1,7 @@
 """How good is a gradient? Bias, noise and cost of estimators on a problem of yours, and which one to take.
 
-`diagnose` and `diagnose_elbo` are the entrances; both are `measure`, the core, with another call. See `measuring` for
-its interface.
+`diagnose` and `diagnose_elbo` are the entry points; both are `measure`, the core, with another call. See
+`hardmax.diagnosis.measurement` for its interface.
 """
 
 from hardmax.diagnosis.advice import Quality, Recommendation, Refusal

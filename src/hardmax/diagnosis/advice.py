@@ -16,13 +16,13 @@ def named(estimators: Mapping[str, AbstractEstimator] | Sequence[AbstractEstimat
         ArgumentError: there are none, or something else is among them.
     """
     if not isinstance(estimators, Mapping):
-        found: dict[str, AbstractEstimator] = {}
+        by_name: dict[str, AbstractEstimator] = {}
         for estimator in estimators:
             name, number = short_name(estimator), 2
-            while name in found:
+            while name in by_name:
                 name, number = f"{short_name(estimator)} ({number})", number + 1
-            found[name] = estimator
-        estimators = found
+            by_name[name] = estimator
+        estimators = by_name
     for estimator in estimators.values():
         if not isinstance(estimator, AbstractEstimator):
             raise ArgumentError(f"estimators must be estimators such as Direct(), got {estimator!r}")
@@ -35,12 +35,12 @@ def short_name(estimator: Any) -> str:
     """Return how an estimator is made, without what is at its default, but for a number that comes first."""
     if not is_dataclass(estimator):
         return repr(estimator)
-    told = []
+    arguments = []
     for i, field in enumerate(field for field in fields(estimator) if field.init and field.repr):
         value = getattr(estimator, field.name)
         if field.default is MISSING or value != field.default or (i == 0 and isinstance(value, float)):
-            told.append(f"{field.name}={value!r}")
-    return f"{type(estimator).__name__}({', '.join(told)})"
+            arguments.append(f"{field.name}={value!r}")
+    return f"{type(estimator).__name__}({', '.join(arguments)})"
 
 
 @dataclass(frozen=True)
@@ -168,27 +168,29 @@ def recommend(rows: Sequence[Quality], evaluations: float, batch: int = BATCH) -
     least = min(error[row.name] for row in equal)
     near = [row for row in equal if error[row.name] ** 2 <= _WITHIN * least**2]
     chosen = min([row for row in near if not row.biased] or near, key=lambda row: (error[row.name], row.seconds))
-    told = [_numbers(chosen, error[chosen.name], evaluations, batch, len(equal))]
+    sentences = [_numbers(chosen, error[chosen.name], evaluations, batch, len(equal))]
     others = sorted((row for row in equal if row is not chosen), key=lambda row: error[row.name])
     if others and error[others[0].name] < error[chosen.name]:
-        told.append(f"{others[0].name} has {_short(error[others[0].name])}, but a bias.")
+        sentences.append(f"{others[0].name} has {_short(error[others[0].name])}, but a bias.")
     elif others:
-        told.append(f"The next best is {others[0].name} with {_short(error[others[0].name])}.")
+        sentences.append(f"The next best is {others[0].name} with {_short(error[others[0].name])}.")
     quick = [
         row
         for row in others
         if _CHEAPER * row.seconds <= chosen.seconds and error[row.name] <= _NEARLY * error[chosen.name]
     ]
     if quick:
-        told.append(
+        sentences.append(
             f"{quick[0].name} is nearly as good ({_short(error[quick[0].name])}) and takes "
             f"{1e3 * quick[0].seconds:.2g} ms instead of {1e3 * chosen.seconds:.2g} ms."
         )
     better = [row for row in rows if row not in equal and error[row.name] < error[chosen.name]]
     if better:
         names = ", ".join(f"{row.name} ({row.evaluations:.4g})" for row in better)
-        told.append(f"Better, but at more evaluations: {names}.")
-    return Recommendation(chosen.name, chosen.estimator, chosen.samples, batch, chosen.error(batch), " ".join(told))
+        sentences.append(f"Better, but at more evaluations: {names}.")
+    return Recommendation(
+        chosen.name, chosen.estimator, chosen.samples, batch, chosen.error(batch), " ".join(sentences)
+    )
 
 
 def _numbers(row: Quality, error: float, evaluations: float, batch: int, count: int) -> str:

@@ -113,33 +113,33 @@ def candidates(space: AbstractSpace, f: Objective | None = None) -> dict[str, Ab
     """
     single = space.categories is not None
     roulette = f is not None and (hasattr(f, "rows") or hasattr(f, "flips"))
-    found: dict[str, AbstractEstimator] = {}
+    estimators: dict[str, AbstractEstimator] = {}
     if single:  # of several variables the sum over all z is no match: it would set the budget of all
-        found["exact"] = Exact()
+        estimators["exact"] = Exact()
     elif isinstance(space, AbstractFactorised):
-        found["local-expectation"] = LocalExpectation()
+        estimators["local-expectation"] = LocalExpectation()
         if roulette:
-            found["local-expectation, roulette"] = LocalExpectation(roulette=True)
+            estimators["local-expectation, roulette"] = LocalExpectation(roulette=True)
     else:
-        found["gibbs-covariance"] = GibbsCovariance()
-        found["conditional, perturb-and-map"] = ConditionalGradient(roulette=roulette)
-        found["conditional, gibbs"] = ConditionalGradient("gibbs", roulette)
-    found["reinforce, leave-one-out"] = Reinforce("leave-one-out")
+        estimators["gibbs-covariance"] = GibbsCovariance()
+        estimators["conditional, perturb-and-map"] = ConditionalGradient(roulette=roulette)
+        estimators["conditional, gibbs"] = ConditionalGradient("gibbs", roulette)
+    estimators["reinforce, leave-one-out"] = Reinforce("leave-one-out")
     if not single:  # better baselines for a few evaluations; where all values of z can be had, they are not needed
-        found["disarm"] = DisArm() if isinstance(space, Binary) else DisArmCategorical()
-        found["unordered-set"] = UnorderedSet()
-        found["double-control-variates"] = DoubleControlVariates()
-        found["rebar, tau 0.5"] = Rebar(0.5)
+        estimators["disarm"] = DisArm() if isinstance(space, Binary) else DisArmCategorical()
+        estimators["unordered-set"] = UnorderedSet()
+        estimators["double-control-variates"] = DoubleControlVariates()
+        estimators["rebar, tau 0.5"] = Rebar(0.5)
     for epsilon in EPSILONS:
-        found[f"direct, epsilon {epsilon:g}"] = Direct(epsilon)
+        estimators[f"direct, epsilon {epsilon:g}"] = Direct(epsilon)
     for tau in TAUS:
-        found[f"gumbel-softmax, tau {tau:g}"] = GumbelSoftmax(tau)
-    found["straight-through"] = StraightThrough()
+        estimators[f"gumbel-softmax, tau {tau:g}"] = GumbelSoftmax(tau)
+    estimators["straight-through"] = StraightThrough()
     if not single:
-        found["reinmax"] = ReinMax()
+        estimators["reinmax"] = ReinMax()
     if space.event_shape == space.score_shape and not isinstance(space, AbstractFactorised):
-        found["implicit-mle, epsilon 1"] = ImplicitMLE(1.0)
-    return {name: estimator for name, estimator in found.items() if _serves(estimator, space)}
+        estimators["implicit-mle, epsilon 1"] = ImplicitMLE(1.0)
+    return {name: estimator for name, estimator in estimators.items() if _serves(estimator, space)}
 
 
 def _serves(estimator: AbstractEstimator, space: AbstractSpace) -> bool:

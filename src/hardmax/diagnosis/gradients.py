@@ -42,7 +42,7 @@ def diagnose(
     evaluations of f, and they are compared with the exact gradient. `Quality` says what is measured, and how examples
     are put together. Copies of the batch share a call: 1,024 estimates take a few calls, not 1,024.
 
-    The noise of the mean of the estimates is taken out of the bias, and told. An estimator that looks at the whole
+    The noise of the mean of the estimates is taken out of the bias, and reported. An estimator that looks at the whole
     batch (`Reinforce("mean")`) makes its estimates one batch at a time, since copies would give it a better baseline
     than it has in use; so give it a batch of the size you train with.
 
@@ -55,13 +55,13 @@ def diagnose(
         draws: how many independent estimates of each, at least 2.
         exact: "enumerate" every z; or "monte-carlo", for larger spaces: the mean of four times as many draws of an
             unbiased estimator (`LocalExpectation` for independent variables, `GibbsCovariance` for structured spaces
-            with exact samples). Its variance is taken out as well, and told.
+            with exact samples). Its variance is taken out as well, and reported.
         evaluations: of f for each example that an estimate may take; None is what the dearest takes with its fewest
-            samples. What was really used is told.
+            samples. What was really used is reported.
         samples: S of every estimator, instead of as many as fit.
         generator: where the noise comes from; None is torch's global generator.
         chunk_size: the most candidates that f gets in one call.
-        observe: told the name of an estimator and how many more of its estimates are done.
+        observe: called with the name of an estimator and how many more of its estimates are done.
 
     Returns:
         A row for each estimator; `print` shows the table, `figure()` draws it, `recommendation` says which to take.
@@ -74,10 +74,10 @@ def diagnose(
         >>> import torch, hardmax as hm
         >>> scores, target = torch.zeros(16, 4, 5), torch.rand(16, 4, 5)
         >>> f = lambda z: -(z - target).square().sum((-2, -1))
-        >>> found = hm.diagnose(
+        >>> diagnosis = hm.diagnose(
         ...     f, scores, hm.Categorical(5, 4), [hm.Direct(0.1), hm.Reinforce("leave-one-out")], draws=64
         ... )
-        >>> [round(row.evaluations) for row in found.rows], found.rows[1].biased
+        >>> [round(row.evaluations) for row in diagnosis.rows], diagnosis.rows[1].biased
         ([17, 17], False)
     """
     check_draws(draws)
@@ -156,10 +156,10 @@ def diagnose_elbo(
         >>> encoder, decoder = torch.nn.Linear(784, 10), torch.nn.Linear(10, 784)
         >>> x = torch.rand(8, 784).round()
         >>> likelihood = hm.BernoulliLikelihood(decoder, x)
-        >>> found = diagnose_elbo(
+        >>> diagnosis = diagnose_elbo(
         ...     likelihood, encoder(x), hm.Categorical(10), [hm.Exact(), hm.StraightThrough()], draws=8
         ... )
-        >>> found.recommendation.name, [row.evaluations for row in found.rows]
+        >>> diagnosis.recommendation.name, [row.evaluations for row in diagnosis.rows]
         ('Exact()', [10.0, 10.0])
     """
     check_draws(draws)

@@ -1,4 +1,17 @@
-"""Measure how far each estimator is from the exact gradient, at equal numbers of evaluations."""
+"""Measure how far each estimator is from the exact gradient, at equal numbers of evaluations.
+
+    measure(call, scores, space, estimators, exact=reference, draws=1024, ...) -> Diagnosis
+
+- `call(estimator, copies [D, *B, *score], noise [S * noises, D, *B, *score]) -> Estimate` says *what* is estimated: it
+  gets D copies of the scores and returns an estimate whose value is `[D, *B]`. `Repeated(f, D, B)` makes an f for the
+  copies out of one for the batch. `expected(f, space)` is the call of an expectation, `bounded(likelihood, space,
+  prior=..., kl=...)` that of a bound.
+- `reference` is what the estimates are compared with: `enumerated(f, scores, space)`, `monte_carlo(call, ...)`, or
+  `exactly(gradient)` for a gradient `[*B, *score]` that you have.
+- `estimators` is a mapping from names to estimators, or a sequence of them.
+
+`hardmax.diagnose` and `hardmax.diagnosis.diagnose_elbo` are this function with the first and the second call.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod, sqrt
@@ -10,16 +23,7 @@ from torch import Tensor
 
 from hardmax.diagnosis.advice import Quality, Refusal, named
 from hardmax.diagnosis.candidates import least_samples, samples_within
-from hardmax.diagnosis.estimates import (
-    Block,
-    Call,
-    Moments,
-    copies_at_once,
-    drawn_seed,
-    looks_across,
-    many_blocks,
-    one_block,
-)
+from hardmax.diagnosis.estimates import Block, Call, GradientSampler, Moments, draw_seed
 from hardmax.diagnosis.reference import Reference
 from hardmax.diagnosis.result import Diagnosis
 from hardmax.errors import ArgumentError, NotExactError
@@ -57,7 +61,7 @@ def measure(
     a probe and makes its estimates one batch at a time: among copies of the batch it would see more draws than in use.
 
     Args:
-        call: what is estimated; see the module.
+        call: what is estimated; see the top of the module.
         scores: `[*B, *score]`.
         space: what z may be.
         estimators: those to compare, by name, or in a sequence, named after themselves.
@@ -68,7 +72,7 @@ def measure(
         samples: S of every estimator, instead of as many as fit.
         generator: where the noise comes from; None is torch's global generator.
         chunk_size: the most copies in one call; the call itself has to keep f from getting more candidates.
-        observe: told of progress.
+        observe: called on progress.
 
     Returns:
         What was measured. Those that refuse the space, or f, are in `refused`, with their reasons.
@@ -83,10 +87,10 @@ def measure(
     if evaluations is not None and not evaluations > 0:
         raise ArgumentError(f"evaluations must be positive, got {evaluations}")
     square = exact.square
-    seed, observe = drawn_seed(generator), observe or (lambda name, count: None)
+    seed, observe = draw_seed(generator), observe or (lambda name, count: None)
     entrants, refused, notes, rows = [], [], [], []
     for name, estimator in named(estimators).items():
-        entrant = _Entrant(name, estimator, call, scores.detach(), space, seed, chunk_size)
+        entrant = _Entrant(name, GradientSampler(call, estimator, scores.detach(), space), seed, chunk_size)
         try:
             entrants.append((entrant, entrant.enter(samples)))
         except (NotExactError, ArgumentError) as error:
@@ -138,25 +142,16 @@ def check_draws(draws: int) -> None:
 class _Entrant:
     """An estimator, and what it is to estimate."""
 
-    def __init__(
-        self,
-        name: str,
-        estimator: AbstractEstimator,
-        call: Call,
-        scores: Tensor,
-        space: AbstractSpace,
-        seed: int,
-        chunk_size: int | None,
-    ) -> None:
-        self.name, self.estimator = name, estimator
-        self._call, self._scores, self._space = call, scores, space
-        self._seed, self._chunk_size = seed, chunk_size
+    def __init__(self, name: str, sampler: GradientSampler, seed: int, chunk_size: int | None) -> None:
+        self.name, self.estimator = name, sampler.estimator
+        self._sampler, self._seed, self._chunk_size = sampler, seed, chunk_size
         self._costs: dict[int, float] = {}
 
     def enter(self, samples: int | None) -> int:
         """Return the fewest samples, or those asked for, after one estimate with them; raises where that fails."""
-        least = least_samples(self.estimator, self._space) if samples is None else samples
-        self.estimator.check(self._space, least)
+        space = self._sampler.space
+        least = least_samples(self.estimator, space) if samples is None else samples
+        self.estimator.check(space, least)
         self.cost(least)
         return least
 
@@ -170,26 +165,22 @@ class _Entrant:
     def looks_across(self, samples: int) -> bool:
         """Whether an estimate depends on the noise of other examples; of no account where it is alone anyway."""
         copies = min(_PROBES, self._most(samples))
-        return copies > 1 and looks_across(
-            self._call, self.estimator, self._scores, self._space, samples, copies, self._noise()
-        )
+        return copies > 1 and self._sampler.looks_across(samples, copies, self._generator())
 
     def blocks(self, samples: int, draws: int, *, alone: bool) -> Iterator[Block]:
         """Make the estimates, alone or in blocks."""
         most = 1 if alone else self._most(samples)
-        return many_blocks(self._call, self.estimator, self._scores, self._space, samples, draws, most, self._noise())
+        return self._sampler.blocks(samples, draws, most, self._generator())
 
     def _probe(self, samples: int, copies: int) -> float:
-        return one_block(
-            self._call, self.estimator, self._scores, self._space, samples, copies, self._noise()
-        ).evaluations
+        return self._sampler.block(samples, copies, self._generator()).evaluations
 
     def _most(self, samples: int) -> int:
-        return copies_at_once(self.estimator, self._scores, self._space, samples, self.cost(samples), self._chunk_size)
+        return self._sampler.copies_at_once(samples, self.cost(samples), self._chunk_size)
 
-    def _noise(self) -> torch.Generator:
+    def _generator(self) -> torch.Generator:
         """Return a generator that begins at the beginning."""
-        return torch.Generator(self._scores.device).manual_seed(self._seed)
+        return torch.Generator(self._sampler.scores.device).manual_seed(self._seed)
 
 
 class _Record:

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hardmax.diagnosis.estimates import ROWS, Call, Moments, copies_at_once, drawn_seed, many_blocks, one_block
+from hardmax.diagnosis.estimates import ROWS, Call, GradientSampler, Moments, draw_seed
 from hardmax.errors import ArgumentError, NotExactError
 from hardmax.estimators import AbstractEstimator, GibbsCovariance, LocalExpectation
 from hardmax.evaluator import Evaluator
@@ -133,18 +133,17 @@ def monte_carlo(
         draws: how many estimates, at least 2.
         generator: where the noise comes from; None is torch's global generator.
         chunk_size: the most copies in one call.
-        observe: told of progress, under the name "reference".
+        observe: called on progress, under the name "reference".
 
     Raises:
         NotExactError: no unbiased estimator serves the space.
     """
     check_scores(scores, space, values=True)
     estimator, samples = unbiased(space)
-    own = torch.Generator(scores.device).manual_seed(drawn_seed(generator))
-    first = one_block(call, estimator, scores, space, samples, 1, own)
-    most = copies_at_once(estimator, scores, space, samples, first.evaluations, chunk_size)
-    moments = Moments()
-    for block in many_blocks(call, estimator, scores, space, samples, draws, most, own):
+    own = torch.Generator(scores.device).manual_seed(draw_seed(generator))
+    sampler, moments = GradientSampler(call, estimator, scores, space), Moments()
+    most = sampler.copies_at_once(samples, sampler.block(samples, 1, own).evaluations, chunk_size)
+    for block in sampler.blocks(samples, draws, most, own):
         moments.add(block.gradient)
         if observe is not None:
             observe("reference", len(block.gradient))

@@ -33,10 +33,10 @@ class Diagnosis:
         >>> import torch, hardmax as hm
         >>> scores = torch.zeros(8, 6)
         >>> f = lambda z: (4 * z.sum(-1) - 14).sigmoid()
-        >>> found = hm.diagnose(f, scores, hm.Binary(6), [hm.LocalExpectation(), hm.StraightThrough()], draws=256)
-        >>> [row.samples for row in found.rows], found.rows[1].biased
+        >>> diagnosis = hm.diagnose(f, scores, hm.Binary(6), [hm.LocalExpectation(), hm.StraightThrough()], draws=256)
+        >>> [row.samples for row in diagnosis.rows], diagnosis.rows[1].biased
         ([1, 7], True)
-        >>> found.recommendation.name
+        >>> diagnosis.recommendation.name
         'LocalExpectation()'
     """
 

@@ -12,7 +12,7 @@ from hardmax.estimators.abstract import AbstractSampler
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractSpace
 from hardmax.types import Estimate
-from hardmax.validation import transformed, values_readable
+from hardmax.validation import values_readable
 
 
 def with_slopes(
@@ -63,11 +63,15 @@ class AbstractLinearised(AbstractSampler):
     where nobody knows what z is for, it is that of minus the loss that backward is called on.
     """
 
-    @abstractmethod
+    perturbs = True
+
+    _for_values = "Direct() or Reinforce()"
+
     def start(
         self, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> Float[Tensor, "S ..."]:
-        """Return the scores whose arg max z is, `[S, *B, *score]`, differentiable."""
+        """Return the scores whose arg max z is, `[S, *B, *score]`, differentiable: the perturbed ones."""
+        return space.perturb(scores, noise)
 
     @abstractmethod
     def gradient(
@@ -99,13 +103,7 @@ class AbstractLinearised(AbstractSampler):
     ) -> Estimate:
         """Evaluate f at z and let autograd do the rest, and tell the backward pass what weight each f(z) has."""
         hard, z, weight = self._sample(scores, space, noise)
-        values = f(z)
-        if z.requires_grad and not values.requires_grad and not transformed():
-            raise ArgumentError(
-                f"{self} needs an f that is differentiable in z, but f(z) carries no gradient; use an estimator that "
-                f"needs values of f alone, such as Direct() or Reinforce()"
-            )
-        value = (values + weight).mean(0)
+        value = (self._evaluate(f, z) + weight).mean(0)
         return Estimate(value, hard, f.evaluations, solves=float(self.solves * len(hard)))
 
     def _sample(self, scores: Tensor, space: AbstractSpace, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:

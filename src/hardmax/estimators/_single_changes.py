@@ -119,11 +119,11 @@ def _all_gains(f: Evaluator, space: AbstractSpace, z: Tensor, values: Tensor) ->
     samples = z.shape[0]
     total = space.changes * samples
     pairs = torch.arange(total, device=z.device)
-    found = []
+    chunks = []
     for pair in pairs.split(f.chunk_size or max(total, 1)):
         change = (pair // samples).view(-1, *(1 for _ in values.shape[1:]))
-        found.append(f.plain(space.change(z[pair % samples], change)))
-    return torch.cat(found).view(space.changes, *values.shape) - values
+        chunks.append(f.plain(space.change(z[pair % samples], change)))
+    return torch.cat(chunks).view(space.changes, *values.shape) - values
 
 
 def _look_up(table: Tensor, z: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hardmax.errors import ArgumentError, NotExactError
+from hardmax.estimators.registry import check_two_samples
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractFactorised, AbstractSpace
 from hardmax.types import Estimate
@@ -32,6 +33,8 @@ class AbstractEstimator(ABC):
     """Whether its z are arg maxes of perturbed scores: for structured spaces no samples of q."""
     couples_samples: ClassVar[bool] = False
     """Whether samples of an example serve each other as baselines, and so must be independent."""
+    needs_two_samples: ClassVar[bool] = False
+    """Whether every sample needs another one, as for a leave-one-out baseline."""
     couples_examples: ClassVar[bool] = False
     """Whether the gradient of an example depends on the others in its batch."""
     noises: ClassVar[int] = 1
@@ -48,6 +51,8 @@ class AbstractEstimator(ABC):
         for name in self.needs:
             if not space.offers(name):
                 raise NotExactError(f"{self} needs {name}, which {space} does not offer; use another estimator")
+        if self.needs_two_samples:
+            check_two_samples(self, samples)
 
     @abstractmethod
     def estimate(
@@ -63,6 +68,7 @@ class AbstractSampler(AbstractEstimator):
     """
 
     _for_structured = "StraightThrough(), GumbelSoftmax() or ImplicitMLE()"
+    _for_values: ClassVar[str] = "LocalExpectation(), Reinforce() or Direct()"
 
     solves: ClassVar[int] = 1
     """Arg maxes that one sample takes, those of the backward pass included."""
@@ -78,13 +84,18 @@ class AbstractSampler(AbstractEstimator):
     ) -> Estimate:
         """Evaluate f at z and let autograd do the rest."""
         hard, z = self.sample(scores, space, noise)
+        values = self._evaluate(f, z)
+        return Estimate(values.mean(0), hard, f.evaluations, solves=float(self.solves * len(hard)))
+
+    def _evaluate(self, f: Evaluator, z: Tensor) -> Tensor:
+        """Return f(z), `[S, *B]`; raises `ArgumentError` where it carries no gradient and z does."""
         values = f(z)
         if z.requires_grad and not values.requires_grad and not transformed():
             raise ArgumentError(
                 f"{self} needs an f that is differentiable in z, but f(z) carries no gradient; use an estimator that "
-                f"needs values of f alone, such as LocalExpectation(), Reinforce() or Direct()"
+                f"needs values of f alone, such as {self._for_values}"
             )
-        return Estimate(values.mean(0), hard, f.evaluations, solves=float(self.solves * len(hard)))
+        return values
 
 
 def carry(value: Tensor, surrogate: Tensor) -> Tensor:
@@ -93,3 +104,8 @@ def carry(value: Tensor, surrogate: Tensor) -> Tensor:
     The parentheses matter: the difference is exactly zero, so the value is not rounded to the surrogate's size.
     """
     return value + (surrogate - surrogate.detach())
+
+
+def mean_of_others(values: Float[Tensor, "S ..."]) -> Float[Tensor, "S ..."]:
+    """Return for each of two or more samples the mean over the others: the leave-one-out baseline."""
+    return (values.sum(0) - values) / (len(values) - 1)

@@ -90,8 +90,8 @@ def first_step(
         high = torch.full((), math.log(largest), dtype=like.dtype, device=like.device)
         for _ in range(tries):
             middle = (low + high) / 2
-            found = enough(middle.exp())
-            low, high = torch.where(found, low, middle), torch.where(found, middle, high)
+            is_enough = enough(middle.exp())
+            low, high = torch.where(is_enough, low, middle), torch.where(is_enough, middle, high)
         return high.exp()
 
 
@@ -299,7 +299,6 @@ class AdaptiveImplicitMLE(AbstractLinearised):
     tries: int = 6
     two_sided: bool = False
 
-    perturbs = True
     couples_examples = True
 
     def __post_init__(self) -> None:
@@ -309,12 +308,6 @@ class AdaptiveImplicitMLE(AbstractLinearised):
     def solves(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         """z, the search and its end, and one or two at the step found."""
         return self.tries + (4 if self.two_sided else 3)
-
-    def start(
-        self, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
-    ) -> Float[Tensor, "S ..."]:
-        """Return the perturbed scores."""
-        return space.perturb(scores, noise)
 
     def gradient(
         self,

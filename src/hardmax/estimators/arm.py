@@ -16,12 +16,30 @@ from hardmax.spaces import AbstractSpace, Binary, Categorical
 from hardmax.types import Estimate
 
 
-class AbstractPairs(AbstractEstimator):
-    """An estimator `mean_s (f(z_s) - f(z'_s)) weight_s`, z drawn with the noise and z' with its opposite."""
+class AbstractCoupled(AbstractEstimator):
+    """An estimator that draws with the noise and again with a change of it that has the same distribution."""
 
     needs = ("draw",)
-    for_categories: ClassVar[str]
-    """What does the same for more than two values."""
+    serves: ClassVar[type[AbstractSpace]]
+    """The only kind of space: `Binary` or `Categorical`."""
+    counterpart: ClassVar[str]
+    """What does the same for the other kind."""
+
+    def check(self, space: AbstractSpace, samples: int) -> None:
+        """Refuse all but independent variables of the kind that it serves."""
+        super().check(space, samples)
+        if not isinstance(space, self.serves):
+            variables, others = ("bits", "categories") if self.serves is Binary else ("categorical variables", "bits")
+            raise NotExactError(
+                f"{self} needs independent {variables}, which {space} does not have; "
+                f"use {self.counterpart} for {others}"
+            )
+
+
+class AbstractPairs(AbstractCoupled):
+    """An estimator `mean_s (f(z_s) - f(z'_s)) weight_s`, z drawn with the noise and z' with its opposite."""
+
+    serves = Binary
 
     @abstractmethod
     def weight(
@@ -32,14 +50,6 @@ class AbstractPairs(AbstractEstimator):
         opposite: Float[Tensor, "S *B N"],
     ) -> Float[Tensor, "S *B N"]:
         """Return what multiplies the difference of f, for every bit."""
-
-    def check(self, space: AbstractSpace, samples: int) -> None:
-        """Refuse all but independent bits."""
-        super().check(space, samples)
-        if not isinstance(space, Binary):
-            raise NotExactError(
-                f"{self} needs independent bits, which {space} does not have; use {self.for_categories} for categories"
-            )
 
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
@@ -87,7 +97,7 @@ class Arm(AbstractPairs):
         Yin & Zhou, "ARM: augment-REINFORCE-merge gradient for stochastic binary networks", 2019, theorem 1.
     """
 
-    for_categories = "Arsm()"
+    counterpart = "Arsm()"
 
     def weight(
         self,
@@ -134,7 +144,7 @@ class DisArm(AbstractPairs):
         Ho, Yan, Qian & Zhou, "Probabilistic best subset selection via gradient-based optimization", 2020 (U2G).
     """
 
-    for_categories = "DisArmCategorical()"
+    counterpart = "DisArmCategorical()"
 
     def weight(
         self,
@@ -149,7 +159,7 @@ class DisArm(AbstractPairs):
 
 @final
 @dataclass(frozen=True)
-class Arsm(AbstractEstimator):
+class Arsm(AbstractCoupled):
     """ARSM: f at all the samples that come of swapping the noise of two categories.
 
     With Gumbel noise, `p = softmax(-noise)` is uniform on the simplex. Let `z(c, j)` be the sample that the noise gives
@@ -180,21 +190,14 @@ class Arsm(AbstractEstimator):
         variables", 2019.
     """
 
-    needs = ("draw",)
-
-    def check(self, space: AbstractSpace, samples: int) -> None:
-        """Refuse all but independent categorical variables."""
-        super().check(space, samples)
-        if not isinstance(space, Categorical):
-            raise NotExactError(
-                f"{self} needs independent categorical variables, which {space} does not have; use Arm() for bits"
-            )
+    serves = Categorical
+    counterpart = "Arm()"
 
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> Estimate:
         """Draw with the noise and with all its swaps, and merge the values of f."""
-        assert isinstance(space, Categorical)  # check() has told the caller
+        assert isinstance(space, Categorical)  # check() refuses all others
         z = space.draw(scores.detach(), noise)
         values = f(z)
         with torch.no_grad():
@@ -228,7 +231,7 @@ def _table(values: Float[Tensor, "*SB"], swapped: Float[Tensor, "P *SB"], k: int
 
 @final
 @dataclass(frozen=True)
-class DisArmCategorical(AbstractEstimator):
+class DisArmCategorical(AbstractCoupled):
     """DisARM for categories: each variable is a row of bits, and its two samples come of opposite noise.
 
     The values of a variable are offered one by one, the least likely first. Bit i takes value i, or leaves the choice
@@ -263,21 +266,14 @@ class DisArmCategorical(AbstractEstimator):
         the values is free there; ours, by rising score, was within a tenth of all we tried (falling, as given, a tree).
     """
 
-    needs = ("draw",)
-
-    def check(self, space: AbstractSpace, samples: int) -> None:
-        """Refuse all but independent categorical variables."""
-        super().check(space, samples)
-        if not isinstance(space, Categorical):
-            raise NotExactError(
-                f"{self} needs independent categorical variables, which {space} does not have; use DisArm() for bits"
-            )
+    serves = Categorical
+    counterpart = "DisArm()"
 
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> Estimate:
         """Break the sticks with the noise and with its opposite, and share out the difference of f."""
-        assert isinstance(space, Categorical)  # check() has told the caller
+        assert isinstance(space, Categorical)  # check() refuses all others
         order = scores.detach().argsort(dim=-1, stable=True)
         log_odds = _log_odds(scores.to(torch.promote_types(scores.dtype, noise.dtype)).gather(-1, order))
         held, logistic = log_odds.detach(), _logistic(noise[..., :-1])

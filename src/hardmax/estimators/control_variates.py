@@ -94,7 +94,7 @@ class AbstractControlled(AbstractEstimator):
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> Estimate:
         """Evaluate f at z, and the control variate where z came from."""
-        assert isinstance(space, AbstractFactorised)  # check() has told the caller
+        assert isinstance(space, AbstractFactorised)  # check() refuses all others
         held = scores.detach()
         perturbed = space.perturb(held, noise)
         z = space.argmax(perturbed).to(scores.dtype)
@@ -116,11 +116,11 @@ class AbstractControlled(AbstractEstimator):
         def worth(relaxed: Tensor) -> Tensor:
             return f(relaxed.to(dtype))  # the noise, and so p, may be wider than the scores and a decoder's weights
 
-        found = []
+        chunks = []
         for chunk in perturbed.split(f.chunk_size or len(perturbed)):
             control, pull = torch.func.vjp(lambda p: self.control(worth, p, space), chunk)[:2]
-            found.append((control, pull(torch.ones_like(control))[0]))
-        controls, slopes = zip(*found, strict=True)
+            chunks.append((control, pull(torch.ones_like(control))[0]))
+        controls, slopes = zip(*chunks, strict=True)
         return torch.cat(controls), torch.cat(slopes)
 
     def _auxiliary(self, gradient: Tensor, space: AbstractSpace) -> Tensor | None:
@@ -310,7 +310,7 @@ class DebiasedDirect(AbstractEstimator):
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> Estimate:
         """Evaluate f around z, and correct what two arg maxes tell for every noise by what they miss."""
-        assert isinstance(space, AbstractFactorised)  # check() has told the caller
+        assert isinstance(space, AbstractFactorised)  # check() refuses all others
         held, draws = scores.detach(), self.draws
         perturbed = space.perturb(held, noise)
         z = space.argmax(perturbed).to(scores.dtype)

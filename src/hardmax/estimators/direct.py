@@ -20,7 +20,7 @@ from hardmax.validation import check_positive, values_readable
 Moved = Callable[[float | Tensor], tuple[Tensor, float]]
 
 
-def everywhere(
+def search_all(
     f: Evaluator, space: AbstractSpace, perturbed: Float[Tensor, "S ..."], z: Float[Tensor, "S ..."]
 ) -> tuple[Float[Tensor, "S *B"], Moved]:
     """Return f(z) and `step -> argmax_z' {<perturbed, statistics(z')> + step f(z')}`, by going through every z'."""
@@ -36,7 +36,7 @@ def everywhere(
     return f(z), moved
 
 
-def around(
+def search_single_changes(
     f: Evaluator, space: AbstractSpace, perturbed: Float[Tensor, "S ..."], z: Float[Tensor, "S ..."]
 ) -> tuple[Float[Tensor, "S *B"], Moved]:
     """Return f(z) and z(step) for f's low-dimensional approximation, from all single changes of z."""
@@ -48,10 +48,10 @@ def around(
     return values, moved
 
 
-def lazily(
+def search_bounded_flips(
     f: Evaluator, space: AbstractSpace, perturbed: Float[Tensor, "S ..."], z: Float[Tensor, "S ..."]
 ) -> tuple[Float[Tensor, "S *B"], Moved]:
-    """Return what `around` returns, for bits and a positive step, evaluating only the flips that can matter.
+    """Return the same as `search_single_changes`, for bits and a positive step; evaluates only flips that can matter.
 
     Flips count as much as their upper bounds at first. An arg max that uses none but exact flips is the true one, since
     no other z' can be worth more than its bounds say; until it does, the flips it used are evaluated and it is solved
@@ -155,7 +155,7 @@ class Direct(AbstractEstimator):
         """Solve for z*, evaluate f around it, and solve again."""
         perturbed = space.perturb(scores.detach(), noise)
         z = space.argmax(perturbed).to(scores.dtype)
-        values, moved = self._way(f)(f, space, perturbed, z)
+        values, moved = self._search(f)(f, space, perturbed, z)
         ahead, solves = moved(self.epsilon)
         behind, more = moved(-self.epsilon) if self.two_sided else (z, 0.0)
         distance = (2 if self.two_sided else 1) * self.epsilon
@@ -163,11 +163,12 @@ class Direct(AbstractEstimator):
         value = carry(values.mean(0), space.dot(gradient.mean(0), scores))
         return Estimate(value, z, f.evaluations, len(noise) + solves + more)
 
-    def _way(self, f: Evaluator) -> Callable[..., tuple[Tensor, Moved]]:
+    def _search(self, f: Evaluator) -> Callable[..., tuple[Tensor, Moved]]:
         if self.full:
-            return everywhere
+            return search_all
         # Bounds from above serve a positive step; which flips are evaluated is not known while compiling.
-        return lazily if f.has_flips and not self.two_sided and values_readable() else around
+        bounded = f.has_flips and not self.two_sided and values_readable()
+        return search_bounded_flips if bounded else search_single_changes
 
 
 @final
@@ -304,7 +305,7 @@ class ShortlistDirect(AbstractEstimator):
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> Estimate:
         """Draw the lists, evaluate f on them, and move the probabilities between their members."""
-        assert isinstance(space, Categorical)  # check() has told the caller
+        assert isinstance(space, Categorical)  # check() refuses all others
         samples, rows = len(noise), (*space.batch_shape(scores), space.variables, space.k)
         held = scores.detach()
         perturbed = space.perturb(held, noise).reshape(samples, *rows)
@@ -346,5 +347,5 @@ class ShortlistDirect(AbstractEstimator):
         values, variables = (torch.arange(count, device=z.device) for count in (z.shape[-1], z.shape[-2]))
         others = (listed[..., 1:].movedim(-1, 0)[..., None, None] == values).to(z.dtype)
         changed = torch.where((variables == variable[..., None])[..., None], others, z)
-        found = f(changed.reshape(len(changed) * shape[0], *shape[1:]))
-        return found.view(len(changed), *variable.shape).movedim(0, -1)
+        worth = f(changed.reshape(len(changed) * shape[0], *shape[1:]))
+        return worth.view(len(changed), *variable.shape).movedim(0, -1)

@@ -136,7 +136,7 @@ class LocalExpectation(AbstractEstimator):
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> Estimate:
         """Draw z and sum each variable out around it."""
-        assert isinstance(space, AbstractFactorised)  # check() has told the caller
+        assert isinstance(space, AbstractFactorised)  # check() refuses all others
         z = space.draw(scores.detach(), noise)
         if self.roulette and space.variables > 1:
             values, parts = self._play(f, scores.detach(), space, noise, z)

@@ -125,7 +125,7 @@ class GumbelRao(AbstractSampler):
         self, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "R ..."]
     ) -> tuple[Float[Tensor, "S ..."], Float[Tensor, "S ..."]]:
         """Return the arg max, and the arg max with the mean gradient of softened ones that have it in common."""
-        assert isinstance(space, AbstractFactorised)  # check() has told the caller
+        assert isinstance(space, AbstractFactorised)  # check() refuses all others
         held = scores.detach()
         noise = noise.unflatten(0, (-1, self.draws))
         first, others = space.perturb(held, noise[:, 0]), noise[:, 1:]

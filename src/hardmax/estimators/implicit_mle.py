@@ -63,8 +63,6 @@ class ImplicitMLE(AbstractLinearised):
     step: float = 1.0
     two_sided: bool = False
 
-    perturbs = True
-
     def __post_init__(self) -> None:
         check_positive("step", self.step)
 
@@ -72,12 +70,6 @@ class ImplicitMLE(AbstractLinearised):
     def solves(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         """z, and one or two more."""
         return 3 if self.two_sided else 2
-
-    def start(
-        self, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
-    ) -> Float[Tensor, "S ..."]:
-        """Return the perturbed scores."""
-        return space.perturb(scores, noise)
 
     def gradient(
         self,
@@ -135,6 +127,7 @@ class Blackbox(AbstractLinearised):
 
     step: float = 1.0
 
+    perturbs = False
     solves = 2
 
     def __post_init__(self) -> None:
@@ -202,8 +195,6 @@ class IdentityBackward(AbstractLinearised):
 
     project: Projection = "none"
 
-    perturbs = True
-
     def __post_init__(self) -> None:
         if self.project not in ("none", "plane", "sphere", "both"):
             raise ArgumentError(f"project must be 'none', 'plane', 'sphere' or 'both', got {self.project!r}")
@@ -220,7 +211,7 @@ class IdentityBackward(AbstractLinearised):
         self, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> Float[Tensor, "S ..."]:
         """Return the perturbed scores, projected."""
-        perturbed = space.perturb(scores, noise)
+        perturbed = super().start(scores, space, noise)
         dims = (-1,) if isinstance(space, Categorical) else tuple(range(-len(space.score_shape), 0))
         if self.project in ("plane", "both"):
             perturbed = perturbed - perturbed.mean(dims, keepdim=True)

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hardmax.errors import NotExactError
-from hardmax.estimators.abstract import AbstractSampler, carry
+from hardmax.estimators.abstract import AbstractSampler, carry, mean_of_others
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractSpace, Binary, Categorical, PairwiseBinary
 from hardmax.spaces.abstract import AbstractGibbs
@@ -88,9 +88,9 @@ class PerturbedOptimizer(AbstractSampler):
         self, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> tuple[Float[Tensor, "S ..."], Float[Tensor, "S ..."]]:
         """Return the arg max, and the same with its share of the gradient of the mean."""
-        held, samples = scores.detach(), len(noise)
+        held = scores.detach()
         hard = space.argmax(space.perturb(held, self.sigma * noise)).to(scores.dtype)
-        baseline = (hard.sum(0) - hard) / (samples - 1) if samples > 1 else space.argmax(held).to(scores.dtype)
+        baseline = mean_of_others(hard) if len(hard) > 1 else space.argmax(held).to(scores.dtype)
         # Scores times grad nu: its derivative is grad nu, and the difference to z is what f's slope meets.
         along = space.dot(_nu_gradient(space, noise) / self.sigma, scores).to(scores.dtype)
         along = along.view(*along.shape, *(1 for _ in space.event_shape))

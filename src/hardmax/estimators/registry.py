@@ -89,27 +89,6 @@ _RECORDS = (
 )
 ESTIMATORS = {record.name: record for record in _RECORDS}
 
-
-def _make_disarm(estimators: Any, settings: Settings) -> "AbstractEstimator":
-    from hardmax.spaces import Binary
-
-    return estimators.DisArm() if isinstance(settings.space, Binary) else estimators.DisArmCategorical()
-
-
-def check_two_samples(estimator: object, samples: int) -> None:
-    """Raise `ArgumentError` unless there are two samples: a baseline of the others needs another one.
-
-    Args:
-        estimator: what is named in the error.
-        samples: S.
-    """
-    if samples < 2:
-        raise ArgumentError(
-            f"{estimator} needs at least two samples, got samples={samples}; pass samples=2 or more (hardmax train: "
-            "--samples 2)"
-        )
-
-
 # Options that belong to another one: they play a part where that is used.
 _ANNEALING = {
     "epsilon_floor": ("epsilon",),
@@ -117,6 +96,12 @@ _ANNEALING = {
     "anneal": ("epsilon", "tau"),
     "anneal_every": ("epsilon", "tau"),
 }
+
+
+def _make_disarm(estimators: Any, settings: Settings) -> "AbstractEstimator":
+    from hardmax.spaces import Binary
+
+    return estimators.DisArm() if isinstance(settings.space, Binary) else estimators.DisArmCategorical()
 
 
 def make_estimator(name: str, settings: Settings) -> "AbstractEstimator":
@@ -132,3 +117,17 @@ def unused_options(used: Iterable[str]) -> set[str]:
     known = {option for record in _RECORDS for option in record.options}
     known |= {option for option, owners in _ANNEALING.items() if not used & set(owners)}
     return known - used
+
+
+def check_two_samples(estimator: object, samples: int) -> None:
+    """Raise `ArgumentError` unless there are two samples: a baseline of the others needs another one.
+
+    Args:
+        estimator: what is named in the error.
+        samples: S.
+    """
+    if samples < 2:
+        raise ArgumentError(
+            f"{estimator} needs at least two samples, got samples={samples}; pass samples=2 or more (hardmax train: "
+            "--samples 2)"
+        )

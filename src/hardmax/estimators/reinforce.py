@@ -8,8 +8,7 @@ from torch import Tensor
 
 from hardmax.errors import ArgumentError
 from hardmax.estimators._linearization import with_slopes
-from hardmax.estimators.abstract import AbstractEstimator, carry
-from hardmax.estimators.registry import check_two_samples
+from hardmax.estimators.abstract import AbstractEstimator, carry, mean_of_others
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractSpace
 from hardmax.types import Estimate
@@ -65,15 +64,14 @@ class Reinforce(AbstractEstimator):
         return self.baseline != "none"
 
     @property
+    def needs_two_samples(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """To leave one out."""
+        return self.baseline == "leave-one-out"
+
+    @property
     def couples_examples(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         """With the mean over the other draws of the batch."""
         return self.baseline == "mean"
-
-    def check(self, space: AbstractSpace, samples: int) -> None:
-        """Refuse to leave one out of one."""
-        super().check(space, samples)
-        if self.baseline == "leave-one-out":
-            check_two_samples(self, samples)
 
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
@@ -90,7 +88,7 @@ class Reinforce(AbstractEstimator):
             return 0.0
         if self.baseline == "mean":
             return (values.sum() - values) / max(values.numel() - 1, 1)
-        return (values.sum(0) - values) / (len(values) - 1)
+        return mean_of_others(values)
 
 
 @final
@@ -137,20 +135,19 @@ class MuProp(AbstractEstimator):
     needs = ("draw", "log_prob", "marginals")
     independent = True
 
+    def __post_init__(self) -> None:
+        if self.baseline not in ("none", "leave-one-out"):
+            raise ArgumentError(f"baseline must be 'none' or 'leave-one-out', got {self.baseline!r}")
+
     @property
     def couples_samples(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         """With a baseline of other draws."""
         return self.baseline != "none"
 
-    def __post_init__(self) -> None:
-        if self.baseline not in ("none", "leave-one-out"):
-            raise ArgumentError(f"baseline must be 'none' or 'leave-one-out', got {self.baseline!r}")
-
-    def check(self, space: AbstractSpace, samples: int) -> None:
-        """Refuse to leave one out of one."""
-        super().check(space, samples)
-        if self.baseline == "leave-one-out":
-            check_two_samples(self, samples)
+    @property
+    def needs_two_samples(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """To leave one out."""
+        return self.baseline == "leave-one-out"
 
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
@@ -163,6 +160,6 @@ class MuProp(AbstractEstimator):
         values = f(z)
         rest = values.detach() - at_mean.detach() - space.dot(slope, z - mean)
         if self.baseline == "leave-one-out":
-            rest = rest - (rest.sum(0) - rest) / (len(noise) - 1)
+            rest = rest - mean_of_others(rest)
         surrogate = (rest * space.log_prob(scores, z)).mean(0) + space.dot(slope[0], marginals)
         return Estimate(carry(values.mean(0), surrogate), z, f.evaluations, solves=float(len(noise)))

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from hardmax.errors import ArgumentError
 from hardmax.estimators._linearization import with_slopes
-from hardmax.estimators.abstract import AbstractEstimator, carry
-from hardmax.estimators.registry import check_two_samples
+from hardmax.estimators.abstract import AbstractEstimator, carry, mean_of_others
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractSpace, Binary
 from hardmax.types import Estimate
@@ -66,15 +65,11 @@ class DoubleControlVariates(AbstractEstimator):
     independent = True
     default_samples = 2
     couples_samples = True
+    needs_two_samples = True
 
     def __post_init__(self) -> None:
         if not isfinite(self.coefficient):
             raise ArgumentError(f"coefficient must be a finite number, got {self.coefficient}")
-
-    def check(self, space: AbstractSpace, samples: int) -> None:
-        """Refuse one sample, which has no others."""
-        super().check(space, samples)
-        check_two_samples(self, samples)
 
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
@@ -83,9 +78,9 @@ class DoubleControlVariates(AbstractEstimator):
         z = space.draw(scores.detach(), noise)
         values, slopes = with_slopes(str(self), f, z)
         slopes = self.coefficient * slopes
-        marginals, others = space.marginals(scores), len(noise) - 1
-        rest = values.detach() - space.dot((slopes.sum(0) - slopes) / others, z - marginals.detach())
-        rest = rest - (rest.sum(0) - rest) / others
+        marginals = space.marginals(scores)
+        rest = values.detach() - space.dot(mean_of_others(slopes), z - marginals.detach())
+        rest = rest - mean_of_others(rest)
         surrogate = (rest * space.log_prob(scores, z)).mean(0) + space.dot(slopes.mean(0), marginals)
         return Estimate(carry(values.mean(0), surrogate), z, f.evaluations, solves=float(len(noise)))
 
@@ -142,14 +137,10 @@ class Rodeo(AbstractEstimator):
     independent = True
     default_samples = 4
     couples_samples = True
+    needs_two_samples = True
 
     def __post_init__(self) -> None:
         check_positive("sharpness", self.sharpness)
-
-    def check(self, space: AbstractSpace, samples: int) -> None:
-        """Refuse one sample, which has no others."""
-        super().check(space, samples)
-        check_two_samples(self, samples)
 
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
@@ -157,15 +148,13 @@ class Rodeo(AbstractEstimator):
         """Draw z, guess f at each from the others, and apply the operator."""
         z = space.draw(scores.detach(), noise)
         values = f(z)
-        worth, others = values.detach(), len(noise) - 1
+        worth = values.detach()
         q, choice = _one_hot(space, space.marginals(scores.detach())), _one_hot(space, z)
         here, around = self._guess(worth, choice)
         drawn_anew = (q * around).sum(-1, keepdim=True)
         change = (drawn_anew - here[..., None, None])[..., 0]  # (A h)(z), variable by variable: [S, *B, N]
         operator = change.sum(-1)
-        improved = worth + operator
-        baseline = (improved.sum(0) - improved) / others
-        mean = (worth.sum(0) - worth) / others
+        baseline, mean = mean_of_others(worth + operator), mean_of_others(worth)
         # In A[(h - m) grad log q] the part of grad log q that belongs to the variable drawn anew is drawn anew too.
         factor = (worth - baseline + (operator - here + mean) / 2)[..., None] - change / 2
         gradient = factor[..., None] * (choice - q) + q * (around - drawn_anew) / 2

@@ -196,7 +196,7 @@ class ReinMax(AbstractSampler):
         self, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> tuple[Float[Tensor, "S ..."], Float[Tensor, "S ..."]]:
         """Return a sample, and the sample with a gradient of second order."""
-        assert isinstance(space, AbstractFactorised)  # check() has told the caller
+        assert isinstance(space, AbstractFactorised)  # check() refuses all others
         hard = space.draw(scores.detach(), noise)
         soft = space.marginals(scores / self.tau)
         # J is symmetric: it is the derivative of marginals, and of tau marginals(scores / tau) at q_tau.

@@ -11,7 +11,6 @@ from hardmax.errors import ArgumentError
 from hardmax.estimators._single_changes import flip_differences
 from hardmax.estimators.abstract import AbstractEstimator, carry
 from hardmax.estimators.exact import Roulette
-from hardmax.estimators.registry import check_two_samples
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractSpace
 from hardmax.types import Estimate
@@ -54,11 +53,7 @@ class GibbsCovariance(AbstractEstimator):
     default_samples = 16
     takes_integrand = True
     couples_samples = True
-
-    def check(self, space: AbstractSpace, samples: int) -> None:
-        """Refuse a covariance of one."""
-        super().check(space, samples)
-        check_two_samples(self, samples)
+    needs_two_samples = True
 
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]

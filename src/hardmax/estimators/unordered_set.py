@@ -115,10 +115,10 @@ def without_replacement(
     for parent, value in zip(reversed(parents), reversed(chosen), strict=True):
         digits.append(value.gather(-1, place))
         place = parent.gather(-1, place)
-    found = torch.stack(digits[::-1], -1).movedim(-2, 0)
+    z = torch.stack(digits[::-1], -1).movedim(-2, 0)
     if not isinstance(space, Binary):
-        found = found[..., None] == torch.arange(values, device=scores.device)
-    return found.reshape(samples, *space.batch_shape(scores), *space.event_shape).to(scores.dtype)
+        z = z[..., None] == torch.arange(values, device=scores.device)
+    return z.reshape(samples, *space.batch_shape(scores), *space.event_shape).to(scores.dtype)
 
 
 def _branches(scores: Tensor, space: AbstractFactorised, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -199,7 +199,7 @@ class UnorderedSet(AbstractEstimator):
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> Estimate:
         """Draw a set and weigh its members."""
-        assert isinstance(space, AbstractFactorised)  # check() has told the caller
+        assert isinstance(space, AbstractFactorised)  # check() refuses all others
         z = without_replacement(scores.detach(), space, noise)
         values, log_prob = f(z), space.log_prob(scores, z)
         held = values.detach()

@@ -15,6 +15,7 @@ from hardmax.random import stream
 
 _HIDDEN, _WIDTH, _DROPOUT = 128, 16, 0.5
 _LR = 1e-3
+_CLASSIFIER_BATCH, _RECOGNISER_BATCH = 100, 50
 
 
 def train_judge(
@@ -61,8 +62,8 @@ def train_judge(
                 optimizer.zero_grad()
                 loss(network(x), index).backward()
                 optimizer.step()
-            if (found := quality(network)) > best:
-                best, kept = found, copy.deepcopy(network.state_dict())
+            if (current := quality(network)) > best:
+                best, kept = current, copy.deepcopy(network.state_dict())
     network.load_state_dict(kept)
     return network.eval()
 
@@ -72,9 +73,6 @@ def judged(network: nn.Module, pictures: Float[Tensor, "N channels H W"]) -> Flo
     """Return the logits of a judge, batch by batch."""
     network.eval()
     return torch.cat([network(some) for some in pictures.split(500)])
-
-
-_BATCH = 100
 
 
 def train_classifier(
@@ -104,7 +102,7 @@ def train_classifier(
         lambda network: float((judged(network, validation[0]).argmax(-1) == validation[1]).float().mean()),
         name="classifier",
         mirror=False,
-        batch_size=_BATCH,
+        batch_size=_CLASSIFIER_BATCH,
         epochs=epochs,
         seed=seed,
     )
@@ -149,9 +147,6 @@ def _moments(points: Tensor) -> tuple[Tensor, Tensor]:
     mean = points.mean(0)
     centred = points - mean
     return mean, centred.T @ centred / (len(points) - 1)
-
-
-_RECOGNISER_BATCH = 50
 
 
 def train_recogniser(
@@ -201,7 +196,7 @@ def recognise(network: nn.Module, pictures: Float[Tensor, "N channels H W"]) -> 
     return (judged(network, pictures) > 0).long()
 
 
-def shares_right(found: Int64[Tensor, "N A"], attributes: Int64[Tensor, "N A"]) -> Float[Tensor, "A"]:
+def shares_right(predicted: Int64[Tensor, "N A"], attributes: Int64[Tensor, "N A"]) -> Float[Tensor, "A"]:
     """Return how often each attribute is what it should be, of where that is known."""
     known = attributes >= 0
-    return ((found == attributes) & known).sum(0) / known.sum(0).clamp_min(1)
+    return ((predicted == attributes) & known).sum(0) / known.sum(0).clamp_min(1)

@@ -31,6 +31,13 @@ class Bounds:
     reconstruction: Float[Tensor, "*B"]
     kl: Float[Tensor, "*B"]
 
+    @classmethod
+    def from_weights(
+        cls, weights: Float[Tensor, "S *B"], reconstruction: Float[Tensor, "*B"], kl: Float[Tensor, "*B"]
+    ) -> "Bounds":
+        """Return the bounds with `log 1/S sum_s exp(weights_s)` for log p(x)."""
+        return cls(reconstruction - kl, weights.logsumexp(0) - math.log(len(weights)), reconstruction, kl)
+
 
 def exact_bounds(
     likelihood: Objective,
@@ -115,8 +122,7 @@ def importance_weighted_bound(
     values = Evaluator(likelihood, scores, space, chunk_size=chunk_size)(z)
     prior = scores.new_zeros(space.score_shape) if prior is None else prior
     weights = values + space.log_prob(prior, z) - space.log_prob(scores, z)
-    reconstruction, kl = values.mean(0), space.kl(scores, prior)
-    return Bounds(reconstruction - kl, weights.logsumexp(0) - math.log(samples), reconstruction, kl)
+    return Bounds.from_weights(weights, values.mean(0), space.kl(scores, prior))
 
 
 def perturb_and_map_bound(
@@ -170,9 +176,7 @@ def perturb_and_map_bound(
     z = space.argmax(space.perturb(scores.detach(), noise)).to(scores.dtype)
     values = Evaluator(likelihood, scores, space, chunk_size=chunk_size)(z)
     divergence = space.log_prob_bound(scores, z) - log_prior(prior, space, z)
-    reconstruction, kl = values.mean(0), divergence.mean(0)
-    weights = (values - divergence).logsumexp(0) - math.log(samples)
-    return Bounds(reconstruction - kl, weights, reconstruction, kl)
+    return Bounds.from_weights(values - divergence, values.mean(0), divergence.mean(0))
 
 
 @torch.no_grad()

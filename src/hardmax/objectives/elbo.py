@@ -18,6 +18,7 @@ from hardmax.estimators import (
     LocalExpectation,
     carry,
 )
+from hardmax.estimators.abstract import mean_of_others
 from hardmax.evaluator import Evaluator
 from hardmax.expectations import estimate
 from hardmax.spaces import AbstractFactorised, AbstractSpace
@@ -274,8 +275,7 @@ def importance_weighted_elbo(
 
 def _without_each(weights: Float[Tensor, "S ..."]) -> Float[Tensor, "S ..."]:
     """Return the bound with each log weight replaced by the mean of the others, `[S, *B]`."""
-    samples = len(weights)
-    others = (weights.sum(0) - weights) / (samples - 1)
+    samples, others = len(weights), mean_of_others(weights)
     own = torch.eye(samples, dtype=torch.bool, device=weights.device).view(
         samples, samples, *(1 for _ in weights.shape[1:])
     )

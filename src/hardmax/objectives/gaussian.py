@@ -1,6 +1,8 @@
-"""Gaussian z: reparameterized samples, KL divergences in closed form, the evidence lower bound, and log p(x)."""
+"""Gaussian z: reparameterized samples, KL divergences in closed form, the evidence lower bound, and log p(x).
 
-import math
+Variances are given by their logarithm everywhere, or by a Cholesky factor of the covariance.
+"""
+
 from typing import Literal
 
 import torch
@@ -376,4 +378,4 @@ def gaussian_bounds(
     weights = torch.stack([draw.value for draw in draws])
     reconstruction = torch.stack([draw.reconstruction for draw in draws]).mean(0)
     kl = gaussian_kl(mean, log_variance)
-    return Bounds(reconstruction - kl, weights.logsumexp(0) - math.log(samples), reconstruction, kl)
+    return Bounds.from_weights(weights, reconstruction, kl)

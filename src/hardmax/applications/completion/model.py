@@ -110,9 +110,9 @@ class CompletionModel(AbstractModel):
 
     whose divergence is where a choice is made:
 
-    - `"responsibility"`, `"distance"`, `"fair"`: a max operation picks the component that learns, `hardmax.chosen_kl`;
-    - `"encoder"`: an encoder chooses, and any estimator trains the choice, `hardmax.estimated_kl`;
-    - `"mixture"`: nothing is chosen, all components learn by responsibility, `hardmax.sampled_kl`.
+    - `"responsibility"`, `"distance"`, `"fair"`: a max operation picks the component that learns, `chosen_kl`;
+    - `"encoder"`: an encoder chooses, and any estimator trains the choice, `estimated_kl`;
+    - `"mixture"`: nothing is chosen, all components learn by responsibility, `sampled_kl`.
 
     One component is the conditional VAE with a learned prior, none the one with a standard normal prior, and no latent
     at all a deterministic network.
@@ -132,8 +132,8 @@ class CompletionModel(AbstractModel):
         >>> model = CompletionModel.build((1, 28, 28), components=4, latent=10, hidden=40)
         >>> x, hidden = torch.rand(8, 1, 28, 28), draw_masks("centre", 8, (28, 28))
         >>> (-model(x, hidden).value.mean()).backward()
-        >>> found = model.complete(x, hidden, count=10)
-        >>> found.pictures.shape, bool((found.pictures == x)[(~hidden).expand(10, 8, 1, 28, 28)].all())
+        >>> completed = model.complete(x, hidden, count=10)
+        >>> completed.pictures.shape, bool((completed.pictures == x)[(~hidden).expand(10, 8, 1, 28, 28)].all())
         (torch.Size([10, 8, 1, 28, 28]), True)
 
     References:
@@ -254,10 +254,13 @@ class CompletionModel(AbstractModel):
         visible = self.look(x, hidden)
         q = self.encode(x, visible)
         z = self._draw(q, noise, generator)
-        found = self._divergence(choice, q, visible.mixture, z, estimator, component_noise, generator)
+        divergence = self._divergence(choice, q, visible.mixture, z, estimator, component_noise, generator)
         reconstruction = self.log_likelihood(x, hidden, visible, z)[0]
         return CompletionBound(
-            reconstruction - beta * found.value, reconstruction.detach(), found.value.detach(), found.component
+            reconstruction - beta * divergence.value,
+            reconstruction.detach(),
+            divergence.value.detach(),
+            divergence.component,
         )
 
     def _divergence(
@@ -296,7 +299,7 @@ class CompletionModel(AbstractModel):
 
         `-log p(hidden | z, visible) + KL(q || N(0, I))` on the path of the whole picture, z from q; on that of the
         visible part `-log p(hidden | z_j, visible) - log w_j + BM_j`, z_j from the component j that the max operation
-        picks, BM as in `hardmax.max_operation_loss`. The document does not say what keeps q from shrinking to a point,
+        picks, BM as in `max_operation_loss`. The document does not say what keeps q from shrinking to a point,
         at which BM is infinite: here the standard normal does, as in every VAE.
 
         Args:
@@ -309,11 +312,11 @@ class CompletionModel(AbstractModel):
         """
         visible = self.look(x, hidden)
         q, mixture = self.encode(x, visible), visible.mixture
-        found = chosen_kl(q.mean.detach(), q.log_variance.detach(), mixture, rule)
+        divergence = chosen_kl(q.mean.detach(), q.log_variance.detach(), mixture, rule)
         drawn = self._draw(q, noise, generator)
-        picked = Posterior(*mixture.pick(found.component), q.scores)
+        picked = Posterior(*mixture.pick(divergence.component), q.scores)
         paths = [self.log_likelihood(x, hidden, visible, z)[0] for z in (drawn, self._draw(picked, noise, generator))]
-        frequency = -(found.component * mixture.log_weights).sum(-1)
+        frequency = -(divergence.component * mixture.log_weights).sum(-1)
         pulled = max_operation_loss(q.mean, q.log_variance, mixture, rule, form)
         return gaussian_kl(q.mean, q.log_variance) - sum(paths) + frequency + pulled
 

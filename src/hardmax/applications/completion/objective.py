@@ -349,7 +349,7 @@ def max_operation_loss(
         mean: `[*B, c]`, of the encoder.
         log_variance: `[*B, c]`, of the encoder.
         mixture: of k components.
-        rule: as for `hardmax.choose_component`.
+        rule: as for `choose_component`.
         form: see above.
 
     Returns:

@@ -92,7 +92,7 @@ class DiscreteVAE(AbstractVAE):
         """
         if architecture not in _NETWORKS:
             raise ArgumentError(f"architecture must be one of {list(_NETWORKS)}, got {architecture!r}")
-        told = space_to_config(space)
+        space_config = space_to_config(space)
         if (encoder_layers, decoder_layers) != (1, 1) and architecture != "mlp":
             raise ArgumentError(
                 f"encoder_layers and decoder_layers are for the architecture 'mlp', not for {architecture!r}"
@@ -103,7 +103,7 @@ class DiscreteVAE(AbstractVAE):
         )
         model = cls(encoder, decoder, space, estimator, prior, likelihood)
         model._config = {
-            "space": told,
+            "space": space_config,
             "shape": list(shape),
             "architecture": architecture,
             "hidden": hidden,

@@ -17,7 +17,7 @@ from hardmax.nn import ConvEncoder, MLPEncoder
 from hardmax.spaces import Binary
 from hardmax.types import Estimate
 
-# From codes, partners and negatives to an objective: `hardmax.InfoNCECodes`, or a partial of it.
+# From codes, partners and negatives to an objective: `InfoNCECodes`, or a partial of it.
 Contrast = Callable[[Tensor, Tensor, Tensor], AbstractContrastedCodes]
 
 
@@ -27,7 +27,8 @@ class HashEncoder(AbstractModel):
 
     The scores of a bit are standardised over the batch, $\text{scores} = g \, (h - \text{mean}) / \text{deviation}$,
     with running means once it is trained: every bit is one for about half of the pictures, so that none is wasted, and
-    g says how sure q is. The code of a picture is the arg max, and `hardmax.search` finds the nearest of many.
+    g says how sure q is. The code of a picture is the arg max, and
+    `hardmax.applications.hashing.search` finds the nearest of many.
 
     Args:
         encoder: maps x `[B, *shape]` to `[B, n]`.
@@ -104,7 +105,7 @@ class HashEncoder(AbstractModel):
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Channels, H and W of the pictures that `build` was told of.
+        """Channels, H and W of the pictures that `build` was called for.
 
         Raises:
             ArgumentError: the network is the user's own.
@@ -140,7 +141,7 @@ class HashEncoder(AbstractModel):
             x: pictures.
             other: what belongs to each, such as a distorted copy.
             negative: which pairs are unlike which, symmetric; None: all others.
-            contrast: the objective, `hardmax.InfoNCECodes` or `hardmax.TripletCodes`, or a partial of them.
+            contrast: the objective, `InfoNCECodes` or `TripletCodes`, or a partial of them.
             estimator: for this call.
             generator: where the noise comes from; None is torch's global generator.
             noise: `[S * estimator.noises, 2 B, n]`, instead of drawing it.

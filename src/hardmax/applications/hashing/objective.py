@@ -114,8 +114,8 @@ def _unit(**vectors: Tensor) -> list[Tensor]:
     """Return vectors of length one; those that are zero stay so."""
     sizes = {name: vector.shape[-1:] for name, vector in vectors.items()}
     if len(set(sizes.values())) > 1:
-        told = ", ".join(f"{name} {list(vector.shape)}" for name, vector in vectors.items())
-        raise ShapeError(f"vectors must be of one size to be compared, got {told}")
+        shapes = ", ".join(f"{name} {list(vector.shape)}" for name, vector in vectors.items())
+        raise ShapeError(f"vectors must be of one size to be compared, got {shapes}")
     for name, vector in vectors.items():
         if not vector.is_floating_point():
             raise DtypeError(f"{name} must be floating point, got {vector.dtype}; a code of bits z is 2 * z - 1")
@@ -179,7 +179,7 @@ class AbstractContrastedCodes(ABC):
 
 @final
 class InfoNCECodes(AbstractContrastedCodes):
-    """`hardmax.info_nce` of every code, its partner the positive.
+    """`info_nce` of every code, its partner the positive.
 
     Args:
         codes: `[M, n]`, bits drawn from the scores, detached.
@@ -245,7 +245,7 @@ class InfoNCECodes(AbstractContrastedCodes):
 
 @final
 class TripletCodes(AbstractContrastedCodes):
-    """`hardmax.triplet_loss` of every code, its partner the positive, averaged over its negatives.
+    """`triplet_loss` of every code, its partner the positive, averaged over its negatives.
 
     Args:
         codes: `[M, n]`, bits drawn from the scores, detached.

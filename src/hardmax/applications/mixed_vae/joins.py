@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from hardmax.errors import ArgumentError
@@ -57,7 +57,11 @@ class AbstractJoin(ABC):
         of z_d it is the mean.
         """
 
+    @property
     @abstractmethod
+    def draw_of_row(self) -> Int64[Tensor, "N"]:
+        """Which draw of the prior each Gaussian takes, `[rows]`; those that are never seen together may share one."""
+
     def sample_prior(
         self,
         count: int,
@@ -67,6 +71,10 @@ class AbstractJoin(ABC):
         device: torch.device | str | None = None,
     ) -> Float[Tensor, "R N c"]:
         """Draw the Gaussians a priori, `[count, rows, c]`, so that another z_d keeps as much of them as it can."""
+        draw = self.draw_of_row
+        shape = (count, int(draw.max()) + 1, self.c)
+        drawn = torch.randn(shape, generator=generator, dtype=noise_dtype(dtype), device=device).to(dtype)
+        return drawn[:, draw.to(device)]
 
     def weights(self, z_d: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return w: `[..., *event] -> [..., D]`."""
@@ -121,18 +129,10 @@ class GaussianRows(AbstractJoin):
         """Return `sum_d w_d per_row_d`."""
         return (self.weights(z_d) * per_row).sum(-1)
 
-    def sample_prior(
-        self,
-        count: int,
-        *,
-        generator: torch.Generator | None = None,
-        dtype: torch.dtype = torch.float32,
-        device: torch.device | str | None = None,
-    ) -> Float[Tensor, "R N c"]:
-        """Draw one Gaussian for each variable of z_d: of its rows only one is ever seen, so they may be the same."""
-        variable = decoder_variables(self.space).to(device)
-        drawn = _standard_normal((count, int(variable.max()) + 1, self.c), generator, dtype, device)
-        return drawn[:, variable]
+    @property
+    def draw_of_row(self) -> Int64[Tensor, "N"]:
+        """One for each variable of z_d: of its rows only one is ever seen, so they may be the same."""
+        return decoder_variables(self.space)
 
 
 @final
@@ -180,19 +180,7 @@ class GaussianBeside(AbstractJoin):
         """Return the one there is."""
         return per_row.squeeze(-1).expand(z_d.shape[: z_d.dim() - len(self.space.event_shape)])
 
-    def sample_prior(
-        self,
-        count: int,
-        *,
-        generator: torch.Generator | None = None,
-        dtype: torch.dtype = torch.float32,
-        device: torch.device | str | None = None,
-    ) -> Float[Tensor, "R 1 c"]:
-        """Draw the one there is."""
-        return _standard_normal((count, 1, self.c), generator, dtype, device)
-
-
-def _standard_normal(
-    shape: tuple[int, ...], generator: torch.Generator | None, dtype: torch.dtype, device: torch.device | str | None
-) -> Tensor:
-    return torch.randn(shape, generator=generator, dtype=noise_dtype(dtype), device=device).to(dtype)
+    @property
+    def draw_of_row(self) -> Int64[Tensor, "N"]:
+        """The one there is."""
+        return torch.zeros(1, dtype=torch.long)

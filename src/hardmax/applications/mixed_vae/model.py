@@ -113,7 +113,7 @@ class MixedVAE(AbstractVAE):
         continuous: maps features to mean and log-variance of z_c, each `[B, rows, c]`.
         decoder: maps `[R, join.width]` to the parameters of the pixels, `[R, *shape]`.
         join: what z_d may be, and how the latents go together.
-        estimator: how the gradient for scores is estimated; "auto" as for `hardmax.mixed_elbo`.
+        estimator: how the gradient for scores is estimated; "auto" as for `mixed_elbo`.
         prior: "uniform", or "learned" scores of p(z_d).
         likelihood: "bernoulli" (x in [0, 1]; the decoder gives logits) or "gaussian" (means; one learned variance).
 
@@ -186,11 +186,11 @@ class MixedVAE(AbstractVAE):
         """
         if join not in _JOINS:
             raise ArgumentError(f"join must be one of {list(_JOINS)}, got {join!r}")
-        told, joined = space_to_config(space), _JOINS[join](space, continuous)
+        space_config, joined = space_to_config(space), _JOINS[join](space, continuous)
         networks = mixed_networks(architecture, joined, shape, hidden)
         model = cls(*networks, joined, estimator, prior, likelihood)
         model._config = {
-            "space": told,
+            "space": space_config,
             "shape": list(shape),
             "architecture": architecture,
             "join": join,
@@ -230,7 +230,7 @@ class MixedVAE(AbstractVAE):
             x: the pictures that the decoder is to draw.
             encoded: what the encoder says about them, or about another form of them (grey ones); None encodes x.
             estimator: for this call.
-            kl: as for `hardmax.mixed_elbo`.
+            kl: as for `mixed_elbo`.
             samples: S, how many z_d are drawn; z_c is drawn once.
             generator: where all noise comes from, that of z_c first.
             noise: `[S, B, *score]`, of z_d, instead of drawing it.
@@ -261,7 +261,7 @@ class MixedVAE(AbstractVAE):
         generator: torch.Generator | None = None,
         continuous_noise: Tensor | None = None,
     ) -> Tensor:
-        """Return the bound `[B]` of log p(x, z_d), z_d known: `f(z_d) + log p(z_d)`, f as in `hardmax.MixedObjective`.
+        """Return the bound `[B]` of log p(x, z_d), z_d known: `f(z_d) + log p(z_d)`, f as in `MixedObjective`.
 
         The scores take no part in it.
 
@@ -304,12 +304,12 @@ class MixedVAE(AbstractVAE):
     ) -> Bounds:
         """Return the bound and log p(x) of x `[B, *shape]`: exact in z_d where it can be enumerated, z_c sampled."""
         encoded = self.encode(x) if encoded is None else encoded
-        told = (self.likelihood(x), self.join, encoded.scores, encoded.mean, encoded.log_variance)
+        arguments = (self.likelihood(x), self.join, encoded.scores, encoded.mean, encoded.log_variance)
         if self.enumerable:
             return exact_mixed_bounds(
-                *told, samples=samples, prior=self.prior, generator=generator, chunk_size=_AT_ONCE
+                *arguments, samples=samples, prior=self.prior, generator=generator, chunk_size=_AT_ONCE
             )
-        return sampled_mixed_bounds(*told, samples=samples, prior=self.prior, generator=generator)
+        return sampled_mixed_bounds(*arguments, samples=samples, prior=self.prior, generator=generator)
 
     def decode(self, z_d: Tensor, z_c: Tensor) -> Tensor:
         """Return the mean picture of latents: `[R, *event]` and `[R, rows, c] -> [R, *shape]`.

@@ -1,6 +1,5 @@
 """The bound of a model with a discrete and a Gaussian latent, to train and to evaluate."""
 
-import math
 from dataclasses import replace
 from math import prod
 from typing import Literal
@@ -252,7 +251,7 @@ def exact_mixed_bounds(
         weights.append((values - ratio + log_p).logsumexp(-1))
     divergence = join.used(members, gaussian_kl(mean, log_variance)).movedim(0, -1)
     reconstruction, kl = (q * reconstruction).sum(-1), (q * (divergence + log_q - log_p)).sum(-1)
-    return Bounds(reconstruction - kl, _log_mean(weights), reconstruction, kl)
+    return Bounds.from_weights(torch.stack(weights), reconstruction, kl)
 
 
 def sampled_mixed_bounds(
@@ -307,7 +306,7 @@ def sampled_mixed_bounds(
         reconstruction, kl = reconstruction + values / samples, kl + join.used(z, f.divergence) / samples
         ratio = join.used(z, _log_ratio(f, log_variance)) + space.log_prob(scores, z) - log_prior(prior, space, z)
         weights.append(values - ratio)
-    return Bounds(reconstruction - kl, _log_mean(weights), reconstruction, kl)
+    return Bounds.from_weights(torch.stack(weights), reconstruction, kl)
 
 
 def _checked(scores: Tensor, join: AbstractJoin, prior: Tensor | None, samples: int) -> tuple[int, ...]:
@@ -319,7 +318,3 @@ def _checked(scores: Tensor, join: AbstractJoin, prior: Tensor | None, samples: 
 def _log_ratio(f: MixedObjective, log_variance: Tensor) -> Tensor:
     """Return log q - log p of each Gaussian's value, `[*B, rows]`: (value - mean)^2 / variance is noise^2."""
     return (f.z_c.square() - f.noise.square() - log_variance).sum(-1) / 2
-
-
-def _log_mean(weights: list[Tensor]) -> Tensor:
-    return torch.stack(weights).logsumexp(0) - math.log(len(weights))

@@ -24,7 +24,7 @@ class SequenceGenerator(nn.Module):
        x_t = \arg\max_k \,(\mathrm{scores}_{tk} + g_{tk}) $$
 
     With Gumbel noise g the sequence is a function of the noise: `G(g)`, in which the arg max has no derivative. What
-    stands in for it is chosen where it is trained, `hardmax.sequence_expectation`.
+    stands in for it is chosen where it is trained, `sequence_expectation`.
 
     Args:
         tokens: K, how many there are.

@@ -16,7 +16,7 @@ from hardmax.spaces import Categorical
 
 @runtime_checkable
 class Writer(Protocol):
-    """Draws tokens: `hardmax.SequenceGenerator`, or anything that steps like it."""
+    """Draws tokens: `SequenceGenerator`, or anything that steps like it."""
 
     @property
     def space(self) -> Categorical:
@@ -34,7 +34,7 @@ class Writer(Protocol):
 
 @runtime_checkable
 class Judge(Protocol):
-    """Gives a number to every prefix: `hardmax.SequenceDiscriminator`, or anything that steps like it."""
+    """Gives a number to every prefix: `SequenceDiscriminator`, or anything that steps like it."""
 
     def begin(self, count: int) -> Any:
         """Return the state before the first token of so many sequences."""

@@ -17,10 +17,6 @@ from hardmax.objectives import Bounds, Elbo, elbo, importance_weighted_bound
 from hardmax.objectives.elbo import Kl
 from hardmax.spaces import Categorical
 
-# Log-variance of Gaussian pixels at the start, an error of 0.14: the decoder begins by drawing, as if the KL's weight
-# were small, and the variance finds its own place from there.
-_FINE = -4.0
-
 
 @dataclass(frozen=True)
 class Quantized:
@@ -94,8 +90,6 @@ class TokenVAE(AbstractVAE):
         self.encoder, self.grid = encoder, grid
         self.decoder = TokenDecoder(codebook, pixels)  # pyright: ignore[reportIncompatibleVariableOverride]
         self.estimator = estimator or ReinMax()
-        if self.log_variance is not None:
-            nn.init.constant_(self.log_variance, _FINE)
 
     @classmethod
     def build(
