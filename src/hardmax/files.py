@@ -11,15 +11,20 @@ from hardmax.errors import DataError
 
 
 @contextmanager
-def replace_atomically(path: Path) -> Iterator[Path]:
+def replace_atomically(path: Path, suffix: str = ".tmp") -> Iterator[Path]:
     """Give a temporary name in the same folder; what the block writes there is flushed to disk and renamed.
 
     A reader sees the old file or the new one. If the block fails, nothing is left, and the old file stays.
 
+    Args:
+        path: of the file.
+        suffix: of the temporary name. The default is the same every time, so that what a kill has left is replaced;
+            give each process one of its own where several may write the file at once.
+
     Raises:
         OSError: the file cannot be written.
     """
-    temporary = path.with_name(path.name + ".tmp")
+    temporary = path.with_name(path.name + suffix)
     try:
         yield temporary
         with temporary.open("rb+") as file:

@@ -5,11 +5,10 @@ task, model, report and commands are, what is measured of it, and how a finished
 one folder and one record here; nothing else lists applications.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from hardmax.errors import ArgumentError
 from hardmax.training.config import Metrics
@@ -74,6 +73,7 @@ class Application:
         task: class that trains it, an `AbstractTask`.
         model: class of its model, an `AbstractModel`.
         kind: what saved files call that model.
+        other_models: places of models that it saves beside that one, by what saved files call them.
         report: class of its report, an `AbstractReport`.
         evaluate: function of `hardmax evaluate`.
         sample: function of `hardmax sample`.
@@ -91,6 +91,7 @@ class Application:
     task: str = ""
     model: str = ""
     kind: str = ""
+    other_models: dict[str, str] = field(default_factory=dict)
     report: str = ""
     evaluate: str = ""
     sample: str = ""
@@ -306,6 +307,10 @@ APPLICATIONS = (
         name="segmentation",
         help="brain scans segmented by an anatomical prior that is learned from label maps alone",
         package="hardmax.applications.segmentation",
+        other_models={
+            "image-encoder": "vae.image_encoder:ImageEncoder",
+            "label-vae": "vae.label_vae:LabelVAE",
+        },
         commands=(
             Command("segment run", "segment scans", "config:SegmentOptions", "commands:segment_scans"),
             Command(
@@ -325,11 +330,7 @@ APPLICATIONS = (
 )
 
 # Saved models that are no application's main one, by what their files call them.
-OTHER_MODELS = {
-    "gaussian-vae": "hardmax.models.gaussian_vae:GaussianVAE",
-    "image-encoder": "hardmax.applications.segmentation.vae.image_encoder:ImageEncoder",
-    "label-vae": "hardmax.applications.segmentation.vae.label_vae:LabelVAE",
-}
+OTHER_MODELS = {"gaussian-vae": "hardmax.models.gaussian_vae:GaussianVAE"}
 
 # The first words of commands of several words, and what is said of each.
 GROUPS = {
@@ -364,12 +365,22 @@ def trained_applications() -> list[Application]:
     return [application for application in APPLICATIONS if application.config]
 
 
+def names_with(command: Literal["evaluate", "sample"]) -> list[str]:
+    """Return the names of the applications that have a command which several share."""
+    return [application.name for application in APPLICATIONS if getattr(application, command)]
+
+
+def model_places() -> dict[str, str]:
+    """Return where the class of every saved kind of model is, as "module:name"."""
+    places = dict(OTHER_MODELS)
+    for application in APPLICATIONS:
+        models = {application.kind: application.model} if application.kind else {}
+        places |= {
+            kind: f"{application.package}.{place}" for kind, place in (models | application.other_models).items()
+        }
+    return places
+
+
 def application_commands() -> dict[str, tuple[Application, Command]]:
     """Return the commands that single applications have, by name, with whose they are."""
     return {command.name: (application, command) for application in APPLICATIONS for command in application.commands}
-
-
-def describe_names(names: Iterable[str]) -> str:
-    """Return names in a sentence: "a, b or c"."""
-    *head, last = names
-    return f"{', '.join(head)} or {last}" if head else last

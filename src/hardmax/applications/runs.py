@@ -8,7 +8,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 import torch
 
-from hardmax.applications.registry import APPLICATIONS, OTHER_MODELS, Application, find_application
+from hardmax.applications.registry import Application, find_application, model_places
 from hardmax.errors import ArgumentError, DataError
 from hardmax.models.pretrained import AbstractModel, read_saved_config
 from hardmax.report.page import render
@@ -84,7 +84,7 @@ def load_model(folder: str | Path, *, device: torch.device | str = "cpu") -> Abs
     """
     folder = Path(folder)
     kind = read_saved_config(folder).get("model")
-    places = {one.kind: f"{one.package}.{one.model}" for one in APPLICATIONS if one.kind} | OTHER_MODELS
+    places = model_places()
     if not isinstance(kind, str) or kind not in places:
         raise DataError(f"{folder} holds a model of the unknown kind {kind!r}; known are {', '.join(sorted(places))}")
     module, name = places[kind].split(":")

@@ -1,16 +1,19 @@
-"""CelebA: 202,599 faces of celebrities with 40 attributes, from the user's own copy."""
+"""Faces: CelebA, 202,599 faces of celebrities with 40 attributes, from the user's own copy; and the set "faces"."""
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
 from jaxtyping import Int64
 
+from hardmax.data.arrays import load_array
 from hardmax.data.attributes import check_names
 from hardmax.data.datasets import SETS, obtain
 from hardmax.data.folder import Collection
+from hardmax.data.images import Images
 from hardmax.data.tables import read_text
 from hardmax.errors import DataError
 
@@ -150,3 +153,24 @@ def _place(folder: Path, pictures: list[str]) -> Path:
             f"{missing[0]}; {todo}"
         )
     return most
+
+
+def load_faces(data_dir: str | Path | None = None, *, seed: int = 0) -> Images:
+    """Load the set "faces": 80 % to train, 10 % to validate, 10 % to test, alike in their attributes.
+
+    Args:
+        data_dir: where to look first.
+        seed: of the split.
+
+    Raises:
+        DataError: the file is not here, is broken, or has no attributes.
+    """
+    entry = SETS["faces"]
+    files = obtain(entry, data_dir)
+    if len(files) > 1:
+        raise DataError(f"which of these are the faces: {', '.join(map(str, files.values()))}? {entry.bring}")
+    (path,) = files.values()
+    images = load_array(path, seed=seed)
+    if images.attributes is None:
+        raise DataError(f"{images.source}: there are no attributes; {entry.bring}")
+    return replace(images, name=entry.name)

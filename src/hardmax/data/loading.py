@@ -10,13 +10,13 @@ from jaxtyping import UInt8
 from torch import Tensor
 
 from hardmax.data.arrays import load_array, read_parts
-from hardmax.data.celeba import celeba_folder, find_celeba, is_celeba
+from hardmax.data.celeba import celeba_folder, find_celeba, is_celeba, load_faces
 from hardmax.data.datasets import SETS, unknown
 from hardmax.data.folder import find_folder, find_pictures
 from hardmax.data.image_files import Progress, read_pictures, to_channels
 from hardmax.data.image_reading import SUFFIXES
 from hardmax.data.images import PARTS, Images
-from hardmax.data.mnist import load_faces, load_mnist, load_sample
+from hardmax.data.mnist import load_mnist, load_sample
 from hardmax.data.omniglot import load_omniglot
 from hardmax.errors import DataError
 

@@ -1,13 +1,11 @@
-"""MNIST and Fashion-MNIST, the sample that ships with hardmax, and the data set "faces"."""
+"""MNIST, Fashion-MNIST, and the sample of Fashion-MNIST that ships with hardmax."""
 
-from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from hardmax.data.arrays import load_array
 from hardmax.data.datasets import SETS, obtain
 from hardmax.data.idx import parse_idx, read_idx
 from hardmax.data.images import Images
@@ -94,24 +92,3 @@ def _attributes(pictures: Tensor, labels: Tensor) -> Tensor:
 def _read(name: str, dimensions: int) -> Tensor:
     data = resources.files("hardmax.data").joinpath("sample", name).read_bytes()
     return torch.from_numpy(parse_idx(data, f"hardmax/data/sample/{name}", dimensions))
-
-
-def load_faces(data_dir: str | Path | None = None, *, seed: int = 0) -> Images:
-    """Load the set "faces": 80 % to train, 10 % to validate, 10 % to test, alike in their attributes.
-
-    Args:
-        data_dir: where to look first.
-        seed: of the split.
-
-    Raises:
-        DataError: the file is not here, is broken, or has no attributes.
-    """
-    entry = SETS["faces"]
-    files = obtain(entry, data_dir)
-    if len(files) > 1:
-        raise DataError(f"which of these are the faces: {', '.join(map(str, files.values()))}? {entry.bring}")
-    (path,) = files.values()
-    images = load_array(path, seed=seed)
-    if images.attributes is None:
-        raise DataError(f"{images.source}: there are no attributes; {entry.bring}")
-    return replace(images, name=entry.name)

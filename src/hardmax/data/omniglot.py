@@ -16,6 +16,7 @@ from hardmax.data.datasets import SETS, cache_dir, obtain
 from hardmax.data.download import Progress
 from hardmax.data.images import Images, deal
 from hardmax.errors import DataError
+from hardmax.files import replace_atomically
 
 ZIPS = ("images_background.zip", "images_evaluation.zip")  # split 0 and 1
 _SIZE = 105
@@ -55,11 +56,9 @@ def convert(zips: tuple[Path, Path], target: Path) -> None:
                 )
             )
     columns = np.array(rows)
-    # Written beside the target and renamed, so that no half-written file ever bears its name.
-    part = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("wb") as stream:
+        with replace_atomically(target, f".{os.getpid()}.tmp") as temporary, temporary.open("wb") as stream:
             np.savez_compressed(
                 stream,
                 images=np.stack(images),
@@ -70,11 +69,8 @@ def convert(zips: tuple[Path, Path], target: Path) -> None:
                 alphabet_names=np.array(list(alphabets)),
                 character_names=np.array(list(characters)),
             )
-        part.replace(target)
     except OSError as error:
         raise DataError(f"cannot write {target}: {error.strerror or error}; choose another folder") from error
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _drawings(path: Path) -> list[tuple[tuple[str, ...], np.ndarray]]:

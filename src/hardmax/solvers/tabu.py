@@ -1,4 +1,7 @@
-"""Tabu search for pairwise bits: flip the best bit again and again, but none that was flipped a moment ago."""
+"""Tabu search for pairwise bits: flip the best bit again and again, but none that was flipped a moment ago.
+
+Reference: F. Glover, G. Kochenberger, B. Alidaee (1998), Adaptive memory tabu search for binary quadratic programs.
+"""
 
 import numpy as np
 import torch

@@ -1,4 +1,12 @@
-"""The Gibbs distribution of interacting bits, exact, by enumeration of the two halves of the bits."""
+"""The Gibbs distribution of interacting bits, exact, by enumeration of the two halves of the bits.
+
+z is split into x (the first half of the bits) and y (the others), so that
+
+    h(x, y) = f(x) + g(y) + x' W y
+
+is one batched matrix product of `2^(n/2)` rows and columns, and the sums over y, which are most of the work, are sums
+over rows. Everything is plain torch, so that log Z has its gradient, the marginals, and those have theirs.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from hardmax.spaces import AbstractSpace
 
 
-# Options of `hardmax train` that describe a space: an object with the fields variables, categories, chosen,
-# supermodular, graph and solver.
+# Options of `hardmax train` that describe a space: an object with the fields space, variables, categories,
+# chosen, supermodular, graph and solver.
 SpaceOptions = Any
 
 
@@ -116,9 +116,9 @@ def load_space_class(name: str) -> "type[AbstractSpace]":
     return getattr(spaces, SPACES[name].kind)
 
 
-def make_space(name: str, options: SpaceOptions) -> "AbstractSpace":
-    """Return the space of a name, made with those options that it uses."""
-    return SPACES[name].make(load_space_class(name), options)
+def make_space(options: SpaceOptions) -> "AbstractSpace":
+    """Return the space that options name and describe."""
+    return SPACES[options.space].make(load_space_class(options.space), options)
 
 
 def unused_options(name: str) -> set[str]:

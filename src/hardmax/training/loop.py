@@ -19,6 +19,7 @@ from hardmax.training.run_folder import (
     append_rows,
     checkpoint_name,
     cut_back,
+    read_facts,
     read_rows,
     write_config,
 )
@@ -77,6 +78,7 @@ def train_task(
     observer.say(state.task.explain())
     if group.size > 1:
         observer.say(f"{group.size} processes share every batch of {config.batch_size:,} {metrics.examples}")
+    began_with = group.from_first(lambda: read_facts(run)["config"]["epochs"] if config.resume else config.epochs)
     if group.first:
         write_config(run, config, images)
     start = choose_start(config, task, metrics, images, run, say=observer.say, stop=observer.stop, group=group)
@@ -87,6 +89,8 @@ def train_task(
     if config.resume and checkpoint_name(run, "latest"):
         load_checkpoint(run, state)
         observer.say(f"resumed after epoch {state.progress.epoch}, step {state.progress.step}")
+        if (line := state.extend_schedule(state.progress.epochs or began_with)) is not None:
+            observer.say(line)
     group.check_same("steps done", state.progress.step)
     if group.first:
         for name in (METRICS, TIMING):

@@ -12,7 +12,7 @@ from torch import Tensor
 from hardmax.random import stream
 from hardmax.training.config import TrainConfig
 from hardmax.training.processes import Message
-from hardmax.training.task import AbstractTask, Turn
+from hardmax.training.task import AbstractTask, ParameterUpdate
 
 
 @dataclass
@@ -25,6 +25,8 @@ class Progress:
         step: steps done in all.
         best: best value of the task's criterion on the validation pictures, and the epoch it was reached after.
         totals: sums over the unfinished epoch, for its row in `metrics.jsonl`.
+        epochs: of the schedule that the run follows; None in checkpoints that did not keep it.
+        rate_limit: most of the learning rate that is used, as a share; below 1 once a schedule was extended.
     """
 
     epoch: int = 0
@@ -33,13 +35,16 @@ class Progress:
     best: float = float("-inf")
     best_epoch: int = 0
     totals: list[float] = field(default_factory=list)
+    epochs: int | None = None
+    rate_limit: float = 1.0
 
 
-def learning_rate_at(config: TrainConfig, step: int, steps: int) -> float:
-    """Return the learning rate of a step of so many."""
-    if config.lr_schedule == "constant":
-        return config.learning_rate
-    return config.learning_rate * min(1.0, 2 * (1 - step / steps))
+_EXTENDED_RATE = 0.1  # least share of the learning rate that an extended schedule goes on with
+
+
+def learning_rate_share(config: TrainConfig, step: int, steps: int) -> float:
+    """Return the share of the learning rate that the schedule gives to a step of so many."""
+    return 1.0 if config.lr_schedule == "constant" else min(1.0, 2 * (1 - step / steps))
 
 
 class State:
@@ -47,13 +52,44 @@ class State:
 
     def __init__(self, task: AbstractTask[Any, Any]) -> None:
         self.task, self.config, self.group = task, task.config, task.group
-        self.turns = task.turns
-        groups = [{"params": turn.parameters, "betas": turn.betas, "rate": turn.rate} for turn in self.turns]
-        # One for all turns: it passes over parameters without a gradient, and those of other turns have none.
+        self.updates = task.updates
+        groups = [{"params": update.parameters, "betas": update.betas, "rate": update.rate} for update in self.updates]
+        # One for all updates: it skips parameters without a gradient, and those of other updates have none.
         self.optimizer = torch.optim.Adam(groups, lr=self.config.learning_rate, fused=True)
-        self.messages = [Message(task.group, turn.parameters, sums=len(task.sums) + 1) for turn in self.turns]
-        self.progress = Progress(totals=self._nothing())
-        self.steps = self.config.epochs * math.ceil(task.count / self.config.batch_size)
+        self.messages = [Message(task.group, update.parameters, sums=len(task.sums) + 1) for update in self.updates]
+        self.progress = Progress(totals=self._nothing(), epochs=self.config.epochs)
+        self.steps = self._steps_in(self.config.epochs)
+
+    def _steps_in(self, epochs: int) -> int:
+        return epochs * math.ceil(self.task.count / self.config.batch_size)
+
+    def extend_schedule(self, epochs: int) -> str | None:
+        """Take up a run whose schedule was made for fewer epochs, without letting the learning rate jump back.
+
+        A linear schedule for more epochs would give the full rate again where the shorter one had come down: a model
+        that has settled can lose what it learned. From here on the rate is at most what it had come down to, or a
+        tenth where it had come down further, until the schedule itself is below that.
+
+        Args:
+            epochs: those of the shorter schedule.
+
+        Returns:
+            A line for the reader; None where the rate had not come down yet.
+        """
+        self.progress.epochs = self.config.epochs
+        if epochs >= self.config.epochs:
+            return None
+        share = min(
+            self.progress.rate_limit, learning_rate_share(self.config, self.progress.step, self._steps_in(epochs))
+        )
+        if share == 1.0:
+            return None
+        self.progress.rate_limit = max(share, _EXTENDED_RATE)
+        rate = self.config.learning_rate
+        return (
+            f"learning rate: {epochs} epochs had brought it down to {share * rate:.2g}; with {self.config.epochs} it "
+            f"goes on at {self.progress.rate_limit * rate:.2g}, instead of jumping back to {rate:.2g}, down to zero"
+        )
 
     def _nothing(self) -> list[float]:
         return [0.0] * (len(self.task.sums) + 1)
@@ -77,20 +113,23 @@ class State:
         Returns:
             The task's sums over the batch, last its size; and whether any process wishes to stop.
         """
-        rate = learning_rate_at(self.config, self.progress.step, self.steps)
+        share = learning_rate_share(self.config, self.progress.step, self.steps)
+        rate = self.config.learning_rate * min(share, self.progress.rate_limit)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["rate"]
         found: list[tuple[Tensor, bool]] = []
-        for turn, message in zip(self.turns, self.messages, strict=True):
-            with self._alone(turn):
-                found += [self._make_turn(turn, message, index, stop=stop) for _ in range(turn.times)]
+        for update, message in zip(self.updates, self.messages, strict=True):
+            with self._freeze_others(update):
+                found += [self._apply_update(update, message, index, stop=stop) for _ in range(update.times)]
         self.progress.step += 1
         return torch.stack([sums for sums, _ in found]).sum(0), any(wish for _, wish in found)
 
-    def _make_turn(self, turn: Turn, message: Message, index: Tensor, *, stop: bool) -> tuple[Tensor, bool]:
-        """Move the parameters of a turn once; return its sums over the batch, and whether any process would stop."""
+    def _apply_update(
+        self, update: ParameterUpdate, message: Message, index: Tensor, *, stop: bool
+    ) -> tuple[Tensor, bool]:
+        """Make one update; return its sums over the batch, and whether any process wishes to stop."""
         message.clear(self.optimizer)
-        part = turn.add_gradients(index, self.progress.epoch, self.progress.step)
+        part = update.add_gradients(index, self.progress.epoch, self.progress.step)
         found = message.exchange(part, stop)
         if self.config.clip is not None:
             torch.nn.utils.clip_grad_norm_(self.task.model.parameters(), self.config.clip)
@@ -98,9 +137,9 @@ class State:
         return found
 
     @contextmanager
-    def _alone(self, turn: Turn) -> Iterator[None]:
-        """Let the parameters of all other turns stand still."""
-        others = [parameter for other in self.turns if other is not turn for parameter in other.parameters]
+    def _freeze_others(self, update: ParameterUpdate) -> Iterator[None]:
+        """Freeze the parameters of all other updates."""
+        others = [parameter for other in self.updates if other is not update for parameter in other.parameters]
         for parameter in others:
             parameter.requires_grad_(False)
         try:

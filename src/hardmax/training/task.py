@@ -23,14 +23,14 @@ Data = Images | Sequences
 
 
 @dataclass(frozen=True, eq=False)
-class Turn:
-    """A part of a step, in which some parameters move and all others stand still.
+class ParameterUpdate:
+    """A part of a step that updates some parameters and keeps all others fixed.
 
-    Most models have one. Of two that are trained against each other each has its own.
+    Most models have one. Of two models that are trained against each other each has its own.
 
     Attributes:
-        parameters: those that move.
-        add_gradients: as `AbstractTask.add_gradients`; it gives zero for what another turn measures, the count too.
+        parameters: those that are updated.
+        add_gradients: as `AbstractTask.add_gradients`; it gives zero for what another update measures, the count too.
         rate: their learning rate, in that of the run.
         betas: of Adam.
         times: how often it is made in a step.
@@ -92,9 +92,9 @@ class AbstractTask(ABC, Generic[C, M]):
         return []
 
     @property
-    def turns(self) -> tuple[Turn, ...]:
-        """What a step is made of: by default one turn, in which all parameters move by `add_gradients`."""
-        return (Turn((*self.model.parameters(), *self.learned), self.add_gradients),)
+    def updates(self) -> tuple[ParameterUpdate, ...]:
+        """The parts of a step: by default one update of all parameters by `add_gradients`."""
+        return (ParameterUpdate((*self.model.parameters(), *self.learned), self.add_gradients),)
 
     @abstractmethod
     def add_gradients(self, index: Tensor, epoch: int, step: int) -> Tensor:

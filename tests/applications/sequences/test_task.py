@@ -64,20 +64,20 @@ def state_of(language, group=None, **options):
 @pytest.mark.parametrize("steps", [1, 3])
 def test_each_player_moves_in_its_own_turn_alone(steps, language):
     state = state_of(language, discriminator_steps=steps)
-    model, moved, (discriminator, generator) = state.task.model, [], state.turns
-    for turn in (discriminator, generator):
-        inner = turn.add_gradients
+    model, moved, (discriminator, generator) = state.task.model, [], state.updates
+    for update in (discriminator, generator):
+        inner = update.add_gradients
 
-        def watched(index, epoch, step, inner=inner, turn=turn):
-            moved.append(turn)
-            assert all(p.requires_grad == (turn is discriminator) for p in model.discriminator.parameters())
-            assert all(p.requires_grad == (turn is generator) for p in model.generator.parameters())
+        def watched(index, epoch, step, inner=inner, update=update):
+            moved.append(update)
+            assert all(p.requires_grad == (update is discriminator) for p in model.discriminator.parameters())
+            assert all(p.requires_grad == (update is generator) for p in model.generator.parameters())
             told = inner(index, epoch, step)
-            idle = model.generator if turn is discriminator else model.discriminator
+            idle = model.generator if update is discriminator else model.discriminator
             assert all(p.grad is None for p in idle.parameters())
             return told
 
-        object.__setattr__(turn, "add_gradients", watched)
+        object.__setattr__(update, "add_gradients", watched)
     sums, stop = state.make_step(state.begin_epoch()[0])
     assert moved == [discriminator] * steps + [generator]
     assert not stop
@@ -118,11 +118,11 @@ def test_processes_share_a_step(estimator, language):
         state = state_of(language, group, estimator=estimator, penalty=0.3)
         index = state.begin_epoch()[0][:7]  # halves that are not alike
         found = []
-        for turn in state.turns:
-            with state._alone(turn):
+        for update in state.updates:
+            with state._freeze_others(update):
                 state.optimizer.zero_grad()
-                sums = turn.add_gradients(index, 0, 0)
-                found += [sums, *(parameter.grad.clone() for parameter in turn.parameters)]
+                sums = update.add_gradients(index, 0, 0)
+                found += [sums, *(parameter.grad.clone() for parameter in update.parameters)]
         return found
 
     whole = gradients(Group())
@@ -133,8 +133,8 @@ def test_processes_share_a_step(estimator, language):
 def test_more_processes_than_sequences(language):
     state = state_of(language, Group(0, 5))
     index = state.begin_epoch()[0][:3]
-    for turn in state.turns:
-        assert turn.add_gradients(index, 0, 0).tolist() == [0, 0, 0, 0]
+    for update in state.updates:
+        assert update.add_gradients(index, 0, 0).tolist() == [0, 0, 0, 0]
 
 
 def test_the_numbers_of_a_generator_that_knows_nothing(language):
@@ -165,7 +165,7 @@ def test_text_has_no_validity(tmp_path):
         ({"penalty": -1.0}, "penalty must not be negative, got -1.0"),
         ({"momentum": 1.0}, "momentum must be at least 0 and below 1"),
         ({"discriminator_rate": 0.0}, "discriminator-rate must be positive"),
-        ({"estimator": "reinforce", "baseline": "leave-one-out"}, "needs --samples 2 or more"),
+        ({"estimator": "reinforce", "baseline": "leave-one-out"}, "--samples 2"),
     ],
 )
 def test_what_cannot_be_asked(options, said):

@@ -1,20 +1,18 @@
 """Every estimator by its name on the command line: it trains, and what it learns itself is kept."""
 
-from typing import get_args
-
 import numpy as np
 import pytest
 
 import hardmax as hm
 from hardmax.applications.discrete_vae.config import DiscreteConfig
-from hardmax.applications.discrete_vae.task import make_space
 from hardmax.applications.runs import train
-from hardmax.training.config import EstimatorName
-from hardmax.training.estimators import make_estimator
+from hardmax.estimators.registry import ESTIMATORS, Settings, make_estimator
+from hardmax.spaces.registry import make_space
+from hardmax.training.estimators import estimator_at
 from hardmax.training.loop import Observer
 from hardmax.training.run_folder import read_rows
 
-NAMES = [name for name in get_args(EstimatorName) if name not in ("auto", "exact")]
+NAMES = [name for name in ESTIMATORS if name != "exact"]
 CATEGORICAL = {"arsm", "shortlist-direct"}
 AT_LEAST_TWO = {"unordered-set", "double-control-variates", "rodeo"}
 BITS = {"arm", "double-control-variates", "rodeo"}
@@ -60,7 +58,7 @@ def test_it_trains(name, pictures, tmp_path):
 def test_categories_are_served_too(name):
     config = DiscreteConfig(estimator=name, variables=4, categories=3)
     space = make_space(config)
-    make_estimator(config, space, 0.5, 0.5).check(space, 2)
+    make_estimator(name, Settings(space, epsilon=0.5, tau=0.5)).check(space, 2)
 
 
 def test_epsilon_and_tau_arrive():
@@ -75,8 +73,8 @@ def test_epsilon_and_tau_arrive():
         ("disarm", bits, hm.DisArm()),
         ("disarm", categories, hm.DisArmCategorical()),
     ]:
-        assert make_estimator(DiscreteConfig(estimator=name), space, 0.3, 0.7) == expected
-    rebar = make_estimator(DiscreteConfig(estimator="rebar"), bits, 0.3, 0.7)
+        assert estimator_at(DiscreteConfig(estimator=name, epsilon=0.3, tau=0.7), space, 0, 0) == expected
+    rebar = estimator_at(DiscreteConfig(estimator="rebar", epsilon=0.3, tau=0.7), bits, 0, 0)
     assert isinstance(rebar, hm.Rebar)
     assert (rebar.tau, rebar.learned) == (0.7, True)
 

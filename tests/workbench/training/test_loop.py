@@ -1,6 +1,7 @@
 """The loop from within: randomness, observers, devices, evaluation."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -151,3 +152,71 @@ def test_killed_before_any_write(pictures, tmp_path, monkeypatch, moment, call):
     a, b = load_run(whole.out, "latest"), load_run(parts.out, "latest")
     assert a.checkpoint == b.checkpoint
     assert all(torch.equal(p, q) for p, q in zip(a.model.parameters(), b.model.parameters(), strict=True))
+
+
+def rates_of(config, monkeypatch):
+    """Train, and return the learning rate of every step, and what was said."""
+    rates, said = [], []
+    step = torch.optim.Adam.step
+    monkeypatch.setattr(
+        torch.optim.Adam, "step", lambda self: (rates.append(self.param_groups[0]["lr"]), step(self))[1]
+    )
+    assert train(config, Observer(say=said.append))
+    monkeypatch.undo()
+    return rates, [line for line in said if line.startswith("learning rate")]
+
+
+def test_a_finished_schedule_is_extended_at_a_tenth_of_the_rate(pictures, tmp_path, monkeypatch):
+    config = config_of(pictures, tmp_path, epochs=2)
+    assert rates_of(config, monkeypatch)[1] == []
+    rates, said = rates_of(DiscreteConfig(out=config.out, resume=True, epochs=6), monkeypatch)
+    assert max(rates) == pytest.approx(config.learning_rate / 10)  # not what the first step had
+    assert rates[-1] < rates[0]
+    assert len(said) == 1
+    assert "2 epochs had brought it down to 0; with 6 it goes on at 0.001, instead of jumping back to 0.01" in said[0]
+
+
+def test_an_extended_schedule_never_rises(pictures, tmp_path, monkeypatch):
+    config, count = config_of(pictures, tmp_path, epochs=8), 0
+
+    def stop():  # after three quarters, where half of the rate is left
+        nonlocal count
+        count += 1
+        return count > 30
+
+    assert not train(config, Observer(stop=stop))
+    rates, said = rates_of(DiscreteConfig(out=config.out, resume=True, epochs=24), monkeypatch)
+    assert 0.1 < max(rates) / config.learning_rate < 1
+    assert rates == sorted(rates, reverse=True)
+    assert len(said) == 1
+
+
+def test_a_schedule_that_has_not_come_down_is_only_stretched(pictures, tmp_path, monkeypatch):
+    config, count = config_of(pictures, tmp_path, epochs=8), 0
+
+    def stop():
+        nonlocal count
+        count += 1
+        return count > 2
+
+    assert not train(config, Observer(stop=stop))
+    rates, said = rates_of(DiscreteConfig(out=config.out, resume=True, epochs=16), monkeypatch)
+    assert max(rates) == config.learning_rate
+    assert said == []
+
+
+def test_an_extended_run_that_is_killed_goes_on_as_if_it_had_not_been(pictures, tmp_path):
+    for name in ("whole", "parts"):
+        assert train(replace(config_of(pictures, tmp_path, epochs=2), out=str(tmp_path / name)))
+    assert train(DiscreteConfig(out=str(tmp_path / "whole"), resume=True, epochs=4))
+    count = 0
+
+    def stop():
+        nonlocal count
+        count += 1
+        return count == 2
+
+    parts = DiscreteConfig(out=str(tmp_path / "parts"), resume=True, epochs=4)
+    assert not train(parts, Observer(stop=stop))
+    assert train(parts)
+    assert (tmp_path / "parts" / "metrics.jsonl").read_text() == (tmp_path / "whole" / "metrics.jsonl").read_text()

@@ -9,11 +9,12 @@ import torch
 
 import hardmax as hm
 from hardmax.applications.discrete_vae.config import DiscreteConfig
-from hardmax.applications.discrete_vae.task import DiscreteTask, evaluate, make_space
+from hardmax.applications.discrete_vae.task import DiscreteTask, evaluate
 from hardmax.applications.runs import train
 from hardmax.data import load
 from hardmax.errors import ArgumentError
-from hardmax.experiments.runner.rows import identity
+from hardmax.experiments.rows import identity
+from hardmax.spaces.registry import make_space
 from hardmax.training.config import EstimatorName
 from hardmax.training.estimators import estimator_at
 from hardmax.training.processes import Group, Message

@@ -6,9 +6,9 @@ import pytest
 
 import hardmax as hm
 from hardmax.applications.discrete_vae.config import DiscreteConfig
-from hardmax.applications.discrete_vae.task import make_space
+from hardmax.spaces.registry import make_space
 from hardmax.training.estimators import estimator_at, explain
-from hardmax.training.state import learning_rate_at
+from hardmax.training.state import learning_rate_share
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ def test_a_setting_below_the_floor_stays():
 
 def test_learning_rate():
     config = DiscreteConfig(lr=0.1)
-    assert [learning_rate_at(config, step, 100) for step in (0, 50, 75, 100)] == pytest.approx([0.1, 0.1, 0.05, 0])
-    assert learning_rate_at(DiscreteConfig(lr=0.1, lr_schedule="constant"), 99, 100) == 0.1
+    assert [learning_rate_share(config, step, 100) for step in (0, 50, 75, 100)] == pytest.approx([1, 1, 0.5, 0])
+    assert learning_rate_share(DiscreteConfig(lr=0.1, lr_schedule="constant"), 99, 100) == 1
     assert DiscreteConfig().learning_rate == 1e-3
     assert DiscreteConfig(space="binary", variables=15).learning_rate == 3e-3
     assert DiscreteConfig(space="pairwise", variables=15).learning_rate == 2e-3

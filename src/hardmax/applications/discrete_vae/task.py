@@ -22,7 +22,7 @@ _MANY, _FEW = 1024, 500  # values of z; pictures
 def evaluated(config: DiscreteConfig, images: Images, split: Split) -> Tensor:
     """Return the pictures of a split that are evaluated after each epoch."""
     most = config.evaluate_images
-    if make_space(config.space, config).size > _MANY:  # every z is gone through for every picture
+    if make_space(config).size > _MANY:  # every z is gone through for every picture
         most = min(most, _FEW)
     return held_out(config, images, split)[:most]
 
@@ -126,7 +126,7 @@ class DiscreteTask(AbstractTask[DiscreteConfig, DiscreteVAE]):
         """Return the task with the initial weights of this number; torch's global generator is kept."""
         with initial_weights(config.seed, start):
             model = DiscreteVAE.build(
-                make_space(config.space, config),
+                make_space(config),
                 images.shape,
                 architecture=networks_for(config.architecture, images.shape),
                 hidden=config.hidden,
@@ -140,7 +140,7 @@ class DiscreteTask(AbstractTask[DiscreteConfig, DiscreteVAE]):
     @classmethod
     def couples_examples(cls, config: DiscreteConfig) -> bool:
         """Whether the estimator looks at the whole batch."""
-        return estimator_at(config, make_space(config.space, config), 0, 0).couples_examples
+        return estimator_at(config, make_space(config), 0, 0).couples_examples
 
     def explain(self) -> str:
         """Say which estimator is used."""

@@ -17,8 +17,7 @@ from hardmax.objectives import discriminator_loss, generator_reward
 from hardmax.spaces import Categorical
 from hardmax.training.estimators import estimator_at
 from hardmax.training.processes import ALONE, Group
-from hardmax.training.state import Turn
-from hardmax.training.task import AbstractTask, Row, initial_weights
+from hardmax.training.task import AbstractTask, ParameterUpdate, Row, initial_weights
 
 _SECOND = 0.99  # beta of Adam; the gradients of a game change faster than those of a loss
 
@@ -77,18 +76,18 @@ class SequenceGANTask(AbstractTask[SequenceGANConfig, SequenceGAN]):
         return [] if self._kept is None else self._kept.parameters()
 
     @property
-    def turns(self) -> tuple[Turn, ...]:
+    def updates(self) -> tuple[ParameterUpdate, ...]:
         """The discriminator's, and then the generator's."""
         config, model, betas = self.config, self.model, (self.config.momentum, _SECOND)
         return (
-            Turn(
+            ParameterUpdate(
                 tuple(model.discriminator.parameters()),
                 self.judge,
                 config.discriminator_rate,
                 betas,
                 config.discriminator_steps,
             ),
-            Turn((*model.generator.parameters(), *self.learned), self.add_gradients, betas=betas),
+            ParameterUpdate((*model.generator.parameters(), *self.learned), self.add_gradients, betas=betas),
         )
 
     def judge(self, index: Tensor, epoch: int, step: int) -> Tensor:

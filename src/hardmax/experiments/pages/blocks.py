@@ -1,4 +1,7 @@
-"""A page as blocks of text, tables and figures; and as Markdown."""
+"""A page as blocks of text, tables and figures; and as Markdown.
+
+Every text may hold **strong** words, *emphasis* and `code`, marked as in Markdown.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

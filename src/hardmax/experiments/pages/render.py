@@ -15,7 +15,7 @@ from hardmax.experiments.pages.training_tables import epoch_tables, grid_tables
 from hardmax.experiments.rows import AbstractPlannedRow, Row, find_row
 from hardmax.experiments.tables.declaration import AbstractExperiment, Experiment, Gallery, PlannedRun
 from hardmax.experiments.tables.measurement import Measurement, PlannedMeasurement
-from hardmax.files import write_text
+from hardmax.files import replace_atomically, write_text
 
 _TABLES = {"epochs": epoch_tables, "grid": grid_tables}
 _MEASUREMENT_VIEWS = {"ladders": measurement_ladders, "points": measurement_points}
@@ -39,10 +39,8 @@ def render(
 def write_page(page: Page, out: Path) -> None:
     """Write `results.md`, `.tex` and `.html`, and pictures by name as SVG and PNG; each file is replaced at once."""
     for name, draw in page.pictures.items():
-        temporary = {kind: out / f"{name}.{kind}.tmp" for kind in ("svg", "png")}
-        draw(temporary)
-        for path in temporary.values():
-            path.replace(path.with_suffix(""))
+        with replace_atomically(out / f"{name}.svg") as svg, replace_atomically(out / f"{name}.png") as png:
+            draw({"svg": svg, "png": png})
     drawings = {name: (out / f"{name}.svg").read_text(encoding="utf-8") for name in page.pictures}
     write_text(out / "results.md", as_markdown(page))
     write_text(out / "results.tex", as_latex(page))

@@ -1,4 +1,8 @@
-"""What a table or figure consists of: cells, panels, the runs that it needs, and a quick form. No torch here."""
+"""What a table or figure consists of: cells, panels, the runs that it needs, and a quick form. No torch here.
+
+There are three kinds: an `Experiment` trains in many ways and compares numbers, a `Gallery` trains a few models and
+shows what they draw, a `Measurement` (in `measurement.py`) trains once and compares estimators of the gradient.
+"""
 
 import re
 from abc import ABC, abstractmethod

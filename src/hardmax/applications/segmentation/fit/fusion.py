@@ -1,4 +1,14 @@
-"""An atlas for one scan: maps that explain the scan at a place count most there; then the deformation again."""
+"""An atlas for one scan: maps that explain the scan at a place count most there; then the deformation again.
+
+The atlas is the mean of its maps, all equally likely. Around each place y some of them look more like the scan than
+others: with `l_i(y) = log sum_m s_im(y) p(x(y) | m)`, s_i the i-th map and x the scan brought to the atlas,
+
+`w_i(y) = softmax_i(trust * sum_{y'} exp(-|y - y'|^2 / 2 reach^2) l_i(y'))`, `f_m(y) = sum_i w_i(y) s_im(y)`,
+
+the posterior of "here this person is like map i" where the choice of a map is shared by voxels within reach of each
+other. Neighbouring voxels err alike, so their evidence is not independent: trust, below one, counts them as fewer. Maps
+and their mirror images take part.
+"""
 
 import math
 

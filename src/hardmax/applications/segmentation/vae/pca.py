@@ -1,4 +1,11 @@
-"""A linear label VAE in closed form: principal components of an atlas's maps and their mirror images."""
+"""A linear label VAE in closed form: principal components of an atlas's maps and their mirror images.
+
+With features y and eigenvalues lambda_i of their covariance (N maps), `sigma^2` the mean of those left out, `y = centre
++ sum_i sqrt(lambda_i - sigma^2) v_i z_i + noise`, and the posterior of z_i is `N(sqrt(lambda_i - sigma^2) / lambda_i
+v_i^T (y - centre), sigma^2 / lambda_i)`: both the decoder and the encoder. Twenty maps are too few to learn a shape
+space from scratch by gradients; this one is there at once. Only the variance of the posterior is taken from the VAE
+itself: a map of many voxels says far more about z than its features let on.
+"""
 
 import math
 from pathlib import Path
