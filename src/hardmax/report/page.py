@@ -6,18 +6,14 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-import jinja2
-from markupsafe import Markup
-
 from hardmax.files import write_output
 from hardmax.report import tables
 from hardmax.report.curves import legend
 from hardmax.report.run import SPLITS, Run
 from hardmax.report.sections import AbstractReport, Tiles, progress
 from hardmax.report.tables import command, differing, is_default, labels, option, shown
+from hardmax.report.templates import load_template, read_style
 from hardmax.training.config import Metrics
-
-_HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -45,17 +41,9 @@ def render(runs: Sequence[Run], report: AbstractReport[Any], metrics: Metrics, c
     names = [runs[0].name] if one else labels([run.config for run in runs], [run.name for run in runs])
     facts = [report.facts(run) for run in runs]
     headings, table = tables.comparison(runs, report.quantities, facts, differences)
-    styles = [_HERE / "style.css", *(folder / name for name in report.styles)]
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader([folder, _HERE]),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template(report.template).render(
+    return load_template(folder / report.template).render(
         title=runs[0].name if one else f"{len(runs)} runs",
-        style=Markup("".join(path.read_text(encoding="utf-8") for path in styles)),
+        style=read_style(*(folder / name for name in report.styles)),
         sections={"numbers": "Numbers", "curves": "Curves", **report.sections, "configuration": "Configuration"},
         parts=_said_once(
             [

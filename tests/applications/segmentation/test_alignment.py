@@ -150,7 +150,7 @@ def test_a_known_deformation_is_found():
 
 
 @pytest.mark.slow
-def test_an_build_atlas_turned_heads():
+def test_an_atlas_of_turned_heads():
     tilts = [(0.0, 0.0, 0.0), (14.0, 3.0, -5.0), (-9.0, -6.0, 4.0)]
     maps = [undone(Affine(rotation(tilt), torch.tensor([2.0 * tilt[0], -5.0, 3.0]))) for tilt in tilts]
     said = []

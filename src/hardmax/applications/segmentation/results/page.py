@@ -4,15 +4,14 @@ import base64
 import io
 import math
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
 
-import jinja2
 from PIL import Image
 
 from hardmax.applications.segmentation.results.tables import Result, summarise
 from hardmax.applications.segmentation.volumes.labels import LabelTable
 from hardmax.files import write_output
+from hardmax.report.templates import load_template, read_style
 
 _WIDTH = 1400  # pixels of a picture on the page; the whole one is in the folder qc
 
@@ -37,15 +36,8 @@ def write_page(path: Path, results: Sequence[Result], table: LabelTable, *, titl
 
 def render_page(results: Sequence[Result], table: LabelTable, *, title: str, model: str) -> str:
     """Return the page as HTML; see `write_page`."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("page.html.j2").render(
-        style=resources.files("hardmax.report").joinpath("style.css").read_text(encoding="utf-8"),
+    return load_template(Path(__file__).with_name("page.html.j2")).render(
+        style=read_style(),
         title=title,
         model=model,
         results=results,
