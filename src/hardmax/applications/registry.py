@@ -151,7 +151,7 @@ APPLICATIONS = (
     ),
     Application(
         name="mixed",
-        help="one with a discrete and a continuous latent, of few labels",
+        help="a variational auto-encoder with a discrete and a continuous latent, trained with few labels",
         package="hardmax.applications.mixed_vae",
         config="config:MixedConfig",
         task="task:MixedTask",
@@ -181,7 +181,7 @@ APPLICATIONS = (
     ),
     Application(
         name="dvae",
-        help="one that turns pictures into grids of tokens, and back",
+        help="a variational auto-encoder that turns pictures into grids of tokens, and back",
         package="hardmax.applications.tokens",
         config="config:DvaeConfig",
         task="task:DvaeTask",
@@ -200,7 +200,7 @@ APPLICATIONS = (
             ),
             Command(
                 "detokenize",
-                "draw pictures from such tokens",
+                "draw pictures from tokens of a trained dVAE",
                 "config:DetokenizeOptions",
                 "commands:detokenize",
                 run="run",
@@ -213,7 +213,7 @@ APPLICATIONS = (
     ),
     Application(
         name="token-prior",
-        help="a prior over such tokens, which generates pictures",
+        help="a prior over the tokens of a dVAE, which generates pictures",
         package="hardmax.applications.tokens",
         config="config:TokenPriorConfig",
         task="prior_task:TokenPriorTask",
@@ -250,7 +250,7 @@ APPLICATIONS = (
     ),
     Application(
         name="hashing",
-        help="an encoder of pictures to codes of bits, to find alike ones",
+        help="an encoder of pictures to codes of bits, to search for similar pictures",
         package="hardmax.applications.hashing",
         config="config:HashingConfig",
         task="task:HashingTask",
@@ -261,7 +261,7 @@ APPLICATIONS = (
         commands=(
             Command(
                 "index",
-                "give every picture of a collection its code, to search among them",
+                "encode every picture of a collection, to search among them",
                 "config:IndexOptions",
                 "commands:index",
                 run="run",

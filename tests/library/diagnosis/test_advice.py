@@ -3,8 +3,9 @@
 import pytest
 
 import hardmax as hm
-from hardmax.diagnosis import Quality
+from hardmax.diagnosis import Quality, candidates
 from hardmax.diagnosis.advice import recommend
+from hardmax.estimators.registry import Settings, make_estimator
 
 
 def row(name, bias=0.0, deviation=1.0, seconds=1e-3, evaluations=10.0, biased=None):
@@ -76,3 +77,12 @@ def test_rounding_decides_nothing():
 
 def test_nothing_to_choose_from():
     assert recommend([], 10.0) is None
+
+
+@pytest.mark.parametrize(
+    "space", [hm.Categorical(4), hm.Categorical(3, 2), hm.Binary(3), hm.PairwiseBinary(3), hm.Subset(4, 2)]
+)
+def test_candidates_are_called_as_on_the_command_line(space):
+    for name, estimator in candidates(space).items():
+        family = name.split(",")[0]
+        assert type(make_estimator(family, Settings(space))) is type(estimator), name
