@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from benchmarks.timing import medians
-from hardmax.applications.hashing.search import nearest, pack
+from hardmax.applications.hashing.search import find_nearest, pack
 
 COUNT, BITS, NEAREST = 60_000, 64, 100
 LIMIT = 10e-3  # seconds of one search
@@ -19,7 +19,7 @@ def main() -> bool:
     codes, vectors = pack(bits), torch.from_numpy(bits).float() * 2 - 1
     found = medians(
         {
-            f"{BITS} bits, packed": lambda: nearest(codes[7], codes, NEAREST),
+            f"{BITS} bits, packed": lambda: find_nearest(codes[7], codes, NEAREST),
             f"{BITS} bits, one byte each": lambda: np.argpartition((bits != bits[7]).sum(1), NEAREST)[:NEAREST],
             f"{BITS} floats": lambda: (vectors @ vectors[7]).topk(NEAREST),
         },

@@ -20,7 +20,7 @@ from torch.nn.functional import softplus
 from benchmarks.timing import medians
 from hardmax.random import logistic
 from hardmax.solvers import pairwise_argmax, solve_pairwise
-from hardmax.solvers.max_flow import fields
+from hardmax.solvers.max_flow import compute_fields
 
 BATCH = 100
 FASTER_THAN_ORTOOLS = 5.0  # for dense n <= 50
@@ -61,7 +61,7 @@ def scipy_flow(unary: Tensor, couplings: Tensor, edges: Tensor) -> list[int]:
     nodes = np.arange(n)
     rows = np.concatenate([left, right, np.full(n, n), nodes])
     columns = np.concatenate([right, left, nodes, np.full(n, n + 1)])
-    field, half = fields(unary.double(), couplings.double(), edges), couplings.double().numpy() / 2
+    field, half = compute_fields(unary.double(), couplings.double(), edges), couplings.double().numpy() / 2
     capacities = np.concatenate([half, half, field.clip(min=0), (-field).clip(min=0)], 1)
     capacities = np.rint(capacities * (2**24 / np.abs(field).sum(1, keepdims=True))).astype(np.int32)
     networks = (csr_array((capacity, (rows, columns)), shape=(n + 2, n + 2)) for capacity in capacities)

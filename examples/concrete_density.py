@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 import hardmax as hm
-from hardmax.drawing.style import house_style, save
+from hardmax.drawing.style import save_figure, use_house_style
 
 SCORES = torch.tensor([0.8, 0.0, -0.4], dtype=torch.float64)
 TAUS = (0.4, 1.0, 2.5)
@@ -54,7 +54,7 @@ def draw(path: Path) -> None:
     third = up / (sqrt(3) / 2)
     x = torch.stack([1 - across - third / 2, across - third / 2, third], -1)
     corners = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.5, sqrt(3) / 2]], dtype=torch.float64)
-    with house_style("concrete-density"):
+    with use_house_style("concrete-density"):
         figure = Figure(figsize=(8, 2.6), layout="constrained")
         for axes, tau in zip(figure.subplots(1, 3), TAUS, strict=True):
             height = log_density(x.clamp_min(1e-6), SCORES, tau)
@@ -74,7 +74,7 @@ def draw(path: Path) -> None:
             axes.set_title(f"$\\tau$ = {tau:g}", pad=16)
             axes.set_aspect("equal")
             axes.set_axis_off()
-        save(figure, {path.suffix[1:]: path})
+        save_figure(figure, {path.suffix[1:]: path})
 
 
 def main(picture: str = "concrete_density.png") -> None:

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 import hardmax as hm
-from hardmax.drawing.style import house_style, save
+from hardmax.drawing.style import save_figure, use_house_style
 
 SCORES = torch.tensor([-0.5, 0.0, 0.5, 1.0], dtype=torch.float64)
 T = torch.linspace(-6, 40, 460_001, dtype=torch.float64)
@@ -54,7 +54,7 @@ def proof(h: Tensor, k: int, t: Tensor = T) -> list[Tensor]:
 def draw(path: Path) -> None:
     """Draw the densities of the perturbed scores, and of the winner: its pieces have the areas softmax(h)."""
     t, h = torch.linspace(-3, 7, 101, dtype=torch.float64), SCORES
-    with house_style("gumbel-max"):
+    with use_house_style("gumbel-max"):
         figure = Figure(figsize=(8, 3), layout="constrained")
         left, right = figure.subplots(1, 2, sharex=True)
         floor = torch.zeros_like(t)
@@ -68,7 +68,7 @@ def draw(path: Path) -> None:
         right.set(title="the largest, and whose it is", xlabel="value t", ylim=(0, 0.42))
         left.legend(reverse=True)
         right.legend(title="area", reverse=True)
-        save(figure, {path.suffix[1:]: path})
+        save_figure(figure, {path.suffix[1:]: path})
 
 
 def main(picture: str = "gumbel_max.svg") -> None:

@@ -17,7 +17,7 @@ from torch import Tensor
 import hardmax as hm
 from hardmax.applications.discrete_vae import BernoulliMixture
 from hardmax.data import binarize, load
-from hardmax.drawing.images import grid, save
+from hardmax.drawing.images import make_grid, save_image
 from hardmax.random import stream
 
 K, EPOCHS = 10, 12
@@ -72,8 +72,8 @@ def main(picture: str = "mixture_em.png") -> None:
     mine = model.decode(torch.eye(K))
     theirs = mixture.means.view(K, *images.shape)
     pairs = hm.Permutation(K).argmax(-torch.cdist(theirs.flatten(1), mine.flatten(1)))  # [K, K], a one in every row
-    sheet = grid(torch.cat([theirs, mine[pairs.argmax(1)]]), columns=K)
-    save(sheet.resize((2 * sheet.width, 2 * sheet.height), resample=0), Path(picture))
+    sheet = make_grid(torch.cat([theirs, mine[pairs.argmax(1)]]), columns=K)
+    save_image(sheet.resize((2 * sheet.width, 2 * sheet.height), resample=0), Path(picture))
     print(f"\nsee {picture}: above the components of EM, below the categories of the VAE, paired with them")
 
 

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 import hardmax as hm
-from hardmax.drawing.style import house_style, save
+from hardmax.drawing.style import save_figure, use_house_style
 
 A, B = 2.0, 3.0
 
@@ -53,7 +53,7 @@ def variance(method, m: float) -> float:
 def draw(path: Path) -> None:
     """Draw the gradients of single samples, and their variance along theta: closed forms as lines, draws as dots."""
     generator = torch.Generator().manual_seed(0)
-    with house_style("two-gradients"):
+    with use_house_style("two-gradients"):
         figure = Figure(figsize=(8, 3), layout="constrained")
         left, right = figure.subplots(1, 2)
         for i, method in enumerate((score_function, reparameterization)):
@@ -68,7 +68,7 @@ def draw(path: Path) -> None:
         left.set(title=r"gradients of one sample, $\theta$ = -1", xlabel="gradient", yticks=[], ylim=(0, 0.2))
         left.legend()
         right.set(title="their variance", xlabel=r"$\theta$", yscale="log")
-        save(figure, {path.suffix[1:]: path})
+        save_figure(figure, {path.suffix[1:]: path})
 
 
 def main(picture: str = "two_gradients.svg") -> None:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 import hardmax as hm
 from hardmax.data import load
-from hardmax.drawing.style import house_style, save
+from hardmax.drawing.style import save_figure, use_house_style
 
 CLASSES = ["T-shirt", "trousers", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "boot"]
 SKIPPED, WORDS, VECTOR, WINDOW = 40, 400, 20, 3  # the commonest words, such as "the", say little
@@ -103,14 +103,14 @@ def main(picture: str = "softmax_sampling.svg") -> None:
     loss = -(counts / counts.sum() * (v @ u.T).log_softmax(-1)).sum()
     print(f"word vectors: {loss:.2f} nats for a word beside a word; {entropy:.2f} with a table of all pairs")
 
-    with house_style("softmax-sampling"):
+    with use_house_style("softmax-sampling"):
         figure = Figure(figsize=(8, 3), layout="constrained")
         left, right_axes = figure.subplots(1, 2)
         truth = CLASSES[int(images.labels["test"][unsure])]
         show(f"label of the least clear test picture ({truth})", CLASSES, scores[unsure], left)
         show(f'word beside "{BESIDE}"', words, u @ v[words.index(BESIDE)], right_axes)
         right_axes.legend(loc="lower right")
-        save(figure, {Path(picture).suffix[1:]: Path(picture)})
+        save_figure(figure, {Path(picture).suffix[1:]: Path(picture)})
     print(f"\nsee {picture}")
 
 

@@ -17,8 +17,8 @@ from torch import Tensor
 
 import hardmax as hm
 from hardmax.data import binarize, load
-from hardmax.drawing.images import grid
-from hardmax.drawing.style import house_style
+from hardmax.drawing.images import make_grid
+from hardmax.drawing.style import use_house_style
 
 CLASSES = ["T-shirt", "trousers", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "boot"]
 LOSSES = {"both terms": (1.0, 1.0), "no regulariser": (1.0, 0.0), "no reconstruction": (0.0, 1.0)}
@@ -55,7 +55,7 @@ def neighbours(z: Tensor, labels: Tensor) -> float:
 
 def draw(path: Path, models: dict[str, hm.GaussianVAE], x: Tensor, labels: Tensor) -> None:
     """Draw where the pictures are in the latent space, and below what the decoder makes of draws from the prior."""
-    with house_style("vae-latents"):
+    with use_house_style("vae-latents"):
         figure = Figure(figsize=(9, 5.8), layout="constrained")
         upper, lower = figure.subplots(2, 3, height_ratios=[1.45, 1])
         for above, below, (name, model) in zip(upper, lower, models.items(), strict=True):
@@ -67,7 +67,7 @@ def draw(path: Path, models: dict[str, hm.GaussianVAE], x: Tensor, labels: Tenso
             reach = max(3.5, z.abs().quantile(0.995).item())
             above.set(title=name, xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
             pictures, _ = model.sample(24, generator=torch.Generator().manual_seed(2))
-            below.imshow(grid(pictures, columns=6), cmap="gray", vmin=0, vmax=255)
+            below.imshow(make_grid(pictures, columns=6), cmap="gray", vmin=0, vmax=255)
             below.set_axis_off()
         figure.legend(*above.get_legend_handles_labels(), loc="outside lower center", ncols=5, markerscale=3)
         figure.savefig(path, dpi=110)

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 
 from hardmax.applications.runs import read_config
-from hardmax.report.tables import command
+from hardmax.report.tables import format_command
 from hardmax.training.run_folder import read_rows
 
 EPOCHS = (1, 5, 10, 20, 40)
@@ -25,7 +25,7 @@ def make_row(run: Path) -> dict[str, object]:
     epochs = [epoch for epoch in EPOCHS if epoch < last] + [last]
     return {
         "name": run.name,
-        "command": command(config).replace(config.out, f"runs/{run.name}"),
+        "command": format_command(config).replace(config.out, f"runs/{run.name}"),
         "commit": facts["commit"],
         "torch": facts["versions"]["torch"],
         "negative_elbo": {str(epoch): round(-test[epoch]["elbo"], 2) for epoch in epochs},

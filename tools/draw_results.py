@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from hardmax.applications.discrete_vae.model import DiscreteVAE
 from hardmax.applications.runs import load_run
-from hardmax.drawing.images import grid
+from hardmax.drawing.images import make_grid
 from hardmax.training.run_folder import read_rows
 
 OUT = Path(__file__).parents[1] / "docs" / "results"
@@ -42,7 +42,7 @@ def curves(runs: Path) -> None:
 def categories(runs: Path) -> None:
     """Draw what each of fifty categories of Fashion-MNIST means."""
     model = load_run(runs / "fashion-k50-auto-s0", kind=DiscreteVAE).model
-    picture = grid(model.decode(torch.eye(50)), columns=10)
+    picture = make_grid(model.decode(torch.eye(50)), columns=10)
     picture.resize((picture.width * 2, picture.height * 2), resample=0).save(OUT / "fashion-k50.png", optimize=True)
 
 

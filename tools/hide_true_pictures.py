@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 from hardmax.applications.completion.masks import draw_masks
-from hardmax.drawing.images import data_uri, read_data_uri
+from hardmax.drawing.images import encode_data_uri, read_data_uri
 from hardmax.experiments.rows import read_results
 from hardmax.experiments.tables.declaration import PlannedRun
 
@@ -33,7 +33,7 @@ def hide_truth(row: dict[str, Any]) -> dict[str, Any]:
             top, left = 1 + down * high, 1 + across * wide
             tile = pixels[top : top + size[0], left : left + size[1]]
             tile[visible | (across < TRUE)] = GREY
-    return {**row, "exhibit": {**shown, "picture": data_uri(Image.fromarray(pixels))}}
+    return {**row, "exhibit": {**shown, "picture": encode_data_uri(Image.fromarray(pixels))}}
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from hardmax.data.datasets import SETS, obtain
-from hardmax.data.download import md5
+from hardmax.data.datasets import SETS, obtain_files
+from hardmax.data.download import compute_md5
 from hardmax.data.idx import read_idx
 
 SEED = 0
@@ -37,9 +37,9 @@ def write_idx(path: Path, values: np.ndarray) -> None:
 
 
 def make(folder: Path) -> None:
-    files = obtain(SETS["fashion-mnist"])
+    files = obtain_files(SETS["fashion-mnist"])
     for file in SETS["fashion-mnist"].files:
-        if files[file.name].suffix == ".gz" and md5(files[file.name]) != file.md5:
+        if files[file.name].suffix == ".gz" and compute_md5(files[file.name]) != file.md5:
             sys.exit(f"{files[file.name]} is not the published file")
     folder.mkdir(parents=True, exist_ok=True)
     for prefix, per_class in PER_CLASS.items():

@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 from hardmax.errors import ArgumentError, DtypeError, ShapeError
 from hardmax.spaces.abstract import AbstractSpace
 from hardmax.types import Flips, Objective
-from hardmax.validation import first_index, transformed, values_readable
+from hardmax.validation import can_read_values, find_first_index, is_transformed
 
 
 class Evaluator:
@@ -42,7 +42,7 @@ class Evaluator:
         self._scores = scores
         self._space = space
         self._batch_shape = space.batch_shape(scores)
-        self._validate = validate and values_readable()
+        self._validate = validate and can_read_values()
         self.linear = linear
         self.chunk_size = chunk_size
         self.evaluations = 0.0
@@ -74,7 +74,7 @@ class Evaluator:
         if self.fits(len(z)):
             return call(z)
         # torch.func refuses the saved-tensor hooks of checkpoint; there, memory is the caller's affair.
-        recompute = torch.is_grad_enabled() and not transformed()
+        recompute = torch.is_grad_enabled() and not is_transformed()
         chunks = z.split(self.chunk_size or len(z))
         return torch.cat(
             [checkpoint(call, chunk, use_reentrant=False) if recompute else call(chunk) for chunk in chunks], dim
@@ -86,7 +86,7 @@ class Evaluator:
         By `f.rows()`, and where zeros and ones fit the digits of an integer; a q that is sure repeats itself.
         """
         samples, examples, width = len(z), math.prod(self._batch_shape), math.prod(self._space.event_shape)
-        if not self.has_rows or width + examples.bit_length() > 62 or not values_readable():
+        if not self.has_rows or width + examples.bit_length() > 62 or not can_read_values():
             return self(z)
         example = torch.arange(examples, device=z.device).repeat(samples)
         place = 2 ** torch.arange(width, device=z.device)
@@ -189,7 +189,7 @@ class Evaluator:
             )
         # Without a NaN in the sum there is none in the terms.
         if self._validate and math.isnan(values.detach().sum().item()) and (nan := values.isnan()).any():
-            index = first_index(nan)
+            index = find_first_index(nan)
             raise ArgumentError(
                 f"{name} returned NaN for example {example(index)} (at index {index} of its result, "
                 f"{int(nan.sum())} NaN in all); look at that example, or at a diverged decoder"

@@ -19,7 +19,7 @@ from hardmax.evaluator import Evaluator
 from hardmax.solvers.solution import record_solvers
 from hardmax.spaces import AbstractFactorised, AbstractSpace
 from hardmax.types import Estimate, Objective
-from hardmax.validation import check_noise, check_samples, check_scores, values_readable
+from hardmax.validation import can_read_values, check_noise, check_samples, check_scores
 
 
 def expectation(
@@ -108,14 +108,14 @@ def estimate(
     validate: bool,
 ) -> Estimate:
     """Estimate `E_q[f(z) + <linear, statistics(z)>]`: what `expectation` does, for objectives with a linear part."""
-    batch_shape = check_scores(scores, space, values=validate and values_readable())
+    batch_shape = check_scores(scores, space, values=validate and can_read_values())
     if chunk_size is not None and chunk_size < 1:
         raise ArgumentError(f"chunk_size must be at least 1, got {chunk_size}")
     noise = _noise(scores, space, estimator, batch_shape, samples, generator, noise)
     evaluator = Evaluator(f, scores, space, linear=linear, chunk_size=chunk_size, validate=validate)
     if space.chosen_solver is None:
         return estimator.estimate(evaluator, scores, space, noise)
-    if not values_readable():  # which solver runs is not known while compiling, or under vmap
+    if not can_read_values():  # which solver runs is not known while compiling, or under vmap
         return replace(estimator.estimate(evaluator, scores, space, noise), solver=space.chosen_solver)
     with record_solvers() as solvers:
         out = estimator.estimate(evaluator, scores, space, noise)
@@ -157,7 +157,7 @@ def sample(
         >>> z.shape, z.requires_grad
         (torch.Size([1, 8, 10]), True)
     """
-    batch_shape = check_scores(scores, space, values=validate and values_readable())
+    batch_shape = check_scores(scores, space, values=validate and can_read_values())
     if not isinstance(estimator, AbstractSampler):
         raise ArgumentError(
             f"{estimator} gives no z with a gradient: it needs f. Call hardmax.expectation(f, scores, space, "

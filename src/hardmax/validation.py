@@ -9,17 +9,17 @@ from hardmax.errors import ArgumentError, DtypeError, ShapeError
 from hardmax.spaces.abstract import AbstractSpace
 
 
-def values_readable() -> bool:
+def can_read_values() -> bool:
     """Whether code may look at the values in a tensor: not while compiling, nor under vmap or grad."""
-    return not torch.compiler.is_compiling() and not transformed()
+    return not torch.compiler.is_compiling() and not is_transformed()
 
 
-def transformed() -> bool:
+def is_transformed() -> bool:
     """Whether a `torch.func` transform is running (there is no public way to ask)."""
     return torch._C._functorch.maybe_current_level() is not None  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def first_index(mask: Tensor) -> list[int]:
+def find_first_index(mask: Tensor) -> list[int]:
     """Return the index of the first True."""
     return mask.nonzero()[0].tolist()
 
@@ -33,7 +33,7 @@ def check_scores(scores: Tensor, space: AbstractSpace, *, values: bool) -> tuple
     batch_shape = space.batch_shape(scores)
     # A finite sum has finite terms; only another one is worth a closer look.
     if values and not math.isfinite(scores.detach().sum().item()) and not (finite := scores.isfinite()).all():
-        index = first_index(~finite)
+        index = find_first_index(~finite)
         raise ArgumentError(
             f"scores must be finite, got {scores[tuple(index)].item()} at index {index} "
             f"({int((~finite).sum())} of {scores.numel()} are not finite); look for a diverged encoder"

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from hardmax.applications.command_line import check_model, refuse
+from hardmax.applications.command_line import check_model, refuse_options
 from hardmax.applications.discrete_vae.config import DiscreteConfig
 from hardmax.applications.mixed_vae.config import MixedConfig
-from hardmax.applications.registry import APPLICATIONS, GROUPS, application_commands, find_application
+from hardmax.applications.registry import APPLICATIONS, GROUPS, find_application, list_commands
 from hardmax.cli.main import COMMANDS
 from hardmax.errors import ArgumentError, DataError
 from hardmax.models import AbstractModel
@@ -61,9 +61,9 @@ def test_metrics_agree_with_one_another(application):
     assert all(hasattr(application.load_config(), name) for name in application.comparable)
 
 
-@pytest.mark.parametrize("name", application_commands())
+@pytest.mark.parametrize("name", list_commands())
 def test_commands_of_applications_are_there(name):
-    application, command = application_commands()[name]
+    application, command = list_commands()[name]
     assert name not in COMMANDS
     assert name.split()[0] not in GROUPS or " " in name
     options = application.load(command.options)
@@ -107,8 +107,8 @@ class Options:
 
 def test_options_that_mean_nothing_are_refused(folder):
     run = folder(MixedConfig())
-    refuse(Options(run), "refine", "perturb_and_map")
+    refuse_options(Options(run), "refine", "perturb_and_map")
     with pytest.raises(
         ArgumentError, match=r"--perturb-and-map is not for runs of --model mixed, such as .*; leave it"
     ):
-        refuse(Options(run, perturb_and_map=True), "refine", "perturb_and_map")
+        refuse_options(Options(run, perturb_and_map=True), "refine", "perturb_and_map")

@@ -11,7 +11,7 @@ from PIL import Image
 
 from hardmax.applications.runs import read_run, render_report
 from hardmax.errors import ArgumentError, DataError
-from hardmax.report.page import write
+from hardmax.report.page import write_page
 from hardmax.training.run_folder import read_rows
 
 SECTIONS = ["numbers", "curves", "codes", "reconstructions", "samples", "usage", "configuration"]
@@ -200,8 +200,8 @@ def test_no_runs():
 
 def test_write_replaces_at_once(tmp_path):
     path = tmp_path / "new" / "report.html"
-    write("one −", path)
-    write("two −", path)
+    write_page("one −", path)
+    write_page("two −", path)
     assert path.read_text(encoding="utf-8") == "two −"
     assert [found.name for found in path.parent.iterdir()] == ["report.html"]
 
@@ -209,8 +209,8 @@ def test_write_replaces_at_once(tmp_path):
 def test_write_where_it_cannot(tmp_path):
     (tmp_path / "report.html").mkdir()
     with pytest.raises(DataError, match=r"cannot write .*report.html: Is a directory; choose another file with --out"):
-        write("page", tmp_path / "report.html")
+        write_page("page", tmp_path / "report.html")
     assert [found.name for found in tmp_path.iterdir()] == ["report.html"]
     (tmp_path / "file").touch()
     with pytest.raises(DataError, match="cannot write"):
-        write("page", tmp_path / "file" / "report.html")
+        write_page("page", tmp_path / "file" / "report.html")

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hardmax.applications.argument_parser import parse
-from hardmax.applications.registry import application_commands, trained_applications
+from hardmax.applications.registry import list_commands, list_trained
 from hardmax.cli.main import COMMANDS, GROUPS, main
 from hardmax.errors import ArgumentError
 
@@ -202,7 +202,7 @@ def test_a_type_that_cannot_be_read(hint):
         parse(make_dataclass("Wrong", [("thing", hint, None)]), "do", [])
 
 
-@pytest.mark.parametrize("name", [*COMMANDS, *application_commands()])
+@pytest.mark.parametrize("name", [*COMMANDS, *list_commands()])
 def test_every_command_has_help_with_an_example_and_refuses_nonsense(name, capsys):
     with pytest.raises(SystemExit) as stop:
         main([*name.split(), "--help"])
@@ -233,7 +233,7 @@ def without_checks(kind):
     return make_dataclass(f"Any{kind.__name__}", described, frozen=True)
 
 
-CONFIGS = {one.name: without_checks(one.load_config()) for one in trained_applications()}
+CONFIGS = {one.name: without_checks(one.load_config()) for one in list_trained()}
 WORDS = [
     "None",
     "none",

@@ -13,7 +13,7 @@ import pytest
 from e2e.commands import hardmax
 from PIL import Image
 
-from hardmax.applications.registry import trained_applications
+from hardmax.applications.registry import list_trained
 
 COMMANDS = [
     "demo",
@@ -71,7 +71,7 @@ def test_help_imports_no_torch():
 def test_help_of_train_names_all_models():
     said = hardmax("train", "--help")
     assert "hardmax train --model NAME --help" in said
-    for application in trained_applications():
+    for application in list_trained():
         assert f"  {application.name} " in said
         assert application.help in said
     said = hardmax("train", "--model", "mixed", "--help")

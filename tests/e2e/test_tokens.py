@@ -11,7 +11,7 @@ from e2e.commands import hardmax
 from PIL import Image
 
 from hardmax.applications.runs import load_run
-from hardmax.applications.tokens.commands import safe_names
+from hardmax.applications.tokens.commands import make_safe_names
 from hardmax.cli.main import main
 from hardmax.data import binarize, load
 from hardmax.training.run_folder import read_rows
@@ -61,7 +61,7 @@ def test_files_keep_their_names(run, tmp_path, capsys):
 
 def test_names_never_leave_the_folder():
     names = ["../../etc/passwd", "/elsewhere/x.png", "..", "a.png", "a.jpg", "b\\..\\c", "C:evil", ""]
-    found = safe_names(names)
+    found = make_safe_names(names)
     assert found == [
         "etc/passwd.png",
         "elsewhere/x.png",

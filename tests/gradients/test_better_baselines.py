@@ -13,7 +13,7 @@ import hardmax as hm
 from hardmax.estimators import abstract, unordered_set
 from hardmax.estimators.reinforce import MuProp
 from hardmax.estimators.rodeo import DoubleControlVariates, Rodeo
-from hardmax.estimators.unordered_set import UnorderedSet, leave_one_out_weights, without_replacement
+from hardmax.estimators.unordered_set import UnorderedSet, compute_set_weights, draw_without_replacement
 from hardmax.testing import assert_exact, assert_unbiased
 
 LEAVE_ONE_OUT = hm.Reinforce("leave-one-out")
@@ -90,7 +90,7 @@ class TestWeights:
         every = set(range(size))
         whole = chance(p.tolist(), every, rest)
         without = [chance(p.tolist(), every - {s}, rest) for s in range(size)]
-        first, second = leave_one_out_weights(p)
+        first, second = compute_set_weights(p)
         expected = p * torch.tensor(without, dtype=torch.float64) / whole
         torch.testing.assert_close(first, expected, rtol=0, atol=1e-11)
         for s in range(size):
@@ -101,7 +101,7 @@ class TestWeights:
     @pytest.mark.parametrize(("spread", "rest"), [(0.0, 0.9), (1.0, 0.5), (3.0, 0.01)])
     def test_sixteen(self, spread, rest):
         p = members(16, spread, rest)
-        first, second = leave_one_out_weights(p)
+        first, second = compute_set_weights(p)
         array, rest = p.numpy(), float(1 - p.sum())
         without = chance_of_many(np.delete(array, 0), rest)
         assert abs(first[0].item() - array[0] * without / chance_of_many(array, rest)) < 1e-11
@@ -112,7 +112,7 @@ class TestWeights:
     @pytest.mark.parametrize("spread", [0.0, 3.0])
     def test_second_order_weights_are_a_mean_over_the_others(self, size, spread):
         p = torch.stack([members(size, spread, rest) for rest in (0.999, 0.3, 1e-4)])
-        second = leave_one_out_weights(p)[1]
+        second = compute_set_weights(p)[1]
         others = second.sum(-1) - second.diagonal(dim1=-2, dim2=-1)
         torch.testing.assert_close(others, 1 - p, rtol=0, atol=1e-10)
 
@@ -120,7 +120,7 @@ class TestWeights:
     @pytest.mark.parametrize("probability", [1e-9, 0.0])
     @pytest.mark.parametrize("size", [2, 16, 128])
     def test_where_nothing_is_drawn_twice_all_weigh_the_same(self, size, probability, dtype):
-        first, second = leave_one_out_weights(torch.full((size,), probability, dtype=dtype))
+        first, second = compute_set_weights(torch.full((size,), probability, dtype=dtype))
         torch.testing.assert_close(first, torch.full_like(first, 1 / size), rtol=3e-6, atol=0)
         other = second[~torch.eye(size, dtype=torch.bool)]
         torch.testing.assert_close(other, torch.full_like(other, 1 / (size - 1)), rtol=3e-6, atol=0)
@@ -128,7 +128,7 @@ class TestWeights:
     @pytest.mark.parametrize("spread", [0.0, 3.0, 30.0])
     def test_the_whole_space_weighs_what_it_is(self, spread):
         p = members(6, spread, 0.0)
-        first, second = leave_one_out_weights(p)
+        first, second = compute_set_weights(p)
         torch.testing.assert_close(first, p, rtol=0, atol=1e-12)
         off = ~torch.eye(6, dtype=torch.bool)
         torch.testing.assert_close(second[off], p.expand(6, 6)[off], rtol=0, atol=1e-12)
@@ -136,7 +136,7 @@ class TestWeights:
     @pytest.mark.parametrize("size", [2, 5, 16])
     def test_single_precision(self, size):
         p = torch.stack([members(size, spread, rest) for spread in (0, 2, 6) for rest in (0.999, 0.3, 1e-4, 1e-7)])
-        for single, double in zip(leave_one_out_weights(p.float()), leave_one_out_weights(p), strict=True):
+        for single, double in zip(compute_set_weights(p.float()), compute_set_weights(p), strict=True):
             assert single.dtype == torch.float32
             torch.testing.assert_close(single.double(), double, rtol=0, atol=2e-6)
 
@@ -145,7 +145,7 @@ class TestWeights:
 def worst_pair(space, noise):
     """Compare how often z_1 is followed by z_2 with q(z_1) q(z_2) / (1 - q(z_1)): return the largest |z|."""
     scores = torch.randn(space.score_shape, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
-    z = without_replacement(scores.expand(noise.shape[1:]), space, noise)
+    z = draw_without_replacement(scores.expand(noise.shape[1:]), space, noise)
     place = space.enumerate(dtype=torch.float64).flatten(1)
     which = (z.flatten(2)[:, :, None] == place).all(-1).to(torch.int64).argmax(-1)
     q, draws = space.log_probs(scores).exp(), z.shape[1]
@@ -172,7 +172,7 @@ class TestBeam:
     @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
     def test_all_are_different(self, space, dtype):
         _, scores, noise = problem(space, (200,), 16, dtype)
-        z = without_replacement(6 * scores, space, noise).flatten(2)
+        z = draw_without_replacement(6 * scores, space, noise).flatten(2)
         distance = (z[:, None] - z).abs().sum(-1)
         assert (distance == 0).sum() == 16 * 200
 
@@ -181,12 +181,12 @@ class TestBeam:
         _, scores, noise = problem(space, (50,), 4)
         # Only the first noise is used: one variable has one beam.
         largest = (scores + noise[0]).topk(4, -1).indices
-        assert torch.equal(without_replacement(scores, space, noise).argmax(-1), largest.T)
+        assert torch.equal(draw_without_replacement(scores, space, noise).argmax(-1), largest.T)
 
     @pytest.mark.parametrize("space", SMALL_SPACES, ids=str)
     def test_the_first_is_the_sample_of_the_first_noise(self, space):
         _, scores, noise = problem(space, samples=2)
-        assert torch.equal(without_replacement(scores, space, noise)[0], space.draw(scores, noise[:1])[0])
+        assert torch.equal(draw_without_replacement(scores, space, noise)[0], space.draw(scores, noise[:1])[0])
 
 
 # --------------------------------------------------------------------------------- against enumeration
@@ -213,11 +213,11 @@ def test_a_set_of_all_members_is_exact(space):
 @pytest.mark.parametrize("order", [0, 1])
 def test_without_weights_the_set_is_biased(space, order, monkeypatch):
     def flat(probabilities):
-        right, size = list(leave_one_out_weights(probabilities)), probabilities.shape[-1]
+        right, size = list(compute_set_weights(probabilities)), probabilities.shape[-1]
         right[order] = torch.full_like(right[order], 1 / (size - order))
         return tuple(right)
 
-    monkeypatch.setattr(unordered_set, "leave_one_out_weights", flat)
+    monkeypatch.setattr(unordered_set, "compute_set_weights", flat)
     with pytest.raises(AssertionError, match="is biased"):
         assert_unbiased(UnorderedSet(), space, samples=2, draws=25_000, resolution=1.0)
 
@@ -417,7 +417,7 @@ def test_the_decoder_learns_from_the_mean_over_the_draws(space, estimator):
 def test_the_decoder_learns_from_the_weighted_set(space):
     f, scores, noise = problem(space)
     out, _, for_weight = gradients(f, scores, space, UnorderedSet(), noise=noise)
-    weights = leave_one_out_weights(space.log_prob(scores, out.z).exp().T)[0].T
+    weights = compute_set_weights(space.log_prob(scores, out.z).exp().T)[0].T
     expected = (weights * f(out.z)).sum(0)
     torch.testing.assert_close(out.value, expected)
     torch.testing.assert_close(for_weight, torch.autograd.grad(expected.sum(), f.weight)[0])

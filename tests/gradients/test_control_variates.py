@@ -50,7 +50,7 @@ def test_direct_itself_is_biased(space):
 @pytest.mark.parametrize("error", ["no-condition", "no-path", "half-residue"])
 @pytest.mark.parametrize("space", [hm.Binary(3), hm.Categorical(3, 2)], ids=str)
 def test_planted_errors_are_caught(monkeypatch, space, error):
-    right = conditioning.conditioned_gradient
+    right = conditioning.estimate_conditioned_gradient
 
     def wrong(scores, space, noise, z, residue, slope):
         if error == "half-residue":
@@ -60,7 +60,7 @@ def test_planted_errors_are_caught(monkeypatch, space, error):
         given = 0 if error == "no-condition" else right(scores, space, noise, z, 0 * residue, slope) - slope.mean(0)
         return right(scores, space, noise, z, residue, nothing) + path + given
 
-    monkeypatch.setattr(debiased_direct, "conditioned_gradient", wrong)
+    monkeypatch.setattr(debiased_direct, "estimate_conditioned_gradient", wrong)
     with pytest.raises(AssertionError, match="biased"):
         assert_unbiased(hm.DebiasedDirect(1.0, 4), space, draws=60_000, resolution=0.4)
 

@@ -12,8 +12,8 @@ from cases import SMALL_SPACES, Toy, gradients
 
 import hardmax as hm
 from hardmax.estimators import perturbed_optimizer
-from hardmax.estimators._linearization import laid_out
-from hardmax.estimators.adaptive import AdaptiveImplicitMLE, step_that_moves
+from hardmax.estimators._linearization import lay_out_slope
+from hardmax.estimators.adaptive import AdaptiveImplicitMLE, find_moving_step
 from hardmax.estimators.implicit_mle import Blackbox, IdentityBackward, ImplicitMLE
 from hardmax.estimators.perturbed_optimizer import PerturbedOptimizer
 from hardmax.objectives.fenchel_young import fenchel_young_loss
@@ -178,7 +178,7 @@ class TestStepThatMoves:
         perturbed, slope, z, moved = self.perturbed(space)
         exact = self.thresholds(space, perturbed, slope, z)[math.ceil(share * 100) - 1].clamp_max(1e3)
         for solves in (4, 8, 12):
-            found = step_that_moves(moved, z, space, share=share, solves=solves, **self.SEARCH)
+            found = find_moving_step(moved, z, space, share=share, solves=solves, **self.SEARCH)
             factor = 1e6 ** (0.5**solves)
             assert exact * (1 - 1e-9) <= found <= exact * factor * (1 + 1e-9)
 
@@ -196,7 +196,7 @@ class TestStepThatMoves:
         _, _, z, moved = self.perturbed(space)
 
         def step(share, smallest, largest):
-            return float(step_that_moves(moved, z, space, share=share, smallest=smallest, largest=largest, solves=30))
+            return float(find_moving_step(moved, z, space, share=share, smallest=smallest, largest=largest, solves=30))
 
         assert step(0.5, 1e-3, 2e-3) == pytest.approx(2e-3)
         assert step(0.01, 1e2, 1e4) == pytest.approx(1e2)
@@ -284,7 +284,7 @@ class TestIdentity:
     def test_a_slope_laid_out_like_scores_weighs_every_z_as_before(self, space):
         members = space.enumerate(dtype=torch.float64)
         slope = torch.randn(members.shape, generator=seeded(0), dtype=torch.float64)
-        v = laid_out(space, members, slope)
+        v = lay_out_slope(space, members, slope)
         by_statistics = v.flatten(1) @ space.statistics(members).flatten(1).mT
         by_slope = slope.flatten(1) @ members.flatten(1).mT
         apart = by_statistics - by_slope

@@ -16,7 +16,7 @@ from cases import (
 )
 
 import hardmax as hm
-from hardmax.estimators.unordered_set import leave_one_out_weights
+from hardmax.estimators.unordered_set import compute_set_weights
 
 BATCHES = [(), (4,), (2, 3), (0,), (3, 0)]
 SMALL = pairs(SMALL_SPACES)
@@ -118,7 +118,7 @@ def test_gradient_of_what_f_closes_over_is_the_ordinary_one(space, estimator):
     elif estimator == hm.GumbelSoftmax(0.5):
         expected = f(space.relax(scores + noise, 0.5)).mean(0)
     elif estimator == hm.UnorderedSet():  # not a mean: each z counts for what it stands for
-        weight, _ = leave_one_out_weights(space.log_prob(scores, out.z).exp().mT)
+        weight, _ = compute_set_weights(space.log_prob(scores, out.z).exp().mT)
         expected = (weight.mT * f(out.z)).sum(0)
     else:
         expected = f(out.z).mean(0)

@@ -35,7 +35,7 @@ def check_model(command: str, run: str, served: Sequence[str]) -> Application:
     return find_application(model)
 
 
-def refuse(options: Any, *names: str) -> None:
+def refuse_options(options: Any, *names: str) -> None:
     """Complain of options that mean nothing for the model of the run.
 
     Args:
@@ -146,10 +146,10 @@ class SampleOptions:
 
 def write_picture(options: SampleOptions, picture: "Image.Image", said: str) -> None:
     """Write what a model has drawn, and say what it is and where."""
-    from hardmax.drawing.images import save
+    from hardmax.drawing.images import save_image
 
     path = Path(options.out or Path(options.run) / "figures" / "samples.png")
-    save(picture, path)
+    save_image(picture, path)
     print(f"{said} in {path}")
 
 
@@ -160,11 +160,11 @@ def write_grid(options: SampleOptions, kind: "type[AbstractModel]") -> None:
         ArgumentError: attributes are asked for.
     """
     from hardmax.applications.runs import load_run
-    from hardmax.drawing.images import grid
+    from hardmax.drawing.images import make_grid
     from hardmax.random import stream
 
-    refuse(options, "attributes", "vary")
+    refuse_options(options, "attributes", "vary")
     count = options.count or _PICTURES
     model: Any = load_run(options.run, options.checkpoint, kind=kind).model
     pictures, _ = model.sample(count, generator=stream(options.seed, "sample"))
-    write_picture(options, grid(pictures), f"{count} pictures")
+    write_picture(options, make_grid(pictures), f"{count} pictures")

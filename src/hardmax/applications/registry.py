@@ -352,7 +352,7 @@ def find_application(model: str) -> Application:
     Raises:
         ArgumentError: there is none of that name.
     """
-    trained = {application.name: application for application in trained_applications()}
+    trained = {application.name: application for application in list_trained()}
     if model not in trained:
         near = get_close_matches(model, trained, cutoff=0.5)
         hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(trained)}"
@@ -360,7 +360,7 @@ def find_application(model: str) -> Application:
     return trained[model]
 
 
-def trained_applications() -> list[Application]:
+def list_trained() -> list[Application]:
     """Return the applications that `hardmax train` trains."""
     return [application for application in APPLICATIONS if application.config]
 
@@ -370,7 +370,7 @@ def names_with(command: Literal["evaluate", "sample"]) -> list[str]:
     return [application.name for application in APPLICATIONS if getattr(application, command)]
 
 
-def model_places() -> dict[str, str]:
+def list_model_places() -> dict[str, str]:
     """Return where the class of every saved kind of model is, as "module:name"."""
     places = dict(OTHER_MODELS)
     for application in APPLICATIONS:
@@ -381,6 +381,6 @@ def model_places() -> dict[str, str]:
     return places
 
 
-def application_commands() -> dict[str, tuple[Application, Command]]:
+def list_commands() -> dict[str, tuple[Application, Command]]:
     """Return the commands that single applications have, by name, with whose they are."""
     return {command.name: (application, command) for application in APPLICATIONS for command in application.commands}

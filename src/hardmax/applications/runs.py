@@ -8,15 +8,15 @@ from typing import Any, Generic, Literal, TypeVar
 
 import torch
 
-from hardmax.applications.registry import Application, find_application, model_places
+from hardmax.applications.registry import Application, find_application, list_model_places
 from hardmax.errors import ArgumentError, DataError
 from hardmax.models.pretrained import AbstractModel, read_saved_config
-from hardmax.report.page import render
+from hardmax.report.page import render_page
 from hardmax.report.run import SPLITS, Run, Timed, parse_rows
 from hardmax.training.config import TrainConfig
 from hardmax.training.loop import Observer, train_task
 from hardmax.training.processes import ALONE, Group
-from hardmax.training.run_folder import CONFIG, METRICS, TIMING, checkpoint_name, has_run, read_facts
+from hardmax.training.run_folder import CONFIG, METRICS, TIMING, find_checkpoint, has_run, read_facts
 from hardmax.training.task import Data
 from hardmax.validation import check_device
 
@@ -84,7 +84,7 @@ def load_model(folder: str | Path, *, device: torch.device | str = "cpu") -> Abs
     """
     folder = Path(folder)
     kind = read_saved_config(folder).get("model")
-    places = model_places()
+    places = list_model_places()
     if not isinstance(kind, str) or kind not in places:
         raise DataError(f"{folder} holds a model of the unknown kind {kind!r}; known are {', '.join(sorted(places))}")
     module, name = places[kind].split(":")
@@ -134,7 +134,7 @@ def load_run(
     check_device(str(device))
     run = Path(run)
     config, facts = read_config(run)
-    name = checkpoint_name(run, checkpoint) or checkpoint_name(run, "latest")
+    name = find_checkpoint(run, checkpoint) or find_checkpoint(run, "latest")
     if name is None:
         raise DataError(f"{run} has no checkpoint yet: let its first epoch finish (hardmax train --resume --out {run})")
     model = load_model(run / name, device=device).eval()
@@ -205,7 +205,7 @@ def render_report(runs: Sequence[Run]) -> str:
                 f"{run.config.model}; write a page for each, with --out"
             )
     application = find_application(first.config.model)
-    return render(runs, application.load_report(), application.metrics, application.comparable)
+    return render_page(runs, application.load_report(), application.metrics, application.comparable)
 
 
 def _explain_missing(folder: Path) -> str:
@@ -222,12 +222,12 @@ def _load_best(folder: Path) -> tuple[AbstractModel | None, int]:
 
     The best one if there is one: a run whose criterion was never a number has only a latest one.
     """
-    while name := checkpoint_name(folder, "best") or checkpoint_name(folder, "latest"):
+    while name := find_checkpoint(folder, "best") or find_checkpoint(folder, "latest"):
         try:
             return load_model(folder / name), int(name.removeprefix("checkpoint-"))
         except (DataError, ValueError) as error:
             # A run in training may have replaced it in the meantime.
-            if name == (checkpoint_name(folder, "best") or checkpoint_name(folder, "latest")):
+            if name == (find_checkpoint(folder, "best") or find_checkpoint(folder, "latest")):
                 raise DataError(f"{folder / name} cannot be read: {error}") from error
     return None, 0
 

@@ -7,8 +7,17 @@ from typing import Annotated
 import tyro
 
 from hardmax.applications.argument_parser import parse
-from hardmax.data.datasets import SETS, DataSet, cache_dir, folders, is_complete, locate, obtain, unknown
-from hardmax.data.download import md5
+from hardmax.data.datasets import (
+    SETS,
+    DataSet,
+    find_cache,
+    is_complete,
+    list_folders,
+    locate_files,
+    make_unknown_error,
+    obtain_files,
+)
+from hardmax.data.download import compute_md5
 from hardmax.errors import DataError, HardmaxError
 
 _TRIED = 1000  # of the many picture files of CelebA, so many are read by `check`
@@ -62,8 +71,8 @@ def list_sets(arguments: list[str]) -> int:
     for entry in SETS.values():
         print(f"{entry.name:<14} {entry.summary}")
         print(f"{'':<14} licence: {entry.licence}")
-        print(f"{'':<14} {_whereabouts(entry, locate(entry, folders(entry.name, data_dir)))}")
-    print(f"\ndownloads go to {cache_dir()}; your own images are given by their path")
+        print(f"{'':<14} {_whereabouts(entry, locate_files(entry, list_folders(entry.name, data_dir)))}")
+    print(f"\ndownloads go to {find_cache()}; your own images are given by their path")
     return 0
 
 
@@ -91,7 +100,7 @@ def get_sets(arguments: list[str]) -> int:
     options = parse(GetOptions, "data get", arguments)
     for name in options.names:
         if name not in SETS:
-            raise unknown(name)
+            raise make_unknown_error(name)
     for name in options.names:
         entry = SETS[name]
         if not entry.files and not entry.bring:
@@ -112,7 +121,7 @@ def _fetch(entry: DataSet, into: Path | None) -> dict[str, Path]:
 
             path = prepare_omniglot(into=into, progress=progress)
             return {path.name: path}
-        return obtain(entry, into=into, progress=progress)
+        return obtain_files(entry, into=into, progress=progress)
 
 
 def check_sets(arguments: list[str]) -> int:
@@ -124,7 +133,7 @@ def check_sets(arguments: list[str]) -> int:
     options = parse(CheckOptions, "data check", arguments)
     for name in options.names:
         if name not in SETS and not Path(name).expanduser().exists():
-            raise unknown(name)
+            raise make_unknown_error(name)
     broken = 0
     for name in options.names or SETS:
         try:
@@ -140,14 +149,14 @@ def _verdict(name: str, data_dir: str | None, *, asked: bool) -> str:
     checked = ""
     if name in SETS:
         entry = SETS[name]
-        found = locate(entry, folders(name, data_dir))
+        found = locate_files(entry, list_folders(name, data_dir))
         if not is_complete(entry, found):
             if asked or found:
                 raise DataError(_whereabouts(entry, found))
             return _whereabouts(entry, found)
         published = [file for file in entry.files if found.get(file.name, Path()).name == file.name]
         for file in published:
-            if (actual := md5(found[file.name])) != file.md5:
+            if (actual := compute_md5(found[file.name])) != file.md5:
                 raise DataError(
                     f"{found[file.name]} has md5 {actual}, published is {file.md5}; remove it, then: "
                     f"hardmax data get {name}"

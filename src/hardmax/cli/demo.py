@@ -45,7 +45,7 @@ def run(arguments: list[str]) -> int:
 
     from hardmax.applications.runs import read_run, render_report, train
     from hardmax.progress_bar import show_bar
-    from hardmax.report.page import write
+    from hardmax.report.page import write_page
     from hardmax.training.loop import Observer
     from hardmax.training.run_folder import read_rows
 
@@ -67,6 +67,6 @@ def run(arguments: list[str]) -> int:
             table.add_row(name, *bounds, f"{at[-1]['nll']:.2f}", str(at[-1]["active"]), f"{seconds:.1f}")
     console.print(table)
     page = out / "report.html"
-    write(render_report([read_run(config.out) for config in configs.values()]), page)
+    write_page(render_report([read_run(config.out) for config in configs.values()]), page)
     console.print(f"the report is in {page}", highlight=False)
     return 0

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from importlib import import_module
 
 from hardmax.applications.registry import GROUPS as APPLICATION_GROUPS
-from hardmax.applications.registry import CommandGroup, application_commands
+from hardmax.applications.registry import CommandGroup, list_commands
 from hardmax.errors import ArgumentError, HardmaxError
 
 # name, with a space where it is of a group: where its function(arguments) -> exit code is, as "module:name" beside this
@@ -69,7 +69,7 @@ def _run(arguments: list[str]) -> int:
     if name in COMMANDS:
         module, function = COMMANDS[name][0].split(":")
         return getattr(import_module(f"hardmax.cli.{module}"), function)(rest)
-    if name in application_commands():
+    if name in list_commands():
         return _run_of_application(name, rest)
     group, _, last = name.rpartition(" ")
     known = _group_lines(group) or _lines()
@@ -83,7 +83,7 @@ def _run_of_application(name: str, arguments: list[str]) -> int:
     from hardmax.applications.argument_parser import parse
     from hardmax.applications.command_line import check_model
 
-    application, command = application_commands()[name]
+    application, command = list_commands()[name]
     options = parse(application.load(command.options), name, arguments)
     if command.run:
         check_model(name, getattr(options, command.run), [application.name])
@@ -93,7 +93,7 @@ def _run_of_application(name: str, arguments: list[str]) -> int:
 def _all_lines() -> dict[str, str]:
     """Return all commands, by full name, with their line of help."""
     own = {name: line for name, (_, line) in COMMANDS.items()}
-    return own | {name: command.help for name, (_, command) in application_commands().items()}
+    return own | {name: command.help for name, (_, command) in list_commands().items()}
 
 
 def _lines() -> dict[str, str]:

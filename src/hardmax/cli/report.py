@@ -47,13 +47,13 @@ def run(arguments: list[str]) -> int:
     out = Path(options.out or (folders[0] / "report.html" if len(folders) == 1 else "report.html"))
 
     from hardmax.applications.runs import read_run, render_report
-    from hardmax.report.page import write
+    from hardmax.report.page import write_page
 
     runs = []
     for folder in folders:
         if len(folders) > 1:
             print(f"reading {folder}")
         runs.append(read_run(folder, data=options.data, data_dir=options.data_dir))
-    write(render_report(runs), out)
+    write_page(render_report(runs), out)
     print(f"the report is in {out}")
     return 0

@@ -5,7 +5,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from hardmax.applications.argument_parser import parse
-from hardmax.applications.registry import find_application, trained_applications
+from hardmax.applications.registry import find_application, list_trained
 from hardmax.training.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -22,13 +22,13 @@ def run(arguments: list[str]) -> int:
     config = parse(find_application(model).load_config(), command, arguments, about=_describe_models())
     if config.resume and not any(word.split("=")[0] == "--epochs" for word in arguments):
         config = _with_epochs_of_the_run(config)
-    from hardmax.training.processes import in_group, joined, spawn
+    from hardmax.training.processes import is_in_group, join_group, spawn_processes
 
-    if config.devices > 1 and not in_group():
+    if config.devices > 1 and not is_in_group():
         from hardmax.cli.main import main
 
-        return spawn(config.devices, main, ["train", *arguments])
-    with joined() as group:
+        return spawn_processes(config.devices, main, ["train", *arguments])
+    with join_group() as group:
         return _train(config, group)
 
 
@@ -83,7 +83,7 @@ def _model(arguments: list[str]) -> str:
 
 def _describe_models() -> str:
     """Return what `--help` says of the models."""
-    lines = {application.name: application.help for application in trained_applications()}
+    lines = {application.name: application.help for application in list_trained()}
     width = max(map(len, lines))
     return "\n".join(
         [

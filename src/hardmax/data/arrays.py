@@ -10,10 +10,10 @@ import torch
 from jaxtyping import Int64, UInt8
 from torch import Tensor
 
-from hardmax.data.attributes import ATTRIBUTES, NAMES, attribute_bits, attribute_names
+from hardmax.data.attributes import ATTRIBUTES, NAMES, read_attribute_bits, read_attribute_names
 from hardmax.data.idx import GZIP, read_idx
 from hardmax.data.image_reading import SUFFIXES
-from hardmax.data.images import PARTS, UNKNOWN, Images, complete
+from hardmax.data.images import PARTS, UNKNOWN, Images, complete_splits
 from hardmax.errors import DataError
 from hardmax.files import write_output
 
@@ -113,12 +113,12 @@ def load_array(path: Path, *, seed: int = 0) -> Images:
     labels, left_out = _labels(path, arrays, images)
     if labels is not None:
         columns["labels"] = labels
-    if names := attribute_names(path, arrays):
+    if names := read_attribute_names(path, arrays):
         counts = {part: len(pixels) for part, pixels in images.items()}
-        columns["attributes"] = attribute_bits(path, arrays, counts, names)
+        columns["attributes"] = read_attribute_bits(path, arrays, counts, names)
     elif any(name in arrays for name in ATTRIBUTES["train"]):
         left_out.append(f"attributes left out: there is no array {NAMES!r}")
-    columns = complete(columns, seed=seed, origin=str(path))
+    columns = complete_splits(columns, seed=seed, origin=str(path))
     return Images(
         path.stem,
         "; ".join([f"{path}", *notes, *left_out]),

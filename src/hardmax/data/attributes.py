@@ -101,7 +101,7 @@ ATTRIBUTES = {
 }
 
 
-def attribute_names(path: Path, arrays: dict[str, np.ndarray]) -> tuple[str, ...]:
+def read_attribute_names(path: Path, arrays: dict[str, np.ndarray]) -> tuple[str, ...]:
     """Return what the attributes are called; empty if the file does not say, and so has none.
 
     Raises:
@@ -116,7 +116,7 @@ def attribute_names(path: Path, arrays: dict[str, np.ndarray]) -> tuple[str, ...
     return check_names(texts.tolist(), f"{path}, array {NAMES!r}")
 
 
-def attribute_bits(
+def read_attribute_bits(
     path: Path, arrays: dict[str, np.ndarray], counts: dict[str, int], names: tuple[str, ...]
 ) -> dict[str, Int64[Tensor, "_ A"]]:
     """Return the attributes of each part: 0, 1, and -1 for what is not known.

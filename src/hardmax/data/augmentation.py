@@ -32,7 +32,7 @@ class Distortions:
         return Distortions(self.matrices[part], None if self.bends is None else self.bends[part])
 
 
-def augmented(pictures: Tensor, kind: Augment, generator: torch.Generator, count: int, part: slice) -> Tensor:
+def augment_images(pictures: Tensor, kind: Augment, generator: torch.Generator, count: int, part: slice) -> Tensor:
     """Return distorted copies of a part of so many pictures; distortions are drawn for all of them, for "none" none."""
     return pictures if kind == "none" else distort(pictures, draw_distortions(kind, count, generator)[part])
 

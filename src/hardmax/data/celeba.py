@@ -11,7 +11,7 @@ from jaxtyping import Int64
 
 from hardmax.data.arrays import load_array
 from hardmax.data.attributes import check_names
-from hardmax.data.datasets import SETS, obtain
+from hardmax.data.datasets import SETS, obtain_files
 from hardmax.data.folder import Collection
 from hardmax.data.images import Images
 from hardmax.data.tables import read_text
@@ -92,13 +92,13 @@ def is_celeba(folder: Path) -> bool:
     return _list(folder, "Anno", _LIST) is not None
 
 
-def celeba_folder(data_dir: str | Path | None = None) -> Path:
+def find_celeba_folder(data_dir: str | Path | None = None) -> Path:
     """Return the folder of the set "celeba".
 
     Raises:
         DataError: it is not here; says what is expected where.
     """
-    (found,) = obtain(SETS["celeba"], data_dir).values()
+    (found,) = obtain_files(SETS["celeba"], data_dir).values()
     return found.parent.parent if found.parent.name == "Anno" else found.parent
 
 
@@ -166,7 +166,7 @@ def load_faces(data_dir: str | Path | None = None, *, seed: int = 0) -> Images:
         DataError: the file is not here, is broken, or has no attributes.
     """
     entry = SETS["faces"]
-    files = obtain(entry, data_dir)
+    files = obtain_files(entry, data_dir)
     if len(files) > 1:
         raise DataError(f"which of these are the faces: {', '.join(map(str, files.values()))}? {entry.bring}")
     (path,) = files.values()

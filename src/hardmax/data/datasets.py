@@ -106,21 +106,21 @@ SETS = {
 }
 
 
-def unknown(name: str) -> DataError:
+def make_unknown_error(name: str) -> DataError:
     """Return the error for a name that is no set, with those that look like it."""
     near = get_close_matches(name.lower().replace("_", "-"), SETS, n=2, cutoff=0.5)
     meant = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
     return DataError(f"there is no data set {name!r}: {meant}the sets are {', '.join(SETS)}")
 
 
-def cache_dir() -> Path:
+def find_cache() -> Path:
     """Return the folder that downloads go to: `$XDG_CACHE_HOME/hardmax`, else `~/.cache/hardmax`."""
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     # The XDG standard: a relative path there is to be ignored.
     return (base if base.is_absolute() else Path.home() / ".cache") / "hardmax"
 
 
-def folders(name: str, data_dir: str | Path | None = None) -> list[Path]:
+def list_folders(name: str, data_dir: str | Path | None = None) -> list[Path]:
     """Return the folders a set is looked for in: its own in `data_dir` (or `$HARDMAX_DATA`), then in the cache.
 
     Raises:
@@ -130,10 +130,10 @@ def folders(name: str, data_dir: str | Path | None = None) -> list[Path]:
     if asked and not Path(asked).expanduser().is_dir():
         said = "data_dir" if data_dir else "the environment variable HARDMAX_DATA"
         raise DataError(f"{said} is {str(asked)!r}, which is not a folder; it should hold folders such as {name}/")
-    return [base / name for base in ([Path(asked).expanduser()] if asked else []) + [cache_dir()]]
+    return [base / name for base in ([Path(asked).expanduser()] if asked else []) + [find_cache()]]
 
 
-def locate(entry: DataSet, places: list[Path]) -> dict[str, Path]:
+def locate_files(entry: DataSet, places: list[Path]) -> dict[str, Path]:
     """Find the files of a set in some folders, gzipped or not: published name -> path, for those that are there.
 
     If the set's converted file is there, it is the only one in the answer. Of a set to bring, the answer has the files
@@ -163,7 +163,7 @@ def is_complete(entry: DataSet, found: dict[str, Path]) -> bool:
     return entry.converted in found or all(file.name in found for file in entry.files)
 
 
-def obtain(
+def obtain_files(
     entry: DataSet,
     data_dir: str | Path | None = None,
     *,
@@ -174,18 +174,18 @@ def obtain(
 
     Args:
         entry: the set.
-        data_dir: where to look first; `folders` says where else.
+        data_dir: where to look first; `list_folders` says where else.
         into: look only in this folder, and put there what is missing; by default, that goes to the cache.
         progress: see `download`.
 
     Returns:
-        As `locate`, complete.
+        As `locate_files`, complete.
 
     Raises:
         DataError: a file cannot be downloaded.
     """
-    places = [into] if into else folders(entry.name, data_dir)
-    found = locate(entry, places)
+    places = [into] if into else list_folders(entry.name, data_dir)
+    found = locate_files(entry, places)
     if not is_complete(entry, found):
         if entry.bring:
             raise DataError(
@@ -195,5 +195,5 @@ def obtain(
             )
         for file in entry.files:
             if file.name not in found:
-                found[file.name] = download(file, into or cache_dir() / entry.name, progress)
+                found[file.name] = download(file, into or find_cache() / entry.name, progress)
     return found

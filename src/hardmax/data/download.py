@@ -74,7 +74,7 @@ def download(file: RemoteFile, folder: Path, progress: Progress | None = None) -
     return target
 
 
-def md5(path: Path) -> str:
+def compute_md5(path: Path) -> str:
     """Return a file's md5 in hexadecimal digits."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
@@ -127,7 +127,7 @@ def _complete(file: RemoteFile, stream: BinaryIO, target: Path, progress: Progre
                 if _size(stream) > before:
                     continue
                 break
-            if (received := md5(part)) == file.md5:
+            if (received := compute_md5(part)) == file.md5:
                 if fcntl is None:
                     stream.close()  # Windows renames no open file; elsewhere it stays locked until it is renamed
                 part.replace(target)

@@ -9,9 +9,9 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from hardmax.data.attributes import check_names
-from hardmax.data.image_files import Progress, read_pictures, some
+from hardmax.data.image_files import Progress, list_some, read_pictures
 from hardmax.data.image_reading import SUFFIXES
-from hardmax.data.images import PARTS, Images, complete
+from hardmax.data.images import PARTS, Images, complete_splits
 from hardmax.data.tables import read_attributes, read_labels
 from hardmax.errors import DataError
 
@@ -76,7 +76,7 @@ class Collection:
         columns |= {} if self.attributes is None else {"attributes": self.attributes[files]}
         parts = [self.parts[i] for i in files.tolist()]
         members = {part: torch.tensor([i for i, p in enumerate(parts) if p == part]) for part in PARTS if part in parts}
-        by_part = complete(
+        by_part = complete_splits(
             {name: {part: values[index] for part, index in members.items()} for name, values in columns.items()},
             seed=seed,
             origin=str(self.folder),
@@ -122,12 +122,12 @@ def find_folder(folder: Path) -> Collection:
         labels = torch.from_numpy(found)
         notes.append(f"labels.csv has {int((labels >= 0).sum()):,} pictures")
     if classes:
-        notes.append(f"{len(classes):,} classes: {some(classes)}")
+        notes.append(f"{len(classes):,} classes: {list_some(classes)}")
     if (table := folder / "attributes.csv").is_file():
         header, found = read_attributes(table, pictures)
         names = check_names(header, f"{table}, line 1")
         attributes = torch.from_numpy(found)
-        notes.append(f"attributes.csv has {int((attributes >= 0).any(1).sum()):,} pictures: {some(names)}")
+        notes.append(f"attributes.csv has {int((attributes >= 0).any(1).sum()):,} pictures: {list_some(names)}")
     return Collection(folder.resolve().name, folder, paths, parts, labels, attributes, names, notes, tuple(classes))
 
 

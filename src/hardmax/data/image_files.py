@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Int64, UInt8
 from torch import Tensor
 
-from hardmax.data.image_reading import picture_size, read_picture
+from hardmax.data.image_reading import read_image, read_image_size
 from hardmax.errors import ArgumentError, DataError
 
 _GREY = (19595, 38470, 7471)  # of 65,536: how bright red, green and blue are, as Pillow has it
@@ -91,7 +91,7 @@ def read_pictures(
     """
     broken: dict[int, DataError] = {}
     if size is None:
-        sizes = _each(picture_size, paths, broken)
+        sizes = _each(read_image_size, paths, broken)
         counts = Counter(found for _, found in sizes)
         # As common: the smaller one, and the order of the files decides nothing.
         height, width = max(counts, key=lambda hw: (counts[hw], -hw[0] * hw[1], hw))
@@ -105,7 +105,7 @@ def read_pictures(
     index: list[int] = []
     modes: Counter[str] = Counter()
     resized = flat = colourful = 0
-    for i, picture in _each(lambda path: read_picture(path, (height, width)), paths, broken):
+    for i, picture in _each(lambda path: read_image(path, (height, width)), paths, broken):
         grey = picture.pixels.ndim == 2
         pixels[len(index)] = picture.pixels if grey else picture.pixels.transpose(2, 0, 1)
         index.append(i)
@@ -125,13 +125,13 @@ def read_pictures(
     if flat:
         notes.append(f"{flat:,} are of one flat colour")
     if broken:
-        names = some(str(paths[i].relative_to(folder)) for i in sorted(broken))
+        names = list_some(str(paths[i].relative_to(folder)) for i in sorted(broken))
         notes.append(f"{len(broken):,} could not be read and were left out: {names}")
         _log.warning("%s: %s", folder, notes[-1])
     return Gallery(torch.from_numpy(pixels), torch.tensor(index), tuple(notes))
 
 
-def some(names: Iterable[str]) -> str:
+def list_some(names: Iterable[str]) -> str:
     """Return the first five names, with commas."""
     names = list(names)
     return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
@@ -197,8 +197,8 @@ def fit_photo(path: Path, shape: tuple[int, int, int]) -> Fitted:
     """
     channels, height, width = shape
     with warnings.catch_warnings(action="ignore"):  # Pillow warns of much that is mended here
-        before = picture_size(path)
-        read = read_picture(path, (height, width))
+        before = read_image_size(path)
+        read = read_image(path, (height, width))
     done = [f"{before[1]}x{before[0]} {read.mode}"]
     if before[0] * width != before[1] * height:
         done.append("cut around its centre")

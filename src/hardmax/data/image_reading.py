@@ -28,7 +28,7 @@ class Picture:
     resized: bool
 
 
-def picture_size(path: Path) -> tuple[int, int]:
+def read_image_size(path: Path) -> tuple[int, int]:
     """Read height and width from a picture's header, as it is meant to be seen.
 
     Raises:
@@ -42,7 +42,7 @@ def picture_size(path: Path) -> tuple[int, int]:
         raise _unreadable(path, error) from error
 
 
-def read_picture(path: Path, size: tuple[int, int]) -> Picture:
+def read_image(path: Path, size: tuple[int, int]) -> Picture:
     """Read a picture in a given size.
 
     Args:

@@ -13,7 +13,7 @@ from torch import Tensor
 from hardmax.errors import ArgumentError, DataError, DtypeError
 
 
-def rank(strata: Sequence[Hashable], stream: random.Random) -> list[int]:
+def rank_by_stratum(strata: Sequence[Hashable], stream: random.Random) -> list[int]:
     """Put the images of each stratum into a random order, and return the place of each image in that of its own."""
     # Python promises that random() gives the same numbers in every version, which neither numpy nor torch does.
     order = [index for _, index in sorted((stream.random(), index) for index in range(len(strata)))]
@@ -25,7 +25,7 @@ def rank(strata: Sequence[Hashable], stream: random.Random) -> list[int]:
     return ranks
 
 
-def deal(strata: Sequence[Hashable], missing: Sequence[str], seed: int) -> dict[str, Int64[Tensor, "_"]]:
+def deal_splits(strata: Sequence[Hashable], missing: Sequence[str], seed: int) -> dict[str, Int64[Tensor, "_"]]:
     """Deal images to "train" and to each missing part, which gets a tenth of all (at least one).
 
     Args:
@@ -40,7 +40,9 @@ def deal(strata: Sequence[Hashable], missing: Sequence[str], seed: int) -> dict[
     sizes = Counter(strata)
     # Where an image stands in its stratum, from 0 to 1. The jitter is what makes it uniform for small strata too:
     # otherwise the images that are alone in theirs, all in the middle, would never be dealt to a small part.
-    where = [(place + stream.random()) / sizes[s] for s, place in zip(strata, rank(strata, stream), strict=True)]
+    where = [
+        (place + stream.random()) / sizes[s] for s, place in zip(strata, rank_by_stratum(strata, stream), strict=True)
+    ]
     order = sorted(range(len(strata)), key=where.__getitem__)
     each = max(1, len(strata) // 10)
     dealt = {part: order[each * i : each * (i + 1)] for i, part in enumerate(missing)}
@@ -48,7 +50,7 @@ def deal(strata: Sequence[Hashable], missing: Sequence[str], seed: int) -> dict[
     return {part: torch.tensor(sorted(dealt[part]), dtype=torch.int64) for part in PARTS if part in dealt}
 
 
-def complete(columns: dict[str, dict[str, Tensor]], *, seed: int, origin: str) -> dict[str, dict[str, Tensor]]:
+def complete_splits(columns: dict[str, dict[str, Tensor]], *, seed: int, origin: str) -> dict[str, dict[str, Tensor]]:
     """Make the missing ones of "validation" and "test" from "train", a tenth of it each.
 
     Args:
@@ -74,7 +76,7 @@ def complete(columns: dict[str, dict[str, Tensor]], *, seed: int, origin: str) -
         return columns
     attributes = columns.get("attributes")
     strata = [()] * count if attributes is None else [tuple(row) for row in attributes["train"].tolist()]
-    dealt = deal(strata, missing, seed)
+    dealt = deal_splits(strata, missing, seed)
     return {
         name: parts | {part: parts["train"][index] for part, index in dealt.items()} for name, parts in columns.items()
     }

@@ -10,8 +10,8 @@ from jaxtyping import UInt8
 from torch import Tensor
 
 from hardmax.data.arrays import load_array, read_parts
-from hardmax.data.celeba import celeba_folder, find_celeba, is_celeba, load_faces
-from hardmax.data.datasets import SETS, unknown
+from hardmax.data.celeba import find_celeba, find_celeba_folder, is_celeba, load_faces
+from hardmax.data.datasets import SETS, make_unknown_error
 from hardmax.data.folder import find_folder, find_pictures
 from hardmax.data.image_files import Progress, read_pictures, to_channels
 from hardmax.data.image_reading import SUFFIXES
@@ -63,14 +63,16 @@ def load(
     path = Path(data).expanduser()
     is_set = isinstance(data, str) and data in SETS
     if is_set and data == "celeba":
-        return find_celeba(celeba_folder(data_dir)).read(size=size, limit=limit, seed=seed, progress=progress)
+        return find_celeba(find_celeba_folder(data_dir)).read(size=size, limit=limit, seed=seed, progress=progress)
     if not is_set and path.is_dir():
         pictures = find_celeba(path) if is_celeba(path) else find_folder(path)
         return pictures.read(size=size, limit=limit, seed=seed, progress=progress)
     if not is_set and not path.exists():
         if isinstance(data, Path) or len(path.parts) > 1 or path.suffix:
             raise DataError(f"there is no file or folder {str(data)!r}; the sets are {', '.join(SETS)}")
-        raise DataError(f"{unknown(data)}; or give the path of a folder of pictures, of an .npz, .npy or IDX file")
+        raise DataError(
+            f"{make_unknown_error(data)}; or give the path of a folder of pictures, of an .npz, .npy or IDX file"
+        )
     if size is not None or limit is not None:
         what = f"the set {data!r}" if is_set else f"the file {path}"
         raise DataError(f"size and limit are for a folder of pictures or celeba, got {size=}, {limit=} with {what}")

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from hardmax.data.datasets import SETS, obtain
+from hardmax.data.datasets import SETS, obtain_files
 from hardmax.data.idx import parse_idx, read_idx
 from hardmax.data.images import Images
 from hardmax.errors import DataError
@@ -27,7 +27,7 @@ def load_mnist(name: str = "mnist", data_dir: str | Path | None = None) -> Image
     Raises:
         DataError: a file is missing and cannot be downloaded, is broken, or holds another number of images.
     """
-    files = obtain(SETS[name], data_dir)
+    files = obtain_files(SETS[name], data_dir)
     images, labels = {}, {}
     for part, prefix, count in (("train", "train", _TRAIN + _VALIDATION), ("test", "t10k", _TEST)):
         path = files[f"{prefix}-images-idx3-ubyte.gz"]

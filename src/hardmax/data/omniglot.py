@@ -12,9 +12,9 @@ from jaxtyping import UInt8
 from PIL import Image
 
 from hardmax.data.arrays import read_npz
-from hardmax.data.datasets import SETS, cache_dir, obtain
+from hardmax.data.datasets import SETS, find_cache, obtain_files
 from hardmax.data.download import Progress
-from hardmax.data.images import Images, deal
+from hardmax.data.images import Images, deal_splits
 from hardmax.errors import DataError
 from hardmax.files import replace_atomically
 
@@ -111,9 +111,9 @@ def prepare_omniglot(
     """
     entry = SETS["omniglot"]
     assert entry.converted is not None
-    files = obtain(entry, data_dir, into=into, progress=progress)
+    files = obtain_files(entry, data_dir, into=into, progress=progress)
     if entry.converted not in files:
-        target = (into or cache_dir() / entry.name) / entry.converted
+        target = (into or find_cache() / entry.name) / entry.converted
         convert((files[ZIPS[0]], files[ZIPS[1]]), target)
         return target
     return files[entry.converted]
@@ -140,7 +140,9 @@ def load_omniglot(data_dir: str | Path | None = None) -> Images:
         )
     pixels, labels = torch.from_numpy(images).unsqueeze(1), torch.from_numpy(character.astype(np.int64))
     background, evaluation = (torch.from_numpy(np.flatnonzero(split == which)) for which in (0, 1))
-    parts = {part: background[index] for part, index in deal([()] * len(background), ["validation"], seed=0).items()}
+    parts = {
+        part: background[index] for part, index in deal_splits([()] * len(background), ["validation"], seed=0).items()
+    }
     parts["test"] = evaluation
     return Images(
         name="omniglot",

@@ -67,7 +67,7 @@ class Sequences:
 
     def text(self, tokens: Int64[Tensor, "T"]) -> str:
         """Return a sequence as a reader wants it; what is filled up within it is shown as _."""
-        return written(tokens.tolist(), self.symbols, self.between)
+        return format_tokens(tokens.tolist(), self.symbols, self.between)
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{len(getattr(self, part)):,} {part}" for part in ("train", "validation", "test"))
@@ -75,11 +75,11 @@ class Sequences:
         return f"Sequences({self.name}: {sizes}, {self.shape[0]} of {len(self.symbols)} tokens{sentences})"
 
 
-def written(tokens: list[int], symbols: tuple[str, ...], between: str) -> str:
+def format_tokens(tokens: list[int], symbols: tuple[str, ...], between: str) -> str:
     """Return tokens as text; fills at the end are left out, others are shown as _.
 
     Example:
-        >>> written([1, 0, 2, 0, 0], ("", "a", "cat"), " ")
+        >>> format_tokens([1, 0, 2, 0, 0], ("", "a", "cat"), " ")
         'a _ cat'
     """
     words = [symbols[token] for token in tokens]

@@ -9,7 +9,9 @@ from hardmax.errors import ArgumentError
 from hardmax.estimators import AbstractEstimator
 
 
-def named(estimators: Mapping[str, AbstractEstimator] | Sequence[AbstractEstimator]) -> dict[str, AbstractEstimator]:
+def name_estimators(
+    estimators: Mapping[str, AbstractEstimator] | Sequence[AbstractEstimator],
+) -> dict[str, AbstractEstimator]:
     """Return estimators by name: the caller's, or their own, with a number where two are alike.
 
     Raises:
@@ -18,9 +20,9 @@ def named(estimators: Mapping[str, AbstractEstimator] | Sequence[AbstractEstimat
     if not isinstance(estimators, Mapping):
         by_name: dict[str, AbstractEstimator] = {}
         for estimator in estimators:
-            name, number = short_name(estimator), 2
+            name, number = format_estimator(estimator), 2
             while name in by_name:
-                name, number = f"{short_name(estimator)} ({number})", number + 1
+                name, number = f"{format_estimator(estimator)} ({number})", number + 1
             by_name[name] = estimator
         estimators = by_name
     for estimator in estimators.values():
@@ -31,7 +33,7 @@ def named(estimators: Mapping[str, AbstractEstimator] | Sequence[AbstractEstimat
     return dict(estimators)
 
 
-def short_name(estimator: Any) -> str:
+def format_estimator(estimator: Any) -> str:
     """Return how an estimator is made, without what is at its default, but for a number that comes first."""
     if not is_dataclass(estimator):
         return repr(estimator)
@@ -89,7 +91,7 @@ class Quality:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it, for JSON."""
-        return {**vars(self), "estimator": short_name(self.estimator)}
+        return {**vars(self), "estimator": format_estimator(self.estimator)}
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ class Refusal:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it, for JSON."""
-        return {**vars(self), "estimator": short_name(self.estimator)}
+        return {**vars(self), "estimator": format_estimator(self.estimator)}
 
 
 BATCH = 100  # examples in a step of training
@@ -144,7 +146,7 @@ class Recommendation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it, for JSON."""
-        return {**vars(self), "estimator": short_name(self.estimator)}
+        return {**vars(self), "estimator": format_estimator(self.estimator)}
 
 
 def recommend(rows: Sequence[Quality], evaluations: float, batch: int = BATCH) -> Recommendation | None:

@@ -29,7 +29,7 @@ _FREE = 1e-2  # evaluations that one more sample takes where samples share them 
 _OVER = 1.01  # where evaluations are drawn, as by roulette, their mean is known but so well
 
 
-def least_samples(estimator: AbstractEstimator, space: AbstractSpace) -> int:
+def find_least_samples(estimator: AbstractEstimator, space: AbstractSpace) -> int:
     """Return the fewest samples that an estimator can do with.
 
     Raises:
@@ -48,7 +48,7 @@ def least_samples(estimator: AbstractEstimator, space: AbstractSpace) -> int:
     raise first
 
 
-def samples_within(
+def fit_samples(
     budget: float, cost: Callable[[int], float], least: int, estimator: AbstractEstimator, space: AbstractSpace
 ) -> int:
     """Return the most samples that cost no more evaluations than the budget; at least the fewest possible.
@@ -144,7 +144,7 @@ def candidates(space: AbstractSpace, f: Objective | None = None) -> dict[str, Ab
 
 def _serves(estimator: AbstractEstimator, space: AbstractSpace) -> bool:
     try:
-        least_samples(estimator, space)
+        find_least_samples(estimator, space)
     except (NotExactError, ArgumentError):
         return False
     return True

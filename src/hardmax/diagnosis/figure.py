@@ -12,7 +12,7 @@ from matplotlib.text import Annotation
 
 from hardmax.diagnosis.advice import Quality
 from hardmax.drawing.labels import place_around
-from hardmax.drawing.style import house_style, plain_logarithms
+from hardmax.drawing.style import label_logarithms_plainly, use_house_style
 
 if TYPE_CHECKING:
     from hardmax.diagnosis.result import Diagnosis
@@ -36,7 +36,7 @@ def draw(diagnosis: "Diagnosis", batch: int) -> Figure:
         diagnosis: what was measured.
         batch: examples that the error is for.
     """
-    with house_style("diagnosis"):
+    with use_house_style("diagnosis"):
         figure = Figure(figsize=_SIZE, layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.add_subplot()
@@ -51,7 +51,7 @@ def draw(diagnosis: "Diagnosis", batch: int) -> Figure:
             fontsize=11,
         )
         for axis in (axes.xaxis, axes.yaxis):
-            plain_logarithms(axis, (1, 2, 5) if points.decades(axis is axes.xaxis) < 2.5 else (1,))
+            label_logarithms_plainly(axis, (1, 2, 5) if points.decades(axis is axes.xaxis) < 2.5 else (1,))
         axes.grid()
         _floor(axes, diagnosis, points)
         _least_error(axes, diagnosis, points, batch)

@@ -21,8 +21,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hardmax.diagnosis.advice import Quality, Refusal, named
-from hardmax.diagnosis.candidates import least_samples, samples_within
+from hardmax.diagnosis.advice import Quality, Refusal, name_estimators
+from hardmax.diagnosis.candidates import find_least_samples, fit_samples
 from hardmax.diagnosis.estimates import Block, Call, GradientSampler, Moments, draw_seed
 from hardmax.diagnosis.reference import Reference
 from hardmax.diagnosis.result import Diagnosis
@@ -89,7 +89,7 @@ def measure(
     square = exact.square
     seed, observe = draw_seed(generator), observe or (lambda name, count: None)
     entrants, refused, notes, rows = [], [], [], []
-    for name, estimator in named(estimators).items():
+    for name, estimator in name_estimators(estimators).items():
         entrant = _Entrant(name, GradientSampler(call, estimator, scores.detach(), space), seed, chunk_size)
         try:
             entrants.append((entrant, entrant.enter(samples)))
@@ -99,7 +99,7 @@ def measure(
     budget = max((entrant.cost(least) for entrant, least in entrants), default=0.0)
     budget = budget if evaluations is None else float(evaluations)
     for entrant, least in entrants:
-        count = samples or samples_within(budget, entrant.cost, least, entrant.estimator, space)
+        count = samples or fit_samples(budget, entrant.cost, least, entrant.estimator, space)
         alone = entrant.looks_across(count)
         if alone:
             notes.append(f"{entrant.name} looks at the whole batch: its estimates were made one batch at a time.")
@@ -150,7 +150,7 @@ class _Entrant:
     def enter(self, samples: int | None) -> int:
         """Return the fewest samples, or those asked for, after one estimate with them; raises where that fails."""
         space = self._sampler.space
-        least = least_samples(self.estimator, space) if samples is None else samples
+        least = find_least_samples(self.estimator, space) if samples is None else samples
         self.estimator.check(space, least)
         self.cost(least)
         return least

@@ -99,7 +99,7 @@ def enumerated(
     return exactly(gradient, "enumeration")
 
 
-def unbiased(space: AbstractSpace) -> tuple[AbstractEstimator, int]:
+def choose_unbiased(space: AbstractSpace) -> tuple[AbstractEstimator, int]:
     """Return an estimator without bias that serves a large space, and how many samples it should take.
 
     Raises:
@@ -139,7 +139,7 @@ def monte_carlo(
         NotExactError: no unbiased estimator serves the space.
     """
     check_scores(scores, space, values=True)
-    estimator, samples = unbiased(space)
+    estimator, samples = choose_unbiased(space)
     own = torch.Generator(scores.device).manual_seed(draw_seed(generator))
     sampler, moments = GradientSampler(call, estimator, scores, space), Moments()
     most = sampler.copies_at_once(samples, sampler.block(samples, 1, own).evaluations, chunk_size)

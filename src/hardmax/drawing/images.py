@@ -20,7 +20,7 @@ _GREY = 128  # between the pictures of a grid: seen beside black, white and colo
 _LARGEST = 128  # pixels of a side on a page: a report of large pictures stays small
 
 
-def grid(pictures: Shaped[Tensor, "..."], columns: int | None = None, padding: int = 2) -> Image.Image:
+def make_grid(pictures: Shaped[Tensor, "..."], columns: int | None = None, padding: int = 2) -> Image.Image:
     """Lay pictures out in a grid, row by row, with grey lines between and around them.
 
     Args:
@@ -38,7 +38,7 @@ def grid(pictures: Shaped[Tensor, "..."], columns: int | None = None, padding: i
 
     Example:
         >>> import torch
-        >>> grid(torch.rand(10, 1, 28, 28), columns=5).size
+        >>> make_grid(torch.rand(10, 1, 28, 28), columns=5).size
         (152, 62)
     """
     if pictures.dim() != 4 or pictures.shape[1] not in (1, 3) or 0 in pictures.shape:
@@ -63,7 +63,7 @@ def grid(pictures: Shaped[Tensor, "..."], columns: int | None = None, padding: i
     return Image.fromarray(canvas[0].numpy() if channels == 1 else canvas.permute(1, 2, 0).contiguous().numpy())
 
 
-def shrink(pictures: Float[Tensor, "N channels H W"]) -> Float[Tensor, "N channels h w"]:
+def shrink_image(pictures: Float[Tensor, "N channels H W"]) -> Float[Tensor, "N channels h w"]:
     """Return pictures no larger than a page needs."""
     height, width = pictures.shape[2:]
     if (longest := max(height, width)) <= _LARGEST:
@@ -72,7 +72,7 @@ def shrink(pictures: Float[Tensor, "N channels H W"]) -> Float[Tensor, "N channe
     return interpolate(pictures, size=size, mode="area")
 
 
-def difference(
+def colour_difference(
     before: Float[Tensor, "N channels H W"], after: Float[Tensor, "N channels H W"]
 ) -> Float[Tensor, "N 3 H W"]:
     """Return what changes as colours: orange where it gets brighter, blue where darker, black where it stays.
@@ -85,7 +85,7 @@ def difference(
     return torch.stack([up + 0.2 * down, 0.6 * up + 0.55 * down, 0.1 * up + down], 1)
 
 
-def data_uri(picture: Image.Image) -> str:
+def encode_data_uri(picture: Image.Image) -> str:
     """Return a picture as PNG inside an address, which a page needs no file for."""
     buffer = io.BytesIO()
     picture.save(buffer, "PNG", optimize=True)
@@ -93,11 +93,11 @@ def data_uri(picture: Image.Image) -> str:
 
 
 def read_data_uri(uri: str) -> Image.Image:
-    """Return the picture in an address that `data_uri` made."""
+    """Return the picture in an address that `encode_data_uri` made."""
     return Image.open(io.BytesIO(base64.b64decode(uri.partition(",")[2])))
 
 
-def save(picture: Image.Image, path: Path) -> None:
+def save_image(picture: Image.Image, path: Path) -> None:
     """Write a picture under a temporary name, then rename it; its format is what the name ends with, else PNG.
 
     Raises:
@@ -116,7 +116,7 @@ _GAP, _MARGIN, _LINE, _LETTERS = 4, 8, 17, 13  # pixels
 _PAPER, _INK = (255, 255, 255), (40, 40, 40)
 
 
-def sheet(
+def make_sheet(
     pictures: Float[Tensor, "R C channels H W"],
     *,
     names: Sequence[str],
@@ -166,7 +166,7 @@ def sheet(
         for line, words in enumerate(lines):
             pen.text((left - _MARGIN, begin + _LINE * line), words, _INK, font, anchor="ra")
         for column in range(columns):
-            one = grid(pictures[row, column, None], padding=0).resize((width, height), Image.Resampling.NEAREST)
+            one = make_grid(pictures[row, column, None], padding=0).resize((width, height), Image.Resampling.NEAREST)
             place = left + column * (wide + _GAP) + (wide - width) // 2
             drawn.paste(one, (place, top + row * (high + _GAP) + (high - height) // 2))
     return drawn

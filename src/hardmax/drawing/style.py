@@ -25,7 +25,7 @@ _STYLE: dict[Any, Any] = {
 
 
 @contextmanager
-def house_style(name: str, changes: Mapping[Any, Any] | None = None) -> Iterator[None]:
+def use_house_style(name: str, changes: Mapping[Any, Any] | None = None) -> Iterator[None]:
     """Draw within the block; whatever the user has set up for matplotlib plays no part.
 
     Args:
@@ -40,13 +40,13 @@ def house_style(name: str, changes: Mapping[Any, Any] | None = None) -> Iterator
         yield
 
 
-def save(figure: Figure, files: Mapping[str, Path]) -> None:
+def save_figure(figure: Figure, files: Mapping[str, Path]) -> None:
     """Write a figure, by format: svg, png."""
     for kind, path in files.items():
         figure.savefig(path, format=kind, dpi=200, metadata={"Date": None} if kind == "svg" else None)
 
 
-def plain_logarithms(axis: Axis, subs: tuple[float, ...] = (1, 2, 5)) -> None:
+def label_logarithms_plainly(axis: Axis, subs: tuple[float, ...] = (1, 2, 5)) -> None:
     """Label a logarithmic axis with numbers as one writes them."""
     axis.set_major_locator(LogLocator(subs=subs))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

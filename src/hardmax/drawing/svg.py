@@ -10,7 +10,7 @@ from markupsafe import Markup, escape
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hardmax.drawing.style import house_style
+from hardmax.drawing.style import use_house_style
 
 # Mid-tones: seen on white and on black.
 COLOURS = (
@@ -51,7 +51,7 @@ class Drawing:
 
     Attributes:
         axes: to draw on.
-        svg: the figure, once the block of `drawing` has ended.
+        svg: the figure, once the block of `draw_svg` has ended.
     """
 
     def __init__(self, axes: Axes) -> None:
@@ -60,7 +60,7 @@ class Drawing:
 
 
 @contextmanager
-def drawing(name: str, alt: str, height: int = HEIGHT) -> Iterator[Drawing]:
+def draw_svg(name: str, alt: str, height: int = HEIGHT) -> Iterator[Drawing]:
     """Draw a figure within the block; whatever the user has set up for matplotlib plays no part.
 
     Args:
@@ -68,7 +68,7 @@ def drawing(name: str, alt: str, height: int = HEIGHT) -> Iterator[Drawing]:
         alt: what the figure shows, for those who do not see it.
         height: pixels.
     """
-    with house_style(name, _PAGE_STYLE):
+    with use_house_style(name, _PAGE_STYLE):
         figure = Figure(figsize=(WIDTH / 72, height / 72), layout="constrained")  # 72: a point is a pixel of the SVG
         drawn = Drawing(figure.add_subplot())
         yield drawn

@@ -12,7 +12,7 @@ from hardmax.estimators.abstract import AbstractSampler
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractSpace
 from hardmax.types import Estimate
-from hardmax.validation import values_readable
+from hardmax.validation import can_read_values
 
 
 def with_slopes(
@@ -31,7 +31,7 @@ def with_slopes(
     Raises:
         ArgumentError: f(z) carries no gradient to z.
     """
-    if not values_readable():
+    if not can_read_values():
         # Neither compiling nor torch.func allows autograd.grad inside. Under vjp, f cannot cut z into chunks itself.
         pairs = [_pulled_back(f, chunk) for chunk in z.split(f.chunk_size or len(z))]
         return torch.cat([values for values, _ in pairs]), torch.cat([slopes for _, slopes in pairs])
@@ -140,11 +140,11 @@ class _Through(torch.autograd.Function):
         weight = torch.where(weight == 0, -1.0, weight)
         lead = weight.shape
         slope = for_z / weight.view(*lead, *(1 for _ in ctx.space.event_shape))
-        gradient = ctx.estimator.gradient(ctx.space, perturbed, z, laid_out(ctx.space, z, slope))
+        gradient = ctx.estimator.gradient(ctx.space, perturbed, z, lay_out_slope(ctx.space, z, slope))
         return gradient * weight.view(*lead, *(1 for _ in ctx.space.score_shape)), None, None, None
 
 
-def laid_out(space: AbstractSpace, z: Float[Tensor, "..."], slope: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+def lay_out_slope(space: AbstractSpace, z: Float[Tensor, "..."], slope: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
     """Lay out a slope in z like scores: `[*L, *event]` twice `-> [*L, *score]`.
 
     The result v makes `<v, statistics(z')>` equal to `<slope, z'>`, up to a constant, for all z' one change away from
@@ -158,7 +158,7 @@ def laid_out(space: AbstractSpace, z: Float[Tensor, "..."], slope: Float[Tensor,
     return space.parts(z, ((space.neighbours(z) - z) * slope).sum(event))
 
 
-def difference(
+def measure_movement(
     space: AbstractSpace,
     perturbed: Float[Tensor, "S ..."],
     z: Float[Tensor, "S ..."],

@@ -8,10 +8,10 @@ from torch import Tensor
 
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractFactorised, AbstractSpace
-from hardmax.validation import values_readable
+from hardmax.validation import can_read_values
 
 
-def single_changes(
+def evaluate_single_changes(
     f: Evaluator, space: AbstractSpace, z: Float[Tensor, "S ..."]
 ) -> tuple[Float[Tensor, "S *B"], Float[Tensor, "..."]]:
     """Evaluate f at z and at every single-variable change of it.
@@ -44,7 +44,7 @@ def single_changes(
     return values, table.detach().view(*table.shape[:-1], *space.score_shape)
 
 
-def chosen_changes(
+def evaluate_chosen_changes(
     f: Evaluator, space: AbstractFactorised, z: Float[Tensor, "S ..."], kept: Bool[Tensor, "S ..."]
 ) -> tuple[Float[Tensor, "S *B"], Float[Tensor, "..."]]:
     """Evaluate f at z and at the changes of the variables that are kept; there is no linear part.
@@ -56,7 +56,7 @@ def chosen_changes(
         kept: `[S, *B, N]` in the layout of per-variable quantities.
 
     Returns:
-        As `single_changes`; the parts of variables that are not kept are arbitrary.
+        As `evaluate_single_changes`; the parts of variables that are not kept are arbitrary.
     """
     values = f.plain(z)
     with torch.no_grad():
@@ -64,7 +64,7 @@ def chosen_changes(
         return values, space.parts(z, gains)
 
 
-def flip_differences(
+def evaluate_flips(
     f: Evaluator, space: AbstractSpace, z: Float[Tensor, "S *B N"], kept: Bool[Tensor, "S *B N"] | None
 ) -> tuple[Float[Tensor, "S *B"], Float[Tensor, "S *B N"]]:
     """Evaluate f at z, and for bits `f(z_i = 1) - f(z_i = 0)`, both with the linear part.
@@ -91,7 +91,7 @@ def _gains(f: Evaluator, space: AbstractSpace, z: Tensor, values: Tensor, kept: 
 
     Wanted are the changes of the variables kept `[S, *B, N]`, or all; others may be anything.
     """
-    if f.has_flips and values_readable():
+    if f.has_flips and can_read_values():
         wanted = torch.ones_like(z, dtype=torch.bool) if kept is None else kept
         gains = torch.zeros_like(z)
         gains[wanted] = f.flips(z).gains(wanted)

@@ -11,7 +11,7 @@ from hardmax.estimators.registry import check_two_samples
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractFactorised, AbstractSpace
 from hardmax.types import Estimate
-from hardmax.validation import transformed
+from hardmax.validation import is_transformed
 
 
 class AbstractEstimator(ABC):
@@ -90,7 +90,7 @@ class AbstractSampler(AbstractEstimator):
     def _evaluate(self, f: Evaluator, z: Tensor) -> Tensor:
         """Return f(z), `[S, *B]`; raises `ArgumentError` where it carries no gradient and z does."""
         values = f(z)
-        if z.requires_grad and not values.requires_grad and not transformed():
+        if z.requires_grad and not values.requires_grad and not is_transformed():
             raise ArgumentError(
                 f"{self} needs an f that is differentiable in z, but f(z) carries no gradient; use an estimator that "
                 f"needs values of f alone, such as {self._for_values}"

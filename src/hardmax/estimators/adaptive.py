@@ -10,8 +10,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hardmax.errors import ArgumentError
-from hardmax.estimators._linearization import AbstractLinearised, difference
-from hardmax.estimators._single_changes import single_changes
+from hardmax.estimators._linearization import AbstractLinearised, measure_movement
+from hardmax.estimators._single_changes import evaluate_single_changes
 from hardmax.estimators.abstract import AbstractEstimator, carry
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractFactorised, AbstractSpace
@@ -19,7 +19,7 @@ from hardmax.types import Estimate
 from hardmax.validation import check_positive
 
 
-def step_that_moves(
+def find_moving_step(
     moved: Callable[[Tensor], Tensor],
     z: Float[Tensor, "S ..."],
     space: AbstractSpace,
@@ -59,7 +59,7 @@ def step_that_moves(
         >>> import torch, hardmax as hm
         >>> space, scores, z = hm.Binary(1), torch.tensor([[[1.0], [2.0], [4.0], [8.0]]]), torch.ones(1, 4, 1)
         >>> moved = lambda step: space.argmax(scores - step)
-        >>> step = step_that_moves(moved, z, space, share=0.5, smallest=0.01, largest=100.0, solves=20)
+        >>> step = find_moving_step(moved, z, space, share=0.5, smallest=0.01, largest=100.0, solves=20)
         >>> round(step.item(), 3)
         2.0
     """
@@ -70,10 +70,10 @@ def step_that_moves(
     def enough(step: Tensor) -> Tensor:
         return (moved(step) != z).any(event).to(wide).mean() >= share
 
-    return first_step(enough, smallest, largest, solves, like=z.to(wide))
+    return bisect_step(enough, smallest, largest, solves, like=z.to(wide))
 
 
-def first_step(
+def bisect_step(
     enough: Callable[[Tensor], Tensor], smallest: float, largest: float, tries: int, *, like: Tensor
 ) -> Float[Tensor, ""]:
     """Return the first step from `smallest` on that is enough, by bisection of log step; `largest` if none is.
@@ -177,7 +177,7 @@ class AdaptiveDirect(AbstractEstimator):
         held = scores.detach()
         perturbed = space.perturb(held, noise)
         z = space.argmax(perturbed).to(scores.dtype)
-        values, parts = single_changes(f, space, z)
+        values, parts = evaluate_single_changes(f, space, z)
         if isinstance(space, AbstractFactorised) and space.offers("per_variable"):
             moves = _Expected(space, held, parts)
         else:
@@ -188,7 +188,7 @@ class AdaptiveDirect(AbstractEstimator):
             some, several = moves.shares(step)
             return (some >= self.share) | ((several >= most) & (several > 0))
 
-        epsilon = first_step(enough, self.smallest, self.largest, _TRIES, like=noise)
+        epsilon = bisect_step(enough, self.smallest, self.largest, _TRIES, like=noise)
         gradient = moves.difference(epsilon) / epsilon.to(scores.dtype)
         gradient = gradient if gradient.dim() == held.dim() else gradient.mean(0)
         value = carry(values.mean(0), space.dot(gradient, scores))
@@ -324,7 +324,7 @@ class AdaptiveImplicitMLE(AbstractLinearised):
             return space.argmax(space.augment(perturbed, step * ratio * slope))
 
         can_move = (moved(self.largest) != z).any(tuple(range(-len(space.event_shape), 0))).to(slope.dtype).mean()
-        step = ratio * step_that_moves(
+        step = ratio * find_moving_step(
             moved,
             z,
             space,
@@ -333,4 +333,4 @@ class AdaptiveImplicitMLE(AbstractLinearised):
             largest=self.largest,
             solves=self.tries,
         )
-        return difference(space, perturbed, z, slope, step, self.two_sided)
+        return measure_movement(space, perturbed, z, slope, step, self.two_sided)

@@ -11,15 +11,15 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from hardmax.errors import ArgumentError
-from hardmax.estimators._single_changes import single_changes
+from hardmax.estimators._single_changes import evaluate_single_changes
 from hardmax.estimators.abstract import AbstractEstimator, carry
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractFactorised, AbstractSpace
 from hardmax.types import Estimate, Objective
-from hardmax.validation import check_positive, values_readable
+from hardmax.validation import can_read_values, check_positive
 
 
-def conditioned_gradient(
+def estimate_conditioned_gradient(
     scores: Float[Tensor, "..."],
     space: AbstractFactorised,
     noise: Float[Tensor, "S ..."],
@@ -60,7 +60,7 @@ def conditioned_gradient(
 class AbstractControlled(AbstractEstimator):
     """An estimator that subtracts a function c of the perturbed scores from f, and adds its gradient back.
 
-    See `conditioned_gradient` for the equation. With several samples the residue `f(z) - c(p)` also gets the
+    See `estimate_conditioned_gradient` for the equation. With several samples the residue `f(z) - c(p)` also gets the
     leave-one-out baseline. Where c has parameters, `Estimate.auxiliary` is the mean over examples of `|gradient|^2`,
     which differs from the variance by a constant: its gradient goes to these parameters and to nothing else. That takes
     derivatives of second order, and does not work under torch.compile and torch.func.
@@ -83,7 +83,7 @@ class AbstractControlled(AbstractEstimator):
     def check(self, space: AbstractSpace, samples: int) -> None:
         """Refuse to learn where autograd cannot be called."""
         super().check(space, samples)
-        if torch.is_grad_enabled() and not values_readable() and self.parameters():
+        if torch.is_grad_enabled() and not can_read_values() and self.parameters():
             raise ArgumentError(
                 f"{type(self).__name__} has parameters to train, which takes derivatives of second order and does not "
                 f"work under torch.compile and torch.func; call it outside of them, or without training: "
@@ -104,7 +104,7 @@ class AbstractControlled(AbstractEstimator):
         if len(z) > 1:  # no draw is in its own baseline
             residue = (residue - residue.mean(0)) * (len(z) / (len(z) - 1))
         residue = residue.view(*residue.shape, *(1 for _ in space.score_shape))
-        gradient = conditioned_gradient(held, space, noise, z, residue, slope)
+        gradient = estimate_conditioned_gradient(held, space, noise, z, residue, slope)
         value = carry(values.mean(0), space.dot(gradient.detach().to(scores.dtype), scores))
         return Estimate(value, z, f.evaluations, float(len(noise)), auxiliary=self._auxiliary(gradient, space))
 
@@ -315,14 +315,14 @@ class DebiasedDirect(AbstractEstimator):
         perturbed = space.perturb(held, noise)
         z = space.argmax(perturbed).to(scores.dtype)
         first = z[::draws]
-        values, parts = single_changes(f, space, first)
+        values, parts = evaluate_single_changes(f, space, first)
         # One categorical has a single table for all samples.
         parts = parts if parts.dim() == held.dim() else parts.repeat_interleave(draws, 0)
         above, below = perturbed + self.epsilon * parts, perturbed - self.epsilon * parts
         ahead, behind = space.argmax(above).to(scores.dtype), space.argmax(below).to(scores.dtype)
         control = space.per_variable(ahead * above - behind * below) / (2 * self.epsilon)
         residue = space.per_variable(z * parts) - control
-        gradient = conditioned_gradient(held, space, noise, z, residue, (ahead - behind) / (2 * self.epsilon))
+        gradient = estimate_conditioned_gradient(held, space, noise, z, residue, (ahead - behind) / (2 * self.epsilon))
         gradient = gradient.to(scores.dtype)
         return Estimate(
             carry(values.mean(0), space.dot(gradient, scores)), first, f.evaluations, solves=3.0 * len(noise)

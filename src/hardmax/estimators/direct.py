@@ -9,12 +9,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hardmax.errors import ArgumentError, NotExactError
-from hardmax.estimators._single_changes import single_changes
+from hardmax.estimators._single_changes import evaluate_single_changes
 from hardmax.estimators.abstract import AbstractEstimator, carry
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractFactorised, AbstractSpace, Categorical
 from hardmax.types import Estimate
-from hardmax.validation import check_positive, values_readable
+from hardmax.validation import can_read_values, check_positive
 
 # From a step to z(step) `[S, *B, *event]` and how many arg maxes that took, mean per example over all S.
 Moved = Callable[[float | Tensor], tuple[Tensor, float]]
@@ -40,7 +40,7 @@ def search_single_changes(
     f: Evaluator, space: AbstractSpace, perturbed: Float[Tensor, "S ..."], z: Float[Tensor, "S ..."]
 ) -> tuple[Float[Tensor, "S *B"], Moved]:
     """Return f(z) and z(step) for f's low-dimensional approximation, from all single changes of z."""
-    values, parts = single_changes(f, space, z)
+    values, parts = evaluate_single_changes(f, space, z)
 
     def moved(step: float | Tensor) -> tuple[Tensor, float]:
         return space.argmax(space.augment(perturbed, step * parts)), float(len(z))
@@ -167,7 +167,7 @@ class Direct(AbstractEstimator):
         if self.full:
             return search_all
         # Bounds from above serve a positive step; which flips are evaluated is not known while compiling.
-        bounded = f.has_flips and not self.two_sided and values_readable()
+        bounded = f.has_flips and not self.two_sided and can_read_values()
         return search_bounded_flips if bounded else search_single_changes
 
 
@@ -224,7 +224,7 @@ class AveragedDirect(AbstractEstimator):
         """Draw z for the other variables, and move the marginals of each."""
         held = scores.detach()
         z = space.draw(held, noise)
-        values, parts = single_changes(f, space, z)
+        values, parts = evaluate_single_changes(f, space, z)
         ahead = space.marginals(held + self.epsilon * parts)
         behind = space.marginals(held - self.epsilon * parts) if self.two_sided else space.marginals(held)
         gradient = (ahead - behind) / ((2 if self.two_sided else 1) * self.epsilon)

@@ -9,12 +9,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hardmax.errors import ArgumentError
-from hardmax.estimators._single_changes import chosen_changes, single_changes
+from hardmax.estimators._single_changes import evaluate_chosen_changes, evaluate_single_changes
 from hardmax.estimators.abstract import AbstractEstimator, carry
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractFactorised, AbstractSpace
 from hardmax.types import Estimate
-from hardmax.validation import check_positive, values_readable
+from hardmax.validation import can_read_values, check_positive
 
 
 @final
@@ -141,7 +141,7 @@ class LocalExpectation(AbstractEstimator):
         if self.roulette and space.variables > 1:
             values, parts = self._play(f, scores.detach(), space, noise, z)
         else:
-            values, parts = single_changes(f, space, z)
+            values, parts = evaluate_single_changes(f, space, z)
         # The gradient of <marginals, parts> with parts held fixed is q_ic (f_ic - sum_c' q_ic' f_ic').
         surrogate = space.dot(space.marginals(scores), parts)
         surrogate = surrogate if surrogate.dim() < values.dim() else surrogate.mean(0)
@@ -150,17 +150,17 @@ class LocalExpectation(AbstractEstimator):
     def _play(
         self, f: Evaluator, scores: Tensor, space: AbstractFactorised, noise: Tensor, z: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return as `single_changes`, the parts of the variables that lose set to zero, the others' raised."""
+        """Return as `evaluate_single_changes`, the parts of the variables that lose set to zero, the others' raised."""
         roulette = self.roulette if isinstance(self.roulette, Roulette) else Roulette()
         probability = roulette.probability(space.uncertainty(scores))
         kept = space.leftover(scores, noise, z) < probability
-        if (f.has_rows or f.has_flips) and values_readable():
-            values, parts = chosen_changes(f, space, z, kept)
+        if (f.has_rows or f.has_flips) and can_read_values():
+            values, parts = evaluate_chosen_changes(f, space, z, kept)
         else:  # which rows there are is not known while compiling or under vmap
-            if values_readable():
+            if can_read_values():
                 warnings.warn(
                     "roulette saves no evaluation because f has no rows(z, index) method: add one, or drop roulette",
                     stacklevel=4,
                 )
-            values, parts = single_changes(f, space, z)
+            values, parts = evaluate_single_changes(f, space, z)
         return values, torch.where(kept, parts / probability, 0.0)

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hardmax.errors import ArgumentError, NotExactError
-from hardmax.estimators._linearization import AbstractLinearised, difference
+from hardmax.estimators._linearization import AbstractLinearised, measure_movement
 from hardmax.spaces import AbstractSpace, Categorical
 from hardmax.validation import check_positive
 
@@ -79,7 +79,7 @@ class ImplicitMLE(AbstractLinearised):
         slope: Float[Tensor, "S ..."],
     ) -> Float[Tensor, "S ..."]:
         """Solve again with the slope added."""
-        return difference(space, perturbed, z, slope, self.step, self.two_sided)
+        return measure_movement(space, perturbed, z, slope, self.step, self.two_sided)
 
 
 @final
@@ -147,7 +147,7 @@ class Blackbox(AbstractLinearised):
         slope: Float[Tensor, "S ..."],
     ) -> Float[Tensor, "S ..."]:
         """Solve again with the slope added."""
-        return difference(space, perturbed, z, slope, self.step, two_sided=False)
+        return measure_movement(space, perturbed, z, slope, self.step, two_sided=False)
 
 
 Projection = Literal["none", "plane", "sphere", "both"]

@@ -8,13 +8,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hardmax.errors import ArgumentError
-from hardmax.estimators._single_changes import flip_differences
+from hardmax.estimators._single_changes import evaluate_flips
 from hardmax.estimators.abstract import AbstractEstimator, carry
 from hardmax.estimators.exact import Roulette
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractSpace
 from hardmax.types import Estimate
-from hardmax.validation import values_readable
+from hardmax.validation import can_read_values
 
 
 @final
@@ -143,7 +143,7 @@ class ConditionalGradient(AbstractEstimator):
             weights = torch.where(kept, variance / probability, 0.0)
         else:
             kept, weights = None, variance
-        values, differences = flip_differences(f, space, z, kept if values_readable() else None)
+        values, differences = evaluate_flips(f, space, z, kept if can_read_values() else None)
         step = weights * differences
         gradient = space.differential(z, step).mean(0)
         value = carry(values.mean(0), space.dot(gradient, scores))

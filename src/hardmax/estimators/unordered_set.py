@@ -17,7 +17,7 @@ from hardmax.spaces import AbstractFactorised, AbstractSpace, Binary
 from hardmax.types import Estimate
 
 
-def leave_one_out_weights(
+def compute_set_weights(
     probabilities: Float[Tensor, "*B S"],
 ) -> tuple[Float[Tensor, "*B S"], Float[Tensor, "*B S S"]]:
     """Return the weights that make sums over a set drawn without replacement unbiased, of first and second order.
@@ -76,7 +76,7 @@ def _log_times(size: int, like: Tensor) -> Tensor:
     return start + step * torch.arange(int((stop - start) / step) + 1, dtype=like.dtype, device=like.device)
 
 
-def without_replacement(
+def draw_without_replacement(
     scores: Float[Tensor, "..."], space: AbstractFactorised, noise: Float[Tensor, "S ..."]
 ) -> Float[Tensor, "S ..."]:
     """Draw S different z, each from q without those before it.
@@ -200,14 +200,14 @@ class UnorderedSet(AbstractEstimator):
     ) -> Estimate:
         """Draw a set and weigh its members."""
         assert isinstance(space, AbstractFactorised)  # check() refuses all others
-        z = without_replacement(scores.detach(), space, noise)
+        z = draw_without_replacement(scores.detach(), space, noise)
         values, log_prob = f(z), space.log_prob(scores, z)
         held = values.detach()
         if len(noise) == 1:
             return Estimate(carry(values, held * log_prob).squeeze(0), z, f.evaluations, solves=1.0)
         # [*B, S], in which the sets' own dimensions are the last.
         log_q = space.log_prob(scores.detach().to(noise.dtype), z.to(noise.dtype)).movedim(0, -1)
-        first, second = leave_one_out_weights(log_q.exp())
+        first, second = compute_set_weights(log_q.exp())
         weights, worth = first.to(values.dtype).movedim(-1, 0), held.movedim(0, -1)
         advantage = (second.to(values.dtype) * (worth[..., None] - worth[..., None, :])).sum(-1).movedim(-1, 0)
         value = carry((weights * values).sum(0), (weights * advantage * log_prob).sum(0))

@@ -65,19 +65,19 @@ class ModelFigure:
         return asdict(self)
 
 
-def identity(config: TrainConfig) -> dict[str, Any]:
+def identify_run(config: TrainConfig) -> dict[str, Any]:
     """Return the options that make a run what it is: all but those of places."""
     return {name: value for name, value in config.to_dict().items() if name not in PLACES}
 
 
-def fingerprint(options: dict[str, Any]) -> str:
+def hash_options(options: dict[str, Any]) -> str:
     """Return a hash of an identity."""
     return hashlib.sha256(json.dumps(options, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def is_same_run(options: dict[str, Any], config: TrainConfig) -> bool:
     """Whether a stored identity is that of a configuration; options added since then count as at their defaults."""
-    return {**identity(type(config)()), **options} == identity(config)
+    return {**identify_run(type(config)()), **options} == identify_run(config)
 
 
 def find_row(rows: Sequence[Row], planned: AbstractPlannedRow) -> Row | None:
@@ -137,7 +137,7 @@ def _parse_row(line: str, fields: Set[str]) -> Row | None:
         return None
     if not isinstance(row, dict) or not row.keys() >= fields or not isinstance(row["config"], dict):
         return None
-    return row if fingerprint(row["config"]) == row["hash"] else None
+    return row if hash_options(row["config"]) == row["hash"] else None
 
 
 def _unreadable(path: Path, error: Exception) -> DataError:

@@ -18,19 +18,19 @@ def perplexity(probabilities: Float[Tensor, "*_ K"]) -> Float[Tensor, "*_"]:
     return torch.special.entr(probabilities).sum(-1).exp()
 
 
-def alive(counts: Shaped[Tensor, " K"]) -> float:
+def measure_alive(counts: Shaped[Tensor, " K"]) -> float:
     """Return the share of codes that are in use: each at least a tenth as often as if all were used alike.
 
     To count a code that was met once among a million tokens would flatter.
 
     Example:
-        >>> alive(torch.tensor([500, 480, 20, 0]))
+        >>> measure_alive(torch.tensor([500, 480, 20, 0]))
         0.5
     """
     return float((counts >= _EVEN * counts.double().mean()).logical_and(counts > 0).double().mean())
 
 
-def contingency(
+def count_contingency(
     categories: Int64[Tensor, "N"], classes: Int64[Tensor, "N"], k: int, c: int
 ) -> Int64[Tensor, "{k} {c}"]:
     """Count how often each category meets each class.
@@ -42,7 +42,7 @@ def contingency(
         c: number of classes.
 
     Example:
-        >>> contingency(torch.tensor([0, 0, 1]), torch.tensor([1, 1, 0]), 2, 2)
+        >>> count_contingency(torch.tensor([0, 0, 1]), torch.tensor([1, 1, 0]), 2, 2)
         tensor([[0, 2],
                 [1, 0]])
     """
@@ -51,19 +51,19 @@ def contingency(
     return torch.bincount(pairs, minlength=k * c).view(k, c)
 
 
-def best_matching(counts: Int64[Tensor, "K C"]) -> tuple[list[int], float]:
+def match_categories(counts: Int64[Tensor, "K C"]) -> tuple[list[int], float]:
     """Give each class a category of its own, so that as many pictures as possible are right.
 
     The share that is right is also called clustering accuracy. By the Hungarian method, which is exact.
 
     Args:
-        counts: `[K, C]`, from `contingency`.
+        counts: `[K, C]`, from `count_contingency`.
 
     Returns:
         The category of each class, -1 where there are fewer categories than classes; and the share that is right.
 
     Example:
-        >>> best_matching(torch.tensor([[0, 2], [1, 1]]))
+        >>> match_categories(torch.tensor([[0, 2], [1, 1]]))
         ([1, 0], 0.75)
     """
     categories, classes = linear_sum_assignment(counts.numpy(), maximize=True)

@@ -28,7 +28,7 @@ def psnr(
         >>> psnr(truth + 0.1, truth, hidden)
         tensor([20.])
     """
-    return -10 * hidden_mean((completed - truth).square(), hidden).clamp_min(_LEAST).log10()
+    return -10 * average_hidden((completed - truth).square(), hidden).clamp_min(_LEAST).log10()
 
 
 def ssim(
@@ -63,7 +63,7 @@ def ssim(
     covariance = smooth(completed * truth) - mean * mean2
     alike = (2 * mean * mean2 + _SMALL_MEAN) * (2 * covariance + _SMALL_VARIANCE)
     scale = (mean.square() + mean2.square() + _SMALL_MEAN) * (variance + variance2 + _SMALL_VARIANCE)
-    return hidden_mean(alike / scale, hidden)
+    return average_hidden(alike / scale, hidden)
 
 
 def _smoothing(size: int, like: Tensor) -> Float[Tensor, "size size"]:
@@ -75,26 +75,26 @@ def _smoothing(size: int, like: Tensor) -> Float[Tensor, "size size"]:
     return mirrored.unfold(-1, _WINDOW, 1) @ (window / window.sum())
 
 
-def hidden_mean(values: Float[Tensor, "B channels H W"], hidden: Bool[Tensor, "B 1 H W"]) -> Float[Tensor, "B"]:
+def average_hidden(values: Float[Tensor, "B channels H W"], hidden: Bool[Tensor, "B 1 H W"]) -> Float[Tensor, "B"]:
     """Return the mean over the hidden pixels of each picture, and its channels."""
     return values.mean(1, keepdim=True).where(hidden, 0.0).flatten(1).sum(1) / hidden.flatten(1).sum(1)
 
 
-def pairwise_distance(
+def measure_pairwise_distance(
     completed: Float[Tensor, "S B channels H W"], hidden: Bool[Tensor, "B 1 H W"]
 ) -> Float[Tensor, "B"]:
     """Return the mean absolute difference of the hidden pixels between two of S completions; 0 where S is 1.
 
     Example:
         >>> completed = torch.stack([torch.zeros(1, 1, 4, 4), torch.ones(1, 1, 4, 4)])
-        >>> pairwise_distance(completed, torch.ones(1, 1, 4, 4, dtype=torch.bool))
+        >>> measure_pairwise_distance(completed, torch.ones(1, 1, 4, 4, dtype=torch.bool))
         tensor([1.])
     """
     count = len(completed)
     total = completed.new_zeros(completed.shape[1])
     for first in range(count):
         for second in range(first):
-            total += hidden_mean((completed[first] - completed[second]).abs(), hidden)
+            total += average_hidden((completed[first] - completed[second]).abs(), hidden)
     return total / max(count * (count - 1) // 2, 1)
 
 
@@ -116,7 +116,7 @@ class Classes:
     right: float | None
 
 
-def classes_of(logits: Float[Tensor, "S B K"], labels: Tensor | None = None, confidence: float = 0.9) -> Classes:
+def count_classes(logits: Float[Tensor, "S B K"], labels: Tensor | None = None, confidence: float = 0.9) -> Classes:
     """Return how many classes completions belong to, and how surely.
 
     Args:
@@ -126,7 +126,7 @@ def classes_of(logits: Float[Tensor, "S B K"], labels: Tensor | None = None, con
 
     Example:
         >>> logits = torch.tensor([[[9.0, 0.0]], [[0.0, 9.0]]])  # two completions of one picture, two classes
-        >>> found = classes_of(logits, torch.tensor([1]))
+        >>> found = count_classes(logits, torch.tensor([1]))
         >>> found.distinct, round(found.entropy, 4), found.sure, found.right
         (2.0, 0.6931, 1.0, 0.5)
     """

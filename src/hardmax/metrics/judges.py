@@ -69,7 +69,7 @@ def train_judge(
 
 
 @torch.no_grad()
-def judged(network: nn.Module, pictures: Float[Tensor, "N channels H W"]) -> Float[Tensor, "N outputs"]:
+def judge_images(network: nn.Module, pictures: Float[Tensor, "N channels H W"]) -> Float[Tensor, "N outputs"]:
     """Return the logits of a judge, batch by batch."""
     network.eval()
     return torch.cat([network(some) for some in pictures.split(500)])
@@ -99,7 +99,7 @@ def train_classifier(
         pictures,
         int(labels.max()) + 1,
         lambda logits, index: cross_entropy(logits, labels[index], ignore_index=-1),
-        lambda network: float((judged(network, validation[0]).argmax(-1) == validation[1]).float().mean()),
+        lambda network: float((judge_images(network, validation[0]).argmax(-1) == validation[1]).float().mean()),
         name="classifier",
         mirror=False,
         batch_size=_CLASSIFIER_BATCH,
@@ -108,9 +108,9 @@ def train_classifier(
     )
 
 
-def features(network: nn.Module, pictures: Float[Tensor, "N channels H W"]) -> Float[Tensor, "N F"]:
+def extract_features(network: nn.Module, pictures: Float[Tensor, "N channels H W"]) -> Float[Tensor, "N F"]:
     """Return what a classifier's last layer looks at."""
-    return judged(cast(nn.Sequential, network)[0], pictures)
+    return judge_images(cast(nn.Sequential, network)[0], pictures)
 
 
 def frechet_distance(first: Float[Tensor, "N F"], second: Float[Tensor, "M F"]) -> float:
@@ -182,7 +182,7 @@ def train_recogniser(
         pictures,
         attributes.shape[1],
         loss,
-        lambda network: float(shares_right(recognise(network, validation[0]), validation[1]).mean()),
+        lambda network: float(measure_accuracy(recognise(network, validation[0]), validation[1]).mean()),
         name="recogniser",
         mirror=True,
         batch_size=_RECOGNISER_BATCH,
@@ -193,10 +193,10 @@ def train_recogniser(
 
 def recognise(network: nn.Module, pictures: Float[Tensor, "N channels H W"]) -> Int64[Tensor, "N A"]:
     """Return the bits that a network sees in pictures."""
-    return (judged(network, pictures) > 0).long()
+    return (judge_images(network, pictures) > 0).long()
 
 
-def shares_right(predicted: Int64[Tensor, "N A"], attributes: Int64[Tensor, "N A"]) -> Float[Tensor, "A"]:
+def measure_accuracy(predicted: Int64[Tensor, "N A"], attributes: Int64[Tensor, "N A"]) -> Float[Tensor, "A"]:
     """Return how often each attribute is what it should be, of where that is known."""
     known = attributes >= 0
     return ((predicted == attributes) & known).sum(0) / known.sum(0).clamp_min(1)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from hardmax.errors import ArgumentError
-from hardmax.models.image_vae import AbstractPixels, Architecture, LikelihoodName, learned_variance
+from hardmax.models.image_vae import AbstractPixels, Architecture, LikelihoodName, make_log_variance
 from hardmax.nn import conv_pixels, conv_trunk, mlp
 from hardmax.objectives import Bounds, Elbo, gaussian_bounds, gaussian_elbo
 from hardmax.objectives.gaussian import Form
@@ -45,7 +45,7 @@ class GaussianVAE(AbstractPixels):
     ) -> None:
         super().__init__()
         self.encoder, self.decoder, self.latents = encoder, decoder, latents
-        self.log_variance = learned_variance(likelihood)
+        self.log_variance = make_log_variance(likelihood)
 
     @classmethod
     def build(

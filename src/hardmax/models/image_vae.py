@@ -71,7 +71,7 @@ class AbstractPixels(AbstractModel):
         return parameters.sigmoid() if self.log_variance is None else parameters
 
 
-def learned_variance(likelihood: LikelihoodName) -> nn.Parameter | None:
+def make_log_variance(likelihood: LikelihoodName) -> nn.Parameter | None:
     """Return the logarithm of the pixels' variance, to be learned; None where they are Bernoulli.
 
     Raises:
@@ -109,7 +109,7 @@ class AbstractVAE(AbstractPixels):
             raise ArgumentError(f"a learned prior may not keep the promise of {space}; use 'uniform'")
         self.space = space
         self.prior = nn.Parameter(torch.zeros(space.score_shape)) if prior == "learned" else None
-        self.log_variance = learned_variance(likelihood)
+        self.log_variance = make_log_variance(likelihood)
 
     @abstractmethod
     def scores(self, x: Tensor) -> Tensor:

@@ -13,11 +13,11 @@ LONGEST = 8
 """Side of what a picture is halved down to."""
 
 
-def halved_sizes(shape: tuple[int, ...], longest: int = LONGEST) -> list[tuple[int, int]]:
+def halve_sizes(shape: tuple[int, ...], longest: int = LONGEST) -> list[tuple[int, int]]:
     """Return the sizes from the picture down to the first that has no side longer than this.
 
     Example:
-        >>> halved_sizes((1, 28, 28))
+        >>> halve_sizes((1, 28, 28))
         [(28, 28), (14, 14), (7, 7)]
     """
     sizes = [(shape[-2], shape[-1])]
@@ -26,12 +26,12 @@ def halved_sizes(shape: tuple[int, ...], longest: int = LONGEST) -> list[tuple[i
     return sizes
 
 
-def deepest_channels(shape: tuple[int, ...], sizes: list[tuple[int, int]], width: int) -> int:
+def count_deepest_channels(shape: tuple[int, ...], sizes: list[tuple[int, int]], width: int) -> int:
     """Return the channels at the last of these sizes: `width` at the second, twice as many at each further one."""
     return width * 2 ** (len(sizes) - 2) if len(sizes) > 1 else shape[0]
 
 
-def halvings(shape: tuple[int, ...], sizes: list[tuple[int, int]], width: int) -> list[nn.Module]:
+def make_downsampling(shape: tuple[int, ...], sizes: list[tuple[int, int]], width: int) -> list[nn.Module]:
     """Return strided 3x3 convolutions from one size to the next, each with a ReLU."""
     layers, channels = [], shape[0]
     for level in range(len(sizes) - 1):
@@ -40,10 +40,10 @@ def halvings(shape: tuple[int, ...], sizes: list[tuple[int, int]], width: int) -
     return layers
 
 
-def doublings(shape: tuple[int, ...], sizes: list[tuple[int, int]], width: int, beside: int = 1) -> nn.Sequential:
-    """Return transposed convolutions that go the way of `halvings` back, each of what is positive.
+def make_upsampling(shape: tuple[int, ...], sizes: list[tuple[int, int]], width: int, beside: int = 1) -> nn.Sequential:
+    """Return transposed convolutions that go back the way of `make_downsampling`, each with a ReLU before it.
 
-    Each looks at so many grids beside each other: with 2, at what is drawn and at what `halvings` saw in its place.
+    Each has so many grids side by side as its input: with 2, what is drawn and what `make_downsampling` saw there.
     """
     sizes = sizes[::-1]
     channels = [width * 2**level for level in reversed(range(len(sizes) - 1))]
@@ -65,9 +65,9 @@ def conv_trunk(shape: tuple[int, ...], hidden: int, width: int = 32) -> nn.Seque
         >>> conv_trunk((3, 50, 64), 40)(torch.zeros(2, 3, 50, 64)).shape
         torch.Size([2, 40])
     """
-    sizes = halved_sizes(shape)
-    features = deepest_channels(shape, sizes, width) * prod(sizes[-1])
-    return nn.Sequential(*halvings(shape, sizes, width), nn.Flatten(), nn.Linear(features, hidden), nn.ReLU())
+    sizes = halve_sizes(shape)
+    features = count_deepest_channels(shape, sizes, width) * prod(sizes[-1])
+    return nn.Sequential(*make_downsampling(shape, sizes, width), nn.Flatten(), nn.Linear(features, hidden), nn.ReLU())
 
 
 def conv_pixels(inputs: int, shape: tuple[int, ...], hidden: int, width: int = 32) -> nn.Sequential:
@@ -84,14 +84,16 @@ def conv_pixels(inputs: int, shape: tuple[int, ...], hidden: int, width: int = 3
         >>> conv_pixels(20, (3, 50, 64), 40)(torch.zeros(2, 20)).shape
         torch.Size([2, 3, 50, 64])
     """
-    sizes = halved_sizes(shape)
-    first = deepest_channels(shape, sizes, width)
+    sizes = halve_sizes(shape)
+    first = count_deepest_channels(shape, sizes, width)
     return nn.Sequential(
-        OrderedDict(first=spread_out(inputs, hidden, first, sizes[-1]), steps=doublings(shape, sizes, width))
+        OrderedDict(
+            first=make_grid_layers(inputs, hidden, first, sizes[-1]), steps=make_upsampling(shape, sizes, width)
+        )
     )
 
 
-def spread_out(inputs: int, hidden: int, channels: int, size: tuple[int, int]) -> nn.Sequential:
+def make_grid_layers(inputs: int, hidden: int, channels: int, size: tuple[int, int]) -> nn.Sequential:
     """Return two linear layers from a vector to a grid: `[R, inputs] -> [R, channels, *size]`."""
     return nn.Sequential(
         nn.Linear(inputs, hidden),

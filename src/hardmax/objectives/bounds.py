@@ -12,7 +12,7 @@ from hardmax.evaluator import Evaluator
 from hardmax.objectives.elbo import check_prior, log_prior
 from hardmax.spaces import AbstractSpace
 from hardmax.types import Objective
-from hardmax.validation import check_samples, check_scores, values_readable
+from hardmax.validation import can_read_values, check_samples, check_scores
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def exact_bounds(
         >>> bool((bounds.elbo <= bounds.log_likelihood).all())
         True
     """
-    check_scores(scores, space, values=values_readable())
+    check_scores(scores, space, values=can_read_values())
     check_prior(prior, space)
     space.check_enumerable()
     table = Evaluator(likelihood, scores, space, chunk_size=chunk_size).table()
@@ -115,7 +115,7 @@ def importance_weighted_bound(
     References:
         Burda, Grosse & Salakhutdinov, "Importance weighted autoencoders", 2016.
     """
-    check_scores(scores, space, values=values_readable())
+    check_scores(scores, space, values=can_read_values())
     check_prior(prior, space)
     check_samples(samples)
     z = space.sample(scores, samples, generator=generator)
@@ -167,7 +167,7 @@ def perturb_and_map_bound(
         >>> hm.perturb_and_map_bound(likelihood, torch.zeros(8, 59), space, samples=16).elbo.shape
         torch.Size([8])
     """
-    batch = check_scores(scores, space, values=values_readable())
+    batch = check_scores(scores, space, values=can_read_values())
     check_prior(prior, space)
     check_samples(samples)
     if not space.offers("log_prob_bound"):
@@ -213,7 +213,7 @@ def greedy_bound(
         >>> bool((bound <= exact.log_likelihood).all())
         True
     """
-    check_scores(scores, space, values=values_readable())
+    check_scores(scores, space, values=can_read_values())
     check_prior(prior, space)
     f = Evaluator(likelihood, scores, space, chunk_size=chunk_size)
 

@@ -23,7 +23,7 @@ from hardmax.evaluator import Evaluator
 from hardmax.expectations import estimate
 from hardmax.spaces import AbstractFactorised, AbstractSpace
 from hardmax.types import Estimate, Objective
-from hardmax.validation import check_noise, check_scores, values_readable
+from hardmax.validation import can_read_values, check_noise, check_scores
 
 
 def check_prior(prior: Tensor | None, space: AbstractSpace) -> None:
@@ -253,7 +253,7 @@ def importance_weighted_elbo(
         Mnih & Rezende, "Variational inference for Monte Carlo objectives", 2016; Burda, Grosse & Salakhutdinov,
         "Importance weighted autoencoders", 2016.
     """
-    batch_shape = check_scores(scores, space, values=validate and values_readable())
+    batch_shape = check_scores(scores, space, values=validate and can_read_values())
     check_prior(prior, space)
     for name in ("draw", "log_prob"):
         if not space.offers(name):

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from hardmax.errors import ArgumentError, ShapeError
 from hardmax.spaces import AbstractSpace
-from hardmax.validation import check_noise, check_samples, check_scores, first_index, values_readable
+from hardmax.validation import can_read_values, check_noise, check_samples, check_scores, find_first_index
 
 
 def fenchel_young_loss(
@@ -62,7 +62,7 @@ def fenchel_young_loss(
         Blondel, Martins & Niculae, "Learning with Fenchel-Young losses", 2020; Berthet, Blondel, Teboul, Cuturi, Vert &
         Bach, "Learning with differentiable perturbed optimizers", 2020, section 4.
     """
-    look = validate and values_readable()
+    look = validate and can_read_values()
     batch_shape = check_scores(scores, space, values=look)
     _check_target(target, space, batch_shape, values=look)
     if noise is None:
@@ -88,7 +88,7 @@ def _check_target(target: Tensor, space: AbstractSpace, batch_shape: tuple[int, 
             f"for each example, {list(shape)}; expand it"
         )
     if values and not target.isfinite().all():
-        index = first_index(~target.isfinite())
+        index = find_first_index(~target.isfinite())
         raise ArgumentError(f"target must be finite, got {target[tuple(index)].item()} at index {index}")
 
 
@@ -96,7 +96,7 @@ def _check_regret(regret: Tensor, perturbed: Tensor, space: AbstractSpace) -> No
     """Refuse a target that is worth more than the best member: it is none."""
     scale = perturbed.abs().flatten(regret.dim()).sum(-1)
     if (wrong := regret < -1e-3 * scale).any():
-        index = first_index(wrong)[1:]
+        index = find_first_index(wrong)[1:]
         raise ArgumentError(
             f"target of example {index} scores more than the arg max, so it is no member of {space}; pass a z of the "
             f"space, such as one of space.enumerate()"

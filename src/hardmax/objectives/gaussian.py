@@ -14,7 +14,7 @@ from hardmax.objectives.bounds import Bounds
 from hardmax.objectives.elbo import Elbo
 from hardmax.random import noise_dtype
 from hardmax.types import Objective
-from hardmax.validation import check_samples, first_index, values_readable
+from hardmax.validation import can_read_values, check_samples, find_first_index
 
 Form = Literal["prior-contrastive", "joint-contrastive"]
 
@@ -227,7 +227,7 @@ def gaussian_elbo(
     if form not in ("prior-contrastive", "joint-contrastive"):
         raise ArgumentError(f"form must be 'prior-contrastive' or 'joint-contrastive', got {form!r}")
     _check_diagonal(mean, log_variance)
-    validate = validate and values_readable()
+    validate = validate and can_read_values()
     if validate:
         _check_finite("mean", mean)
         _check_finite("log_variance", log_variance)
@@ -261,8 +261,8 @@ def _noise(mean: Tensor, samples: int, generator: torch.Generator | None) -> Ten
 def _log_diagonal(name: str, scale_tril: Tensor) -> Tensor:
     """Return the sum of the logarithms of the diagonal, `[*B, D, D] -> [*B]`."""
     diagonal = scale_tril.diagonal(dim1=-2, dim2=-1)
-    if values_readable() and (wrong := ~(diagonal > 0)).any():
-        index = first_index(wrong)
+    if can_read_values() and (wrong := ~(diagonal > 0)).any():
+        index = find_first_index(wrong)
         raise ArgumentError(
             f"the diagonal of {name} must be positive, got {diagonal[tuple(index)].item()} at index {index}; pass "
             f"torch.linalg.cholesky(covariance), or make the diagonal with exp or softplus"
@@ -311,7 +311,7 @@ def _check_float(name: str, tensor: Tensor) -> None:
 def _check_finite(name: str, tensor: Tensor) -> None:
     # A finite sum has finite terms; only another one is worth a closer look.
     if not tensor.sum().isfinite() and not (finite := tensor.isfinite()).all():
-        index = first_index(~finite)
+        index = find_first_index(~finite)
         raise ArgumentError(
             f"{name} must be finite, got {tensor[tuple(index)].item()} at index {index} "
             f"({int((~finite).sum())} of {tensor.numel()} are not finite); look for a diverged encoder"
@@ -327,7 +327,7 @@ def _check_values(values: Tensor, shape: tuple[int, ...], look: bool) -> None:
             f"{list(values.shape)}; it maps z [C, *B, D] to [C, *B]: sum over the pixels only"
         )
     if look and values.sum().isnan() and (nan := values.isnan()).any():
-        index = first_index(nan)
+        index = find_first_index(nan)
         raise ArgumentError(
             f"the likelihood returned NaN for example {index[1:]} (at index {index} of its result, {int(nan.sum())} "
             f"NaN in all); look at that example, or at a diverged decoder"

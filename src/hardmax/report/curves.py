@@ -11,7 +11,7 @@ from matplotlib.colors import LinearSegmentedColormap, to_rgba
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
-from hardmax.drawing.svg import COLOURS, DASHES, drawing
+from hardmax.drawing.svg import COLOURS, DASHES, draw_svg
 from hardmax.report.run import Measured, Run
 
 _HEIGHT = 380
@@ -25,7 +25,7 @@ _SIGNED = LinearSegmentedColormap.from_list("signed", _STOPS, _LEVELS).with_extr
 _RISING = LinearSegmentedColormap.from_list("rising", [_CLEAR_BLUE, _BLUE], _LEVELS).with_extremes(bad=_NOTHING)
 
 
-def heat_map(
+def draw_heat_map(
     name: str, alt: str, matrix: Tensor, *, rows: str, columns: str, scale: str, signed: bool = False
 ) -> Markup:
     """Draw a matrix `[n, m]`; what is NaN is grey.
@@ -40,7 +40,7 @@ def heat_map(
         signed: let zero be the middle of the scale, blue below it and orange above.
     """
     most = matrix.abs().nan_to_num(0.0).amax().item() or 1.0
-    with drawing(name, alt, height=_HEIGHT) as drawn:
+    with draw_svg(name, alt, height=_HEIGHT) as drawn:
         axes = drawn.axes
         axes.grid(visible=False)
         colours, low = (_SIGNED, -most) if signed else (_RISING, 0.0)
@@ -103,38 +103,40 @@ class Key:
     dash: str
 
 
-def legend(names: Sequence[str]) -> list[Key]:
+def make_legend(names: Sequence[str]) -> list[Key]:
     """Return a colour for each name, and another dash for each ten names."""
     last = len(DASHES) - 1
     return [Key(name, COLOURS[i % len(COLOURS)], DASHES[min(i // len(COLOURS), last)]) for i, name in enumerate(names)]
 
 
-def lines_of_run(run: Run, of: Callable[[Any], float | None]) -> list[Line]:
+def make_lines(run: Run, of: Callable[[Any], float | None]) -> list[Line]:
     """Return what was measured of one run by epoch, a line for each split; one without values keeps its colour."""
     found = [(split, rows) for split, rows in run.measured.items() if rows]
     return [Line(split, [row.epoch for row in rows], _values(rows, of)) for split, rows in found]
 
 
-def lines_of_runs(runs: Sequence[Run], names: Sequence[str], of: Callable[[Any], float | None]) -> list[Line]:
+def make_lines_of_runs(runs: Sequence[Run], names: Sequence[str], of: Callable[[Any], float | None]) -> list[Line]:
     """Return what was measured of the test pictures of several runs by epoch."""
     found = [(name, run.measured["test"]) for run, name in zip(runs, names, strict=True)]
     return [Line(name, [row.epoch for row in rows], _values(rows, of)) for name, rows in found]
 
 
-def bound_of_run(run: Run) -> Curves:
+def draw_bound(run: Run) -> Curves:
     """Draw the bound of the three splits by epoch."""
-    lines = lines_of_run(run, lambda row: row.bound)
+    lines = make_lines(run, lambda row: row.bound)
     best = f" The dotted line marks the best epoch, {run.best_epoch}."
-    return draw("bound", "−ELBO by epoch", "epoch", "−ELBO (nats)", lines, clip=True, mark=run.best_epoch, note=best)
+    return draw_curves(
+        "bound", "−ELBO by epoch", "epoch", "−ELBO (nats)", lines, clip=True, mark=run.best_epoch, note=best
+    )
 
 
-def bounds_by_epoch(runs: Sequence[Run], names: Sequence[str]) -> Curves:
+def draw_bounds_by_epoch(runs: Sequence[Run], names: Sequence[str]) -> Curves:
     """Draw the test bound of several runs by epoch."""
-    lines = lines_of_runs(runs, names, lambda row: row.bound)
-    return draw("by-epoch", "Test −ELBO by epoch", "epoch", "test −ELBO (nats)", lines, clip=True)
+    lines = make_lines_of_runs(runs, names, lambda row: row.bound)
+    return draw_curves("by-epoch", "Test −ELBO by epoch", "epoch", "test −ELBO (nats)", lines, clip=True)
 
 
-def bounds_by_time(runs: Sequence[Run], names: Sequence[str]) -> Curves:
+def draw_bounds_by_time(runs: Sequence[Run], names: Sequence[str]) -> Curves:
     """Draw the test bound of several runs by seconds of training."""
     lines = []
     for run, name in zip(runs, names, strict=True):
@@ -142,12 +144,12 @@ def bounds_by_time(runs: Sequence[Run], names: Sequence[str]) -> Curves:
         timed = [row for row in run.measured["test"] if row.epoch in seconds]
         lines.append(Line(name, [seconds[row.epoch] for row in timed], _values(timed, lambda row: row.bound)))
     without = " Time for evaluation is not counted."
-    return draw(
+    return draw_curves(
         "by-seconds", "Test −ELBO by time", "seconds of training", "test −ELBO (nats)", lines, clip=True, note=without
     )
 
 
-def draw(
+def draw_curves(
     name: str,
     title: str,
     xlabel: str,
@@ -171,9 +173,9 @@ def draw(
         note: what else to say.
     """
     ends = "; ".join(f"{line.name} ends at {line.y[-1]:.2f}" for line in lines if line.y and not math.isnan(line.y[-1]))
-    with drawing(name, f"{title}: {ends}") as drawn:
+    with draw_svg(name, f"{title}: {ends}") as drawn:
         axes = drawn.axes
-        for line, key in zip(lines, legend([line.name for line in lines]), strict=True):
+        for line, key in zip(lines, make_legend([line.name for line in lines]), strict=True):
             dash = tuple(map(float, key.dash.split()))
             marker = "o" if len(line.x) <= 12 else None
             axes.plot(line.x, line.y, color=key.colour, linestyle=(0, dash), marker=marker, markersize=3.5)
@@ -181,7 +183,7 @@ def draw(
             axes.axvline(mark, color=COLOURS[-1], linestyle=":", linewidth=1.2)
         axes.set(xlabel=xlabel, ylabel=ylabel)
         axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
-        if clip and (top := highest(lines)) is not None:
+        if clip and (top := find_axis_limit(lines)) is not None:
             values = _finite([line.y for line in lines])
             low = min(values)
             axes.set_ylim(low - 0.05 * (top - low), top)
@@ -189,7 +191,7 @@ def draw(
     return Curves(title, drawn.svg, note.strip())
 
 
-def highest(lines: Sequence[Line]) -> float | None:
+def find_axis_limit(lines: Sequence[Line]) -> float | None:
     """Return where to cut the axis off, or None where it needs no cut.
 
     After its first fifth a run has settled into a range of values; the first epochs may take as much room again above

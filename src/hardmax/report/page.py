@@ -8,10 +8,17 @@ from typing import Any
 
 from hardmax.files import write_output
 from hardmax.report import tables
-from hardmax.report.curves import legend
+from hardmax.report.curves import make_legend
 from hardmax.report.run import SPLITS, Run
-from hardmax.report.sections import AbstractReport, Tiles, progress
-from hardmax.report.tables import command, differing, is_default, labels, option, shown
+from hardmax.report.sections import AbstractReport, Tiles, describe_progress
+from hardmax.report.tables import (
+    find_differing_options,
+    format_command,
+    format_option,
+    format_value,
+    is_default,
+    label_runs,
+)
 from hardmax.report.templates import load_template, read_style
 from hardmax.training.config import Metrics
 
@@ -22,11 +29,11 @@ class _Part:
 
     label: str
     run: Run
-    told: Any
+    content: Any
     command: str
 
 
-def render(runs: Sequence[Run], report: AbstractReport[Any], metrics: Metrics, comparable: Sequence[str]) -> str:
+def render_page(runs: Sequence[Run], report: AbstractReport[Any], metrics: Metrics, comparable: Sequence[str]) -> str:
     """Return the HTML page about one or several runs of one application; it needs no other file and no network.
 
     Args:
@@ -36,29 +43,29 @@ def render(runs: Sequence[Run], report: AbstractReport[Any], metrics: Metrics, c
         comparable: options that must agree for their numbers to compare.
     """
     folder = Path(inspect.getfile(type(report))).parent
-    differences = tables.incomparable(runs, comparable)
+    differences = tables.find_differences(runs, comparable)
     one = len(runs) == 1
-    names = [runs[0].name] if one else labels([run.config for run in runs], [run.name for run in runs])
+    names = [runs[0].name] if one else label_runs([run.config for run in runs], [run.name for run in runs])
     facts = [report.facts(run) for run in runs]
-    headings, table = tables.comparison(runs, report.quantities, facts, differences)
+    headings, table = tables.compare_runs(runs, report.quantities, facts, differences)
     return load_template(folder / report.template).render(
         title=runs[0].name if one else f"{len(runs)} runs",
         style=read_style(*(folder / name for name in report.styles)),
         sections={"numbers": "Numbers", "curves": "Curves", **report.sections, "configuration": "Configuration"},
         parts=_said_once(
             [
-                _Part(name, run, report.told(run, i), command(run.config))
+                _Part(name, run, report.build_content(run, i), format_command(run.config))
                 for i, (run, name) in enumerate(zip(runs, names, strict=True))
             ]
         ),
         one=one,
-        keys=legend([split for split in SPLITS if runs[0].measured[split]] if one else names),
+        keys=make_legend([split for split in SPLITS if runs[0].measured[split]] if one else names),
         curves=report.curves_of_run(runs[0]) if one else report.curves_of_runs(runs, names),
-        key_numbers=tables.key_numbers(runs[0], report.quantities, facts[0]) if one else None,
+        key_numbers=tables.list_key_numbers(runs[0], report.quantities, facts[0]) if one else None,
         headings=headings,
         table=table,
         incomparable=differences,
-        differing=_rows(runs, differing([run.config for run in runs])),
+        differing=_rows(runs, find_differing_options([run.config for run in runs])),
         options=_rows(runs, [field.name for field in fields(runs[0].config) if field.name != "resume"]),
         provenance=_provenance(runs),
         subjects=_shared(names, [report.subject(run) for run in runs]),
@@ -66,12 +73,12 @@ def render(runs: Sequence[Run], report: AbstractReport[Any], metrics: Metrics, c
         measurements=_shared(names, [report.measurement(run) for run in runs]),
         report=report,
         examples=metrics.examples,
-        progress=progress,
-        number=tables.number,
+        progress=describe_progress,
+        number=tables.format_number,
     )
 
 
-def write(page: str, path: Path) -> None:
+def write_page(page: str, path: Path) -> None:
     """Write the page under a temporary name, then rename it: a reader never sees half of it.
 
     Raises:
@@ -86,11 +93,11 @@ def _said_once(parts: Sequence[_Part]) -> list[_Part]:
     said: dict[str, str] = {}
     out = []
     for part in parts:
-        found = {field.name: getattr(part.told, field.name) for field in fields(part.told)}
+        found = {field.name: getattr(part.content, field.name) for field in fields(part.content)}
         found = {name: tiles for name, tiles in found.items() if isinstance(tiles, Tiles)}
         again = {name: replace(tiles, note="") for name, tiles in found.items() if tiles.note == said.get(name)}
         said |= {name: tiles.note for name, tiles in found.items()}
-        out.append(replace(part, told=replace(part.told, **again)))
+        out.append(replace(part, content=replace(part.content, **again)))
     return out
 
 
@@ -105,7 +112,10 @@ def _shared(names: Sequence[str], sentences: Sequence[str]) -> list[tuple[list[s
 def _rows(runs: Sequence[Run], names: Sequence[str]) -> list[tuple[str, list[tuple[str, bool]]]]:
     """Return each option's name, and for each run its value and whether it was asked for."""
     return [
-        (option(name), [(shown(getattr(run.config, name)), not is_default(run.config, name)) for run in runs])
+        (
+            format_option(name),
+            [(format_value(getattr(run.config, name)), not is_default(run.config, name)) for run in runs],
+        )
         for name in names
     ]
 

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar, get_args, get_type_hints
 
 from hardmax.models import AbstractModel
 from hardmax.training.config import TrainConfig
-from hardmax.training.run_folder import broken_line, read_rows
+from hardmax.training.run_folder import make_line_error, read_rows
 
 SPLITS = ("train", "validation", "test")
 
@@ -131,5 +131,5 @@ def parse_rows(path: Path, kind: type[T]) -> list[T]:
                     raise TypeError(f"{name} is {value!r}")
             rows.append(kind(**row))
         except (KeyError, TypeError) as error:
-            raise broken_line(path, number, json.dumps(values)) from error
+            raise make_line_error(path, number, json.dumps(values)) from error
     return rows

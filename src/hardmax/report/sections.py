@@ -8,20 +8,20 @@ from typing import Any, ClassVar, Generic, TypeVar
 from jaxtyping import Float
 from torch import Tensor
 
-from hardmax.drawing.images import data_uri, grid, shrink
+from hardmax.drawing.images import encode_data_uri, make_grid, shrink_image
 from hardmax.report.curves import Curves
 from hardmax.report.run import Measured, Run
 from hardmax.report.tables import Fact, Quantity
 
 
-def trained_on(run: Run) -> str:
+def describe_data(run: Run) -> str:
     """Say on which pictures."""
     channels, height, width = run.images.shape
     colour = "" if channels == 1 else ", RGB"
     return f"trained on {run.images.name} ({len(run.images.train):,} pictures of {height} × {width}{colour})"
 
 
-def progress(run: Run) -> str:
+def describe_progress(run: Run) -> str:
     """Say how far the run has come."""
     done, asked = run.last.epoch, run.config.epochs
     epochs = f"{done} of {asked} epochs" if done < asked else f"{done} epoch{'s' * (done > 1)}"
@@ -67,7 +67,7 @@ class Tiles:
         return self.rows[0][1][0].width
 
 
-def tile(
+def make_tile(
     pictures: Float[Tensor, "N channels H W"],
     alt: str,
     *caption: str,
@@ -75,12 +75,12 @@ def tile(
     columns: int = 1,
 ) -> Tile:
     """Make a tile of one picture, or of several in a column (or in several), with lines between but not around."""
-    framed = grid(shrink(pictures), columns=columns, padding=1)
+    framed = make_grid(shrink_image(pictures), columns=columns, padding=1)
     drawn = framed.crop((1, 1, framed.width - 1, framed.height - 1))
-    return Tile(data_uri(drawn), drawn.width, drawn.height, alt, caption, mark)
+    return Tile(encode_data_uri(drawn), drawn.width, drawn.height, alt, caption, mark)
 
 
-def spread(count: int, wanted: int) -> list[int]:
+def spread_indices(count: int, wanted: int) -> list[int]:
     """Return indices from all over a range, at most as many as wanted."""
     wanted = min(count, wanted)
     return [i * count // wanted for i in range(wanted)]
@@ -137,7 +137,7 @@ class AbstractReport(ABC, Generic[R]):
         """Draw how several runs came along."""
 
     @abstractmethod
-    def told(self, run: R, index: int) -> Any:
+    def build_content(self, run: R, index: int) -> Any:
         """Return the dataclass that the template of the sections asks for.
 
         Args:

@@ -14,7 +14,7 @@ from hardmax.training.config import PLACES, TrainConfig
 Better = Literal["lower", "higher", "none"]
 
 
-def number(value: float | None) -> str:
+def format_number(value: float | None) -> str:
     """Return a number with two decimals, a dash where there is none."""
     if value is None:
         return "–"
@@ -24,7 +24,7 @@ def number(value: float | None) -> str:
     return f"{round(value, 2) + 0.0:,.2f}".replace("-", "−")
 
 
-def percent(part: float) -> str:
+def format_percent(part: float) -> str:
     """Return a share as a reader wants it: a small one is not zero, almost all is not all."""
     if 0 < part < 5e-4:
         return "< 0.1 %"
@@ -49,7 +49,7 @@ class Quantity:
     meaning: str
     of: Callable[[Any], float | None]
     better: Better = "none"
-    shown: Callable[[float | None], str] = number
+    shown: Callable[[float | None], str] = format_number
 
 
 @dataclass(frozen=True)
@@ -82,13 +82,15 @@ class Cell:
 BOUND = Quantity("−ELBO", "what training minimises: reconstruction + KL", lambda row: row.bound, "lower")
 
 
-def key_numbers(run: Run, quantities: Sequence[Quantity], facts: Sequence[Fact]) -> list[tuple[str, str, str, str]]:
+def list_key_numbers(
+    run: Run, quantities: Sequence[Quantity], facts: Sequence[Fact]
+) -> list[tuple[str, str, str, str]]:
     """Return name, meaning, and the test pictures' values at the best and at the last epoch."""
     rows = [(q.name, q.meaning, q.shown(q.of(run.best)), q.shown(q.of(run.last))) for q in quantities]
     return [*rows, *((fact.name, fact.meaning, fact.best, fact.last) for fact in facts)]
 
 
-def comparison(
+def compare_runs(
     runs: Sequence[Run], quantities: Sequence[Quantity], facts: Sequence[Sequence[Fact]], differences: Sequence[str]
 ) -> tuple[list[str], list[list[Cell]]]:
     """Return the headings and, for each run, the cells of a table; the best of a column only where runs compare.
@@ -110,7 +112,7 @@ def comparison(
     return list(table), [list(row) for row in zip(*table.values(), strict=True)]
 
 
-def incomparable(runs: Sequence[Run], options: Sequence[str]) -> list[str]:
+def find_differences(runs: Sequence[Run], options: Sequence[str]) -> list[str]:
     """Return what of the runs' test examples differs, so that their numbers do not compare.
 
     Args:
@@ -129,7 +131,7 @@ def _column(
     values: Sequence[float | None],
     judge: bool,
     better: Better = "lower",
-    shown: Callable[[float | None], str] = number,
+    shown: Callable[[float | None], str] = format_number,
 ) -> list[Cell]:
     texts = [shown(value) for value in values]
     known = [value for value in values if value is not None and math.isfinite(value)]
@@ -145,12 +147,12 @@ _PLAIN = ("data", "space", "estimator")
 Value = str | int | float | bool | None
 
 
-def option(name: str) -> str:
+def format_option(name: str) -> str:
     """Return the name of an option on the command line, without dashes before it."""
     return name.replace("_", "-")
 
 
-def shown(value: Value) -> str:
+def format_value(value: Value) -> str:
     """Return a value as a reader wants it."""
     if value is None:
         return "not set"
@@ -164,7 +166,7 @@ def is_default(config: TrainConfig, name: str) -> bool:
     return getattr(config, name) == getattr(type(config), name)
 
 
-def command(config: TrainConfig) -> str:
+def format_command(config: TrainConfig) -> str:
     """Return the line that trains like this: the options that are not at their defaults."""
     words = ["hardmax", "train", *([] if config.model == "discrete" else ["--model", config.model])]
     for field in fields(config):
@@ -172,21 +174,23 @@ def command(config: TrainConfig) -> str:
         if field.name == "resume" or is_default(config, field.name):
             continue
         if isinstance(value, bool):
-            words.append(f"--{'' if value else 'no-'}{option(field.name)}")
+            words.append(f"--{'' if value else 'no-'}{format_option(field.name)}")
         else:
-            words += [f"--{option(field.name)}", str(value)]
+            words += [f"--{format_option(field.name)}", str(value)]
     return shlex.join(words)
 
 
-def differing(configs: Sequence[TrainConfig]) -> list[str]:
+def find_differing_options(configs: Sequence[TrainConfig]) -> list[str]:
     """Return the options that are not the same in all of them."""
     names = dict.fromkeys(field.name for config in configs for field in fields(config) if field.name not in PLACES)
     return [name for name in names if len({getattr(config, name, None) for config in configs}) > 1]
 
 
-def labels(configs: Sequence[TrainConfig], folders: Sequence[str]) -> list[str]:
+def label_runs(configs: Sequence[TrainConfig], folders: Sequence[str]) -> list[str]:
     """Name each run by what differs from the others, and by its folder where that does not tell them apart."""
-    names = sorted(differing(configs), key=lambda name: (name != "data", _distance(name, type(configs[0]))))
+    names = sorted(
+        find_differing_options(configs), key=lambda name: (name != "data", _distance(name, type(configs[0])))
+    )
     found = [
         ", ".join(_phrase(name, getattr(config, name)) for name in names if name not in config.unused_options)
         for config in configs
@@ -209,5 +213,5 @@ def _phrase(name: str, value: Value) -> str:
     if name in _PLAIN:
         return str(value)
     if isinstance(value, bool):
-        return option(name) if value else f"not {option(name)}"
-    return f"{option(name)} {shown(value)}"
+        return format_option(name) if value else f"not {format_option(name)}"
+    return f"{format_option(name)} {format_value(value)}"

@@ -26,11 +26,11 @@ logger.info(
 )
 
 
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+def compile_solver(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a function on its first call, or load it from the cache of an earlier process.
 
     No `fastmath`: it may reorder sums and assume there is no NaN, and then equal is no longer equal. `nogil`
-    lets several Python threads run kernels at once (see `over_batch`).
+    lets several Python threads run kernels at once (see `solve_in_threads`).
     """
     function = unwrap(function)  # type checkers wrap functions, and Numba cannot see through
     options = {"nogil": True, "boundscheck": False, "error_model": "numpy"}
@@ -51,8 +51,8 @@ def _trailing_zeros(typing_context, word):
     return numba.types.uint64(numba.types.uint64), generate
 
 
-@compiled
-def lowest(word):
+@compile_solver
+def find_lowest_bit(word):
     """Return the place of the lowest bit that is set in a word of 64 (one machine instruction)."""
     return numba.int64(_trailing_zeros(word))
 
@@ -64,7 +64,7 @@ _pool: ThreadPoolExecutor | None = None
 _size = 0
 
 
-def over_batch(solve: Callable[[slice], object], batch: int, seconds: float) -> None:
+def solve_in_threads(solve: Callable[[slice], object], batch: int, seconds: float) -> None:
     """Call `solve` with slices that together make up the batch, in as many threads as torch has and the work is worth.
 
     Not Numba's own `parallel=True`: its threads end the process when two Python threads, or a forked

@@ -7,7 +7,7 @@ from torch import Tensor
 from hardmax.errors import ArgumentError
 
 
-def assignment(scores: Float[Tensor, "*B n n"]) -> Int64[Tensor, "*B n"]:
+def solve_assignment(scores: Float[Tensor, "*B n n"]) -> Int64[Tensor, "*B n"]:
     """Return the columns `s(0), ..., s(n - 1)` of the permutation s with the largest `sum_i scores[i, s(i)]`.
 
     Solved by scipy (a shortest augmenting path algorithm, O(n^3)) on the CPU, one example after the other: the whole
@@ -24,7 +24,7 @@ def assignment(scores: Float[Tensor, "*B n n"]) -> Int64[Tensor, "*B n"]:
 
     Example:
         >>> import torch
-        >>> assignment(torch.tensor([[1.0, 5.0], [4.0, 5.0]]))
+        >>> solve_assignment(torch.tensor([[1.0, 5.0], [4.0, 5.0]]))
         tensor([1, 0])
 
     References:

@@ -21,9 +21,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hardmax.solvers._compilation import compiled, over_batch
+from hardmax.solvers._compilation import compile_solver, solve_in_threads
 from hardmax.solvers.solution import ROUNDING, Solution
-from hardmax.solvers.tabu import copy, walk, worth_of_code
+from hardmax.solvers.tabu import copy, evaluate_code, walk
 
 ROOT_SWEEPS = 3  # measured: more, or more than one in a node, costs more than it saves
 
@@ -62,11 +62,11 @@ def branch_and_bound(
             codes[part], values[part], bounds[part], nodes[part],
         )  # fmt: skip
 
-    over_batch(solve, batch, 5e-9 * n * n)
+    solve_in_threads(solve, batch, 5e-9 * n * n)
     return Solution(z, value, bound, "branch-and-bound")
 
 
-@compiled
+@compile_solver
 def solve_batch(unary, couplings, edges, starts, node_limit, give_up, z, value, bound, nodes):
     """Solve each example.
 
@@ -123,7 +123,7 @@ def solve_batch(unary, couplings, edges, starts, node_limit, give_up, z, value, 
                 weights, count, constant, best, ROUNDING * scale, node_limit,
                 ids, free, field, low, high, share, code, best_code,
             )  # fmt: skip
-            best = worth_of_code(weights, scores, best_code)
+            best = evaluate_code(weights, scores, best_code)
         copy(best_code, z[b])
         value[b] = best
         # The search prunes with a little slack: a bound within it is the value.
@@ -133,7 +133,7 @@ def solve_batch(unary, couplings, edges, starts, node_limit, give_up, z, value, 
             bound[b] = best
 
 
-@compiled
+@compile_solver
 def begin(weights, scores, code, ids, free, field, low, high, share):
     """Fix what persistency fixes (in `code`), lay out the rest; return how many bits are left, and K.
 
@@ -182,7 +182,7 @@ def begin(weights, scores, code, ids, free, field, low, high, share):
     return count, constant
 
 
-@compiled
+@compile_solver
 def balance(weights, ids, count, field, share, constant):
     """Go once over all edges and make the fields of both ends as equal as the split allows; return the new K.
 
@@ -208,8 +208,8 @@ def balance(weights, ids, count, field, share, constant):
     return constant
 
 
-@compiled
-def upper(constant, count, free, field):
+@compile_solver
+def bound_node(constant, count, free, field):
     """Return U of a node."""
     for x in range(count):
         if free[x]:
@@ -217,7 +217,7 @@ def upper(constant, count, free, field):
     return constant
 
 
-@compiled
+@compile_solver
 def fix(weights, ids, x, one, count, free, field, low, high, share):
     """Set bit x of a node and change the fields and ranges of its free bits; return what K gains."""
     row = weights[ids[x]]
@@ -245,12 +245,12 @@ def fix(weights, ids, x, one, count, free, field, low, high, share):
     return gained
 
 
-@compiled
+@compile_solver
 def settle(weights, ids, count, target, constant, free, field, low, high, share, code):
     """Fix every bit of a node that can be; return how many are left, K and U; none, and -inf, if U <= target."""
     left = count
     while True:
-        total = upper(constant, count, free, field)
+        total = bound_node(constant, count, free, field)
         if not total > target:  # also where it is NaN
             return 0, constant, -np.inf
         chosen = -1
@@ -269,7 +269,7 @@ def settle(weights, ids, count, target, constant, free, field, low, high, share,
         left -= 1
 
 
-@compiled
+@compile_solver
 def branch(weights, x, one, count, ids, free, field, low, high, share, level, kept):
     """Copy the free bits of a node into its child, the next row, with bit x set; return how many, and what K gains."""
     child, left = level + 1, 0
@@ -293,7 +293,7 @@ def branch(weights, x, one, count, ids, free, field, low, high, share, level, ke
     return left, gained
 
 
-@compiled
+@compile_solver
 def search(weights, count, constant, best, slack, node_limit, ids, free, field, low, high, share, code, best_code):
     """Search below the root, which is row 0 of every array, depth first; return the bound and the nodes."""
     n = len(code)
@@ -310,7 +310,7 @@ def search(weights, count, constant, best, slack, node_limit, ids, free, field, 
             nodes += 1
             fresh[level] = False
             constant, left, total = constants[level], 0, -np.inf
-            if upper(constant, count, free[level], field[level]) > best + slack:
+            if bound_node(constant, count, free[level], field[level]) > best + slack:
                 if level > 0:
                     constant = balance(weights, ids[level], count, field[level], share[level], constant)
                 left, constant, total = settle(
@@ -349,7 +349,7 @@ def search(weights, count, constant, best, slack, node_limit, ids, free, field, 
         counts[level], fresh[level] = left, True
     if level < 0:
         return best, nodes
-    total = max(best, upper(constants[level], counts[level], free[level], field[level]))
+    total = max(best, bound_node(constants[level], counts[level], free[level], field[level]))
     for above in range(level):
         total = max(total, others[above])
     return total, nodes

@@ -37,7 +37,7 @@ def enumerate_pairwise(unary: Tensor, weights: Tensor) -> Solution:
         )
     left = (n + 1) // 2
     right = n - left
-    x, y = codes(left), codes(right)
+    x, y = enumerate_codes(left), enumerate_codes(right)
     f = unary[:, :left] @ x.mT + ((x @ weights[:, :left, :left]) * x).sum(-1) / 2  # [B, 2^left]
     g = unary[:, left:] @ y.mT + ((y @ weights[:, left:, left:]) * y).sum(-1) / 2  # [B, 2^right]
     cross = x @ weights[:, :left, left:]  # [B, 2^left, right]
@@ -59,12 +59,12 @@ def enumerate_pairwise(unary: Tensor, weights: Tensor) -> Solution:
 
 
 @cache
-def codes(n: int) -> Tensor:
+def enumerate_codes(n: int) -> Tensor:
     """Return all codes of n bits, counting up, the first bit fastest: `[2^n, n]`, float64."""
     return ((torch.arange(2**n)[:, None] >> torch.arange(n)) & 1).double()
 
 
-def persistent(unary: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+def find_persistent_bits(unary: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     """Return the least and the greatest each bit can be in some best z; where they agree, the bit is decided.
 
     The field of a bit, `a_i + sum_j w_ij z_j`, is what it gains by being one. If it is positive whatever the undecided
@@ -82,7 +82,7 @@ def persistent(unary: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         >>> import torch
         >>> unary, weights = torch.tensor([[1.0, -0.5, -3.0]]), torch.zeros(1, 3, 3)
         >>> weights[0, 0, 1] = weights[0, 1, 0] = 0.75
-        >>> least, greatest = persistent(unary, weights)
+        >>> least, greatest = find_persistent_bits(unary, weights)
         >>> least.tolist() == greatest.tolist() == [[1.0, 1.0, 0.0]]
         True
 
@@ -113,7 +113,7 @@ def enumerate_reduced(unary: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         unary: `[B, n]`, float64.
         weights: `[B, n, n]`, float64, symmetric, zero on the diagonal, any sign.
     """
-    least, greatest = persistent(unary, weights)
+    least, greatest = find_persistent_bits(unary, weights)
     z, free = least.clone(), least != greatest
     left = free.sum(1)
     field = unary + (weights @ least[..., None]).squeeze(-1)

@@ -5,12 +5,12 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
-from hardmax.solvers.solution import ROUNDING, Solution, certified
+from hardmax.solvers.solution import ROUNDING, Solution, certify_solution
 
 ROUNDS = 1000
 
 
-def worth(z: Tensor, unary: Tensor, couplings: Tensor, edges: Tensor) -> Tensor:
+def evaluate_bits(z: Tensor, unary: Tensor, couplings: Tensor, edges: Tensor) -> Tensor:
     """Return h(z): z and unary `[B, n]`, couplings `[B, E]` and edges `[E, 2]` `-> [B]`."""
     return (unary * z).sum(1) + (couplings * z[:, edges[:, 0]] * z[:, edges[:, 1]]).sum(1)
 
@@ -94,12 +94,12 @@ def solve_dual(unary: Tensor, couplings: Tensor, edges: Tensor, *, iterations: i
             total = c.clamp_min(0).sum(1) + torch.where(negative, split, 0.0).sum(1)
             bound = torch.minimum(bound, total)
             z = climb((c > 0).double(), unary, couplings, edges)
-            found = worth(z, unary, couplings, edges)
+            found = evaluate_bits(z, unary, couplings, edges)
             best = torch.where((found > value)[:, None], z, best)
             value = torch.maximum(found, value)
             if not (bound > value + ROUNDING * scale).any():
                 break
-    return certified(best, value, bound, scale, "dual")
+    return certify_solution(best, value, bound, scale, "dual")
 
 
 DUAL_ITERATIONS = 100
@@ -133,6 +133,6 @@ def solve_heuristic(unary: Tensor, couplings: Tensor, edges: Tensor, start: Tens
         z = first.z
         if start is not None:
             other = climb(start, unary, couplings, edges)
-            z = torch.where((worth(other, unary, couplings, edges) > first.value)[:, None], other, z)
+            z = torch.where((evaluate_bits(other, unary, couplings, edges) > first.value)[:, None], other, z)
     scale = unary.abs().sum(1) + couplings.abs().sum(1)
-    return certified(z, worth(z, unary, couplings, edges), first.bound, scale, "heuristic")
+    return certify_solution(z, evaluate_bits(z, unary, couplings, edges), first.bound, scale, "heuristic")

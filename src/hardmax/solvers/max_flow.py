@@ -7,13 +7,13 @@ import torch
 from torch import Tensor
 
 from hardmax.errors import MissingExtraError, NotExactError
-from hardmax.solvers.heuristic import worth
-from hardmax.solvers.solution import Solution, certified
+from hardmax.solvers.heuristic import evaluate_bits
+from hardmax.solvers.solution import Solution, certify_solution
 
 LARGEST_TOTAL = 60  # the capacities of an example add up to less than 2^60, so that no sum leaves int64
 
 
-def fields(unary: Tensor, couplings: Tensor, edges: Tensor) -> np.ndarray:
+def compute_fields(unary: Tensor, couplings: Tensor, edges: Tensor) -> np.ndarray:
     """Return the fields `a_i + sum_j w_ij / 2`, `[B, n]`: the source's arcs where positive, the sink's where negative.
 
     `w z_i z_j = w (z_i + z_j) / 2 - w |z_i - z_j| / 2`: the other half of each coupling is an edge's capacity.
@@ -52,7 +52,7 @@ def solve_max_flow(unary: Tensor, couplings: Tensor, edges: Tensor) -> Solution:
     scale = unary.abs().sum(1) + couplings.abs().sum(1)
     finite = scale.isfinite().numpy()
     power = LARGEST_TOTAL - np.frexp(np.where(finite, scale.numpy(), 1.0))[1]
-    field = _whole(fields(unary, couplings, edges), power)
+    field = _whole(compute_fields(unary, couplings, edges), power)
     half = _whole(couplings.numpy() / 2, power)
     capacities = np.concatenate([half, half, field.clip(min=0), (-field).clip(min=0)], 1)
     z = torch.ones_like(unary)
@@ -63,9 +63,9 @@ def solve_max_flow(unary: Tensor, couplings: Tensor, edges: Tensor) -> Solution:
             raise NotExactError(f"OR-tools found no maximum flow for example {b}; use solver='min-cut'")
         reaching = np.asarray(flow.get_sink_side_min_cut())  # nodes from which the sink can be reached: the zeros
         z[b, reaching[reaching < n]] = 0
-    value = worth(z, unary, couplings, edges)
+    value = evaluate_bits(z, unary, couplings, edges)
     error = torch.from_numpy(np.ldexp(float(n + len(ends)), -power))
-    return certified(z, value, value + error, scale, "max-flow")
+    return certify_solution(z, value, value + error, scale, "max-flow")
 
 
 def _whole(numbers: np.ndarray, power: np.ndarray) -> np.ndarray:
@@ -92,7 +92,7 @@ def solve_pymaxflow(unary: Tensor, couplings: Tensor, edges: Tensor) -> Solution
             "pip install PyMaxflow, or use solver='min-cut'"
         ) from error
     library: Any = maxflow
-    field, half, ends = fields(unary, couplings, edges), couplings.numpy() / 2, edges.numpy()
+    field, half, ends = compute_fields(unary, couplings, edges), couplings.numpy() / 2, edges.numpy()
     z = torch.empty_like(unary)
     bound = torch.empty(len(unary), dtype=torch.float64)
     for b in range(len(unary)):
@@ -104,4 +104,4 @@ def solve_pymaxflow(unary: Tensor, couplings: Tensor, edges: Tensor) -> Solution
         bound[b] = field[b].clip(min=0).sum() - graph.maxflow()
         z[b] = torch.from_numpy(~graph.get_grid_segments(nodes))  # False is the source's side
     scale = unary.abs().sum(1) + couplings.abs().sum(1)
-    return certified(z, worth(z, unary, couplings, edges), bound, scale, "pymaxflow")
+    return certify_solution(z, evaluate_bits(z, unary, couplings, edges), bound, scale, "pymaxflow")

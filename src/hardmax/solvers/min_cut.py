@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hardmax.solvers._compilation import compiled, lowest, over_batch
+from hardmax.solvers._compilation import compile_solver, find_lowest_bit, solve_in_threads
 from hardmax.solvers.solution import ROUNDING, Solution
 
 ONE = np.uint64(1)
@@ -35,12 +35,12 @@ def min_cut(unary: Tensor, couplings: Tensor, edges: Tensor) -> Solution:
     def solve(part: slice) -> None:
         solve_batch(scores[part], weights[part], pairs, codes[part], values[part], bounds[part], rounding[part])
 
-    over_batch(solve, batch, 5e-9 * n * n)
+    solve_in_threads(solve, batch, 5e-9 * n * n)
     np.copyto(bounds, values, where=~(bounds > values + rounding))
     return Solution(z, value, bound, "min-cut")
 
 
-@compiled
+@compile_solver
 def solve_batch(unary, couplings, edges, z, value, bound, rounding):
     """Solve each example.
 
@@ -101,7 +101,7 @@ def solve_batch(unary, couplings, edges, z, value, bound, rounding):
         value[b], bound[b], rounding[b] = total, constant, ROUNDING * scale
 
 
-@compiled
+@compile_solver
 def persist(unary, weights, low, high, fixed, queue):
     """Fix what every neighbour at its worst (z_i = 1) or at its best (z_i = 0) leaves no choice, and go on.
 
@@ -144,7 +144,7 @@ def persist(unary, weights, low, high, fixed, queue):
                     tail += 1
 
 
-@compiled
+@compile_solver
 def build(left, words, weights, low, high, free, residual, excess, sink, outward, inward, active):
     """Lay out the network of the undecided bits; return the sum of what the source sends.
 
@@ -172,7 +172,7 @@ def build(left, words, weights, low, high, free, residual, excess, sink, outward
     return sent
 
 
-@compiled
+@compile_solver
 def push(left, words, residual, excess, sink, outward, inward, layers, active, unseen):
     """Push excess to the sink until what is left cannot reach it; return the flow, leave `unseen`, the ones.
 
@@ -206,7 +206,7 @@ def push(left, words, residual, excess, sink, outward, inward, layers, active, u
             for q in range(words):
                 word = layers[depth, q]
                 while word:
-                    y = 64 * q + lowest(word)
+                    y = 64 * q + find_lowest_bit(word)
                     word &= word - ONE
                     for p in range(words):
                         layers[depth + 1, p] |= inward[y, p] & unseen[p]
@@ -218,7 +218,7 @@ def push(left, words, residual, excess, sink, outward, inward, layers, active, u
             for q in range(words):
                 word = layers[layer, q] & active[q]
                 while word:
-                    place = lowest(word)
+                    place = find_lowest_bit(word)
                     word &= word - ONE
                     x = 64 * q + place
                     rest = excess[x]
@@ -231,7 +231,7 @@ def push(left, words, residual, excess, sink, outward, inward, layers, active, u
                         for p in range(words):
                             targets = outward[x, p] & layers[layer - 1, p]
                             while targets and rest > 0:
-                                at = lowest(targets)
+                                at = find_lowest_bit(targets)
                                 targets &= targets - ONE
                                 y = 64 * p + at
                                 amount = min(rest, residual[x, y])

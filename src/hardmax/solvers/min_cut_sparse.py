@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hardmax.solvers._compilation import compiled, over_batch
-from hardmax.solvers.solution import Solution, certified
+from hardmax.solvers._compilation import compile_solver, solve_in_threads
+from hardmax.solvers.solution import Solution, certify_solution
 
 NOTHING, TERMINAL, ORPHAN = -1, -2, -3  # what a node's parent may be, other than an arc
 FAR = 1 << 60
@@ -41,11 +41,11 @@ def min_cut_sparse(unary: Tensor, couplings: Tensor, edges: Tensor) -> Solution:
     def solve(part: slice) -> None:
         solve_batch(scores[part], weights[part], pairs, limit, codes[part], values[part], bounds[part])
 
-    over_batch(solve, batch, 1e-7 * (n + len(pairs)))
-    return certified(z, value, bound, unary.abs().sum(1) + couplings.sum(1), "min-cut-sparse")
+    solve_in_threads(solve, batch, 1e-7 * (n + len(pairs)))
+    return certify_solution(z, value, bound, unary.abs().sum(1) + couplings.sum(1), "min-cut-sparse")
 
 
-@compiled
+@compile_solver
 def solve_batch(unary, couplings, edges, path_limit, z, value, bound):
     """Solve each example.
 
@@ -60,7 +60,7 @@ def solve_batch(unary, couplings, edges, path_limit, z, value, bound):
     """
     batch, n = unary.shape
     count = len(edges)
-    first, head, edge = adjacency(n, edges)
+    first, head, edge = build_adjacency(n, edges)
     sister = np.empty(2 * count, np.int64)
     place = np.full(count, -1)
     for arc in range(2 * count):
@@ -109,8 +109,8 @@ def solve_batch(unary, couplings, edges, path_limit, z, value, bound):
         value[b], bound[b] = worth, total
 
 
-@compiled
-def adjacency(n, edges):
+@compile_solver
+def build_adjacency(n, edges):
     """Return for each node where its arcs begin `[n + 1]`, and for each arc its head and its edge `[2 E]`."""
     first = np.zeros(n + 1, np.int64)
     for e in range(len(edges)):
@@ -128,7 +128,7 @@ def adjacency(n, edges):
     return first, head, edge
 
 
-@compiled
+@compile_solver
 def max_flow(
     first, head, sister, residual, terminal, parent, in_sink, stamp, distance, queue, orphans, queued, path_limit
 ):
@@ -203,7 +203,7 @@ def max_flow(
     return flow
 
 
-@compiled
+@compile_solver
 def augment(meeting, head, sister, residual, terminal, parent, orphans):
     """Send what the path through an arc between the trees can carry; return it, and how many orphans there are."""
     amount = residual[meeting]
@@ -242,7 +242,7 @@ def augment(meeting, head, sister, residual, terminal, parent, orphans):
     return amount, lost
 
 
-@compiled
+@compile_solver
 def to_terminal(i, time, head, parent, stamp, distance):
     """Return how far a node's terminal is along its parents, FAR if an orphan is on the way; mark the way."""
     j, far = i, 0

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from hardmax.errors import ArgumentError, NotExactError
 from hardmax.solvers.enumeration import enumerate_pairwise, enumerate_reduced
-from hardmax.solvers.heuristic import solve_dual, solve_heuristic, worth
+from hardmax.solvers.heuristic import evaluate_bits, solve_dual, solve_heuristic
 from hardmax.solvers.max_flow import solve_max_flow, solve_pymaxflow
 from hardmax.solvers.push_relabel import push_relabel
 from hardmax.solvers.solution import Solution, note_solver
@@ -238,7 +238,7 @@ def _choose(
     n = a.shape[1]
     sparse = SPARSE * len(edges) < n * n
     if solver == "auto":
-        solver = automatic_solver(n, positive)
+        solver = choose_solver(n, positive)
     match solver:
         case "min-cut" if not (sparse and n > 64):
             from hardmax.solvers.min_cut import min_cut
@@ -268,7 +268,7 @@ def _choose(
             return solve_heuristic(a, w, edges, start)
 
 
-def automatic_solver(n: int, positive: bool) -> str:
+def choose_solver(n: int, positive: bool) -> str:
     """Return what `"auto"` takes for n bits, by whether no coupling is negative and by what is installed."""
     if find_spec("numba") is not None:
         if positive:
@@ -284,7 +284,7 @@ def automatic_solver(n: int, positive: bool) -> str:
 def _reduced(a: Tensor, w: Tensor, edges: Tensor, start: Tensor | None) -> Solution:
     """Enumerate what persistency leaves; examples with more than 20 such bits go to the heuristic."""
     z, proved = enumerate_reduced(a, _dense(a, w, edges))
-    value = worth(z, a, w, edges)
+    value = evaluate_bits(z, a, w, edges)
     if proved.all():
         return Solution(z, value, value, "reduced-enumeration")
     rest = (~proved).nonzero().squeeze(1)

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from hardmax.solvers.enumeration import persistent
-from hardmax.solvers.solution import Solution, certified
+from hardmax.solvers.enumeration import find_persistent_bits
+from hardmax.solvers.solution import Solution, certify_solution
 
 SEARCH_EVERY = 8  # rounds between exact distances
 
@@ -27,7 +27,7 @@ def push_relabel(unary: Tensor, weights: Tensor) -> Solution:
     References:
         A. Goldberg, R. Tarjan (1988), A new approach to the maximum-flow problem, section 5.
     """
-    least, greatest = persistent(unary, weights)
+    least, greatest = find_persistent_bits(unary, weights)
     z = least.clone()
     open_ = (least != greatest).any(1).nonzero().squeeze(1)  # examples that persistency has not solved
     flow_bound = None
@@ -37,7 +37,7 @@ def push_relabel(unary: Tensor, weights: Tensor) -> Solution:
     bound = value.clone()
     if flow_bound is not None:
         bound[open_] = flow_bound
-    return certified(z, value, bound, unary.abs().sum(1) + weights.abs().sum((1, 2)) / 2, "push-relabel")
+    return certify_solution(z, value, bound, unary.abs().sum(1) + weights.abs().sum((1, 2)) / 2, "push-relabel")
 
 
 def _cut(unary: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:

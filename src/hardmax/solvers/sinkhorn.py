@@ -4,14 +4,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hardmax.solvers.assignment import assignment
+from hardmax.solvers.assignment import solve_assignment
 
 NEWTON_STEPS = 20
 _LONGEST = 4.0  # of one step, in units of log-weights: beyond, the quadratic model is worth nothing
 _RIDGE = 1e-8  # where P is nearly a permutation its Laplacian is nearly zero, and nothing is left to balance
 
 
-def column_potentials(scores: Float[Tensor, "*B n n"]) -> Float[Tensor, "*B n"]:
+def solve_column_potentials(scores: Float[Tensor, "*B n n"]) -> Float[Tensor, "*B n"]:
     """Return v such that the rows' softmax of `scores + v` has columns that sum to one.
 
     Sinkhorn's alternating normalisation finds v too, but slowly where the scores are large: for n = 10 and scores of
@@ -28,7 +28,7 @@ def column_potentials(scores: Float[Tensor, "*B n n"]) -> Float[Tensor, "*B n"]:
     Example:
         >>> import torch
         >>> scores = torch.tensor([[3.0, 2.0], [5.0, 0.0]], dtype=torch.float64)
-        >>> columns = (scores + column_potentials(scores)).softmax(-1).sum(-2)
+        >>> columns = (scores + solve_column_potentials(scores)).softmax(-1).sum(-2)
         >>> torch.allclose(columns, torch.ones(2, dtype=torch.float64))
         True
 
@@ -40,13 +40,13 @@ def column_potentials(scores: Float[Tensor, "*B n n"]) -> Float[Tensor, "*B n"]:
         v = _middle_duals(scores)
         for _ in range(NEWTON_STEPS):
             p = (scores + v[..., None, :]).softmax(-1)
-            step = torch.linalg.solve(laplacian(p), 1 - p.sum(-2))
+            step = torch.linalg.solve(compute_laplacian(p), 1 - p.sum(-2))
             v = v + step * (_LONGEST / step.abs().amax(-1, keepdim=True).clamp_min(_LONGEST))
             v = v - v.mean(-1, keepdim=True)  # a constant changes nothing, and would grow
         return v
 
 
-def laplacian(p: Float[Tensor, "*B n n"]) -> Float[Tensor, "*B n n"]:
+def compute_laplacian(p: Float[Tensor, "*B n n"]) -> Float[Tensor, "*B n n"]:
     """Return the derivative of the column sums of p for v, `diag(p' 1) - p' p` for p with unit rows, made regular.
 
     The diagonal is summed from the off-diagonal: the difference would be rounding alone where p is nearly hard.
@@ -65,7 +65,7 @@ def _middle_duals(scores: Tensor) -> Tensor:
     assignment were not the best), and so does their mean over all r, in which no other inequality is tight
     unless another assignment is as good.
     """
-    columns = assignment(scores)
+    columns = solve_assignment(scores)
     sorted_scores = scores.gather(-1, columns[..., None, :].expand(scores.shape))
     distance = sorted_scores.diagonal(dim1=-2, dim2=-1)[..., None] - sorted_scores
     for k in range(scores.shape[-1]):  # Floyd-Warshall

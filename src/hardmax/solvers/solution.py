@@ -48,7 +48,7 @@ class Solution:
         return bool((self.bound <= self.value).all())
 
 
-def certified(
+def certify_solution(
     z: Float64[Tensor, "B n"],
     value: Float64[Tensor, "B"],
     bound: Float64[Tensor, "B"],

@@ -5,7 +5,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 
-def maximum_spanning_tree(weights: Float[Tensor, "*B n n"]) -> Int64[Tensor, "*B n"]:
+def find_maximum_spanning_tree(weights: Float[Tensor, "*B n n"]) -> Int64[Tensor, "*B n"]:
     """Return a tree of the largest total weight, as the neighbour through which each node joined it.
 
     Prim's algorithm: n - 1 rounds, in each of which the outside node with the heaviest edge to the tree joins. Dense
@@ -19,7 +19,7 @@ def maximum_spanning_tree(weights: Float[Tensor, "*B n n"]) -> Int64[Tensor, "*B
 
     Example:
         >>> import torch
-        >>> maximum_spanning_tree(torch.tensor([[0.0, 1.0, 3.0], [1.0, 0.0, 2.0], [3.0, 2.0, 0.0]]))
+        >>> find_maximum_spanning_tree(torch.tensor([[0.0, 1.0, 3.0], [1.0, 0.0, 2.0], [3.0, 2.0, 0.0]]))
         tensor([0, 2, 0])
 
     References:

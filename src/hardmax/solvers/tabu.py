@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hardmax.solvers._compilation import compiled, over_batch
+from hardmax.solvers._compilation import compile_solver, solve_in_threads
 
 
 def walk_batch(unary: Tensor, couplings: Tensor, edges: Tensor, z: Tensor, steps: int) -> Tensor:
@@ -19,11 +19,11 @@ def walk_batch(unary: Tensor, couplings: Tensor, edges: Tensor, z: Tensor, steps
         scores, weights, starts, found = (array[part] for array in arrays)
         walk_all(scores, weights, edges.numpy(), starts, steps, found)
 
-    over_batch(solve, len(z), 2e-9 * steps * unary.shape[1])
+    solve_in_threads(solve, len(z), 2e-9 * steps * unary.shape[1])
     return best
 
 
-@compiled
+@compile_solver
 def walk_all(unary, couplings, edges, starts, steps, found):
     """Walk from each start; fill `found` with the best bits."""
     batch, n = unary.shape
@@ -39,7 +39,7 @@ def walk_all(unary, couplings, edges, starts, steps, found):
         copy(best_code, found[b])
 
 
-@compiled
+@compile_solver
 def walk(weights, scores, code, steps, best, best_code, gain, tabu):
     """Flip the best bit again and again, also downhill, but none twice in a row (tabu); return the best value."""
     n = len(scores)
@@ -49,7 +49,7 @@ def walk(weights, scores, code, steps, best, best_code, gain, tabu):
         if code[i]:
             for j in range(n):
                 gain[j] += weights[i, j]
-    total = worth_of_code(weights, scores, code)
+    total = evaluate_code(weights, scores, code)
     if total > best:
         best = total
         copy(code, best_code)
@@ -73,8 +73,8 @@ def walk(weights, scores, code, steps, best, best_code, gain, tabu):
     return best
 
 
-@compiled
-def worth_of_code(weights, scores, code):
+@compile_solver
+def evaluate_code(weights, scores, code):
     """Return h(z)."""
     total = 0.0
     for i in range(len(code)):
@@ -85,7 +85,7 @@ def worth_of_code(weights, scores, code):
     return total
 
 
-@compiled
+@compile_solver
 def copy(bits, into):
     """Copy bits into another array (an assignment of slices takes Numba seconds to compile)."""
     for i in range(len(bits)):

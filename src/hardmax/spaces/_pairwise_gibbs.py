@@ -47,7 +47,7 @@ class Halves:
         return Halves(self.x.like(scores), self.y.like(scores), *rest)
 
 
-def halves(n: int, edges: tuple[tuple[int, int], ...]) -> Halves:
+def split_graph(n: int, edges: tuple[tuple[int, int], ...]) -> Halves:
     """Return the split of a graph."""
     low = (n + 1) // 2
     kinds: tuple[list[int], list[int], list[int]] = ([], [], [])  # edges within x, within y, between
@@ -84,7 +84,7 @@ def log_partition(scores: Float[Tensor, "B D"], split: Halves) -> Float[Tensor, 
     return _log_sum_exp(_log_weights(*_parts(scores, split), split))
 
 
-def draws(
+def draw_samples(
     scores: Float[Tensor, "B D"], first: Float[Tensor, "S B"], second: Float[Tensor, "S B"], split: Halves
 ) -> tuple[Float[Tensor, "S B N"], Float[Tensor, " B"]]:
     """Return samples of q by inverting two distribution functions, that of x, then that of y given x; and log Z.

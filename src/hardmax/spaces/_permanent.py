@@ -31,7 +31,7 @@ class Layer(NamedTuple):
     joined: Tensor  # [C(n - 1, i), n], and where the same sets with it stand in the next
 
 
-def layers(n: int, device: torch.device) -> list[Layer]:
+def build_layers(n: int, device: torch.device) -> list[Layer]:
     """Return the layers i = 0 ... n. Their sizes depend on n alone, so this can be compiled with the rest."""
     sets = torch.arange(2**n, device=device)
     column = torch.arange(n, device=device)
@@ -60,10 +60,10 @@ def layers(n: int, device: torch.device) -> list[Layer]:
 
 def log_permanent(scores: Float[Tensor, "*B n n"]) -> Float[Tensor, "*B"]:
     """Return `log sum_s exp(sum_i scores[i, s(i)])` over all permutations s."""
-    return sums_before(scores, layers(scores.shape[-1], scores.device))[-1][..., 0]
+    return sum_before(scores, build_layers(scores.shape[-1], scores.device))[-1][..., 0]
 
 
-def sums_before(scores: Float[Tensor, "*B n n"], sets: list[Layer]) -> list[Float[Tensor, "*B _"]]:
+def sum_before(scores: Float[Tensor, "*B n n"], sets: list[Layer]) -> list[Float[Tensor, "*B _"]]:
     """Return before[i, S], `[*B, C(n, i)]` for i = 0 ... n."""
     found = [torch.zeros_like(scores[..., 0, :1])]
     for row, layer in zip(scores.unbind(-2), sets[1:], strict=True):
@@ -71,7 +71,7 @@ def sums_before(scores: Float[Tensor, "*B n n"], sets: list[Layer]) -> list[Floa
     return found
 
 
-def sums_after(scores: Float[Tensor, "*B n n"], sets: list[Layer]) -> list[Float[Tensor, "*B _"]]:
+def sum_after(scores: Float[Tensor, "*B n n"], sets: list[Layer]) -> list[Float[Tensor, "*B _"]]:
     """Return after[i, S], `[*B, C(n, i)]` for i = 0 ... n."""
     found = [torch.zeros_like(scores[..., 0, :1])]
     for row, layer in zip(reversed(scores.unbind(-2)), sets[-2::-1], strict=True):
@@ -81,8 +81,8 @@ def sums_after(scores: Float[Tensor, "*B n n"], sets: list[Layer]) -> list[Float
 
 def log_permanent_and_marginals(scores: Float[Tensor, "*B n n"]) -> tuple[Float[Tensor, "*B"], Float[Tensor, "*B n n"]]:
     """Return the log-permanent, and the probability that row i takes column j; both differentiable."""
-    sets = layers(scores.shape[-1], scores.device)
-    before, after = sums_before(scores, sets), sums_after(scores, sets)
+    sets = build_layers(scores.shape[-1], scores.device)
+    before, after = sum_before(scores, sets), sum_after(scores, sets)
     # Every row's weights sum to Z. A softmax divides by their own sum, so that rows sum to one however Z is rounded.
     rows = [
         (row + (above[..., layer.without] + below[..., layer.joined]).logsumexp(-2)).softmax(-1)
@@ -93,8 +93,8 @@ def log_permanent_and_marginals(scores: Float[Tensor, "*B n n"]) -> tuple[Float[
 
 def draw_columns(scores: Float[Tensor, "*B n n"], noise: Float[Tensor, "*SB n n"]) -> list[Tensor]:
     """Return the columns of sampled permutations, `[*S, *B, 1]` for each row: Gumbel-max, row by row."""
-    sets = layers(scores.shape[-1], scores.device)
-    after = sums_after(scores, sets)
+    sets = build_layers(scores.shape[-1], scores.device)
+    after = sum_after(scores, sets)
     place = torch.zeros_like(noise[..., 0, :1], dtype=torch.int64)  # of the set of columns that are gone
     columns = []
     for row, perturbation, layer, below in zip(scores.unbind(-2), noise.unbind(-2), sets[:-1], after[1:], strict=True):

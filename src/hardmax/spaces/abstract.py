@@ -334,31 +334,31 @@ class AbstractGibbs(AbstractSpace):
     def log_prob(self, scores: Float[Tensor, "..."], z: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return `<scores, statistics(z)> - log Z`."""
         self.batch_shape(scores)
-        normalised = self._normalise(widened(scores))
+        normalised = self._normalise(widen_dtype(scores))
         return self.dot(normalised, self.statistics(z.to(normalised.dtype))).to(scores.dtype)
 
     def entropy(self, scores: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return `log Z - <scores, marginals>`, in nats."""
         self.batch_shape(scores)
-        normalised, marginals = self._moments(widened(scores))
+        normalised, marginals = self._moments(widen_dtype(scores))
         return -self.dot(normalised, marginals).to(scores.dtype)
 
     def kl(self, scores: Float[Tensor, "..."], prior: Float[Tensor, "..."] | None = None) -> Float[Tensor, "..."]:
         """Return `KL(q || p)`; p is given by its scores, or uniform over the members."""
         self.batch_shape(scores)
-        normalised, marginals = self._moments(widened(scores))
+        normalised, marginals = self._moments(widen_dtype(scores))
         if prior is None:
             return (self.dot(normalised, marginals) + self.log_size).to(scores.dtype)
         self.batch_shape(prior)
-        return self.dot(normalised - self._normalise(widened(prior)), marginals).to(scores.dtype)
+        return self.dot(normalised - self._normalise(widen_dtype(prior)), marginals).to(scores.dtype)
 
     def marginals(self, scores: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return `E_q[statistics(z)]`."""
         self.batch_shape(scores)
-        return self._moments(widened(scores))[1].to(scores.dtype)
+        return self._moments(widen_dtype(scores))[1].to(scores.dtype)
 
 
-def widened(scores: Tensor) -> Tensor:
+def widen_dtype(scores: Tensor) -> Tensor:
     """Return scores in float32 or wider."""
     return scores.to(torch.promote_types(scores.dtype, torch.float32))
 
@@ -370,4 +370,4 @@ def log_add(first: Tensor, second: Tensor) -> Tensor:
 
 def log_uniform(noise: Tensor) -> Tensor:
     """Return the logarithm of uniform numbers from Gumbel noise: its CDF is `exp(-exp(-g))`."""
-    return -(-widened(noise)).exp()
+    return -(-widen_dtype(noise)).exp()

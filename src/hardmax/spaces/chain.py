@@ -9,7 +9,7 @@ from torch import Tensor
 
 from hardmax.errors import ArgumentError
 from hardmax.solvers.viterbi import viterbi
-from hardmax.spaces.abstract import AbstractGibbs, widened
+from hardmax.spaces.abstract import AbstractGibbs, widen_dtype
 from hardmax.spaces.categorical import Categorical
 
 
@@ -97,7 +97,7 @@ class Chain(AbstractGibbs):
     def log_partition(self, scores: Float[Tensor, "*B T {self.states} {self.states}"]) -> Float[Tensor, "*B"]:
         """Return the log-weight of all paths together."""
         self.batch_shape(scores)
-        messages, scale = self._messages(widened(scores))
+        messages, scale = self._messages(widen_dtype(scores))
         return (messages[0].logsumexp(-1) + scale).to(scores.dtype)
 
     def _messages(self, scores: Tensor) -> tuple[list[Tensor], Tensor]:
@@ -134,7 +134,7 @@ class Chain(AbstractGibbs):
     ) -> Float[Tensor, "*SB L {self.states}"]:
         """Draw the first two states together, then each given the last, by Gumbel-max with the noise of that place."""
         self.batch_shape(scores)
-        perturbed = self._normalise(widened(scores.detach())) + widened(noise.detach())
+        perturbed = self._normalise(widen_dtype(scores.detach())) + widen_dtype(noise.detach())
         first, *others = perturbed.unbind(-3)
         pair = first.flatten(-2).argmax(-1, keepdim=True)
         path = [pair // self.states, pair % self.states]
@@ -147,7 +147,7 @@ class Chain(AbstractGibbs):
         self, scores: Float[Tensor, "*B T {self.states} {self.states}"], tau: float
     ) -> Float[Tensor, "*B L {self.states}"]:
         """Return the probabilities of the states at each place, for `scores / tau`."""
-        joint = self.marginals(widened(scores) / tau)
+        joint = self.marginals(widen_dtype(scores) / tau)
         return torch.cat([joint[..., :1, :, :].sum(-1), joint.sum(-2)], -2).to(scores.dtype)
 
     def enumerate(

@@ -13,7 +13,7 @@ from torch.nn.functional import logsigmoid, pad
 
 from hardmax.errors import ArgumentError
 from hardmax.random import logistic
-from hardmax.solvers.pairwise import NODE_LIMIT, Solver, automatic_solver, pairwise_argmax, solve_pairwise
+from hardmax.solvers.pairwise import NODE_LIMIT, Solver, choose_solver, pairwise_argmax, solve_pairwise
 from hardmax.solvers.solution import Solution
 from hardmax.spaces import _pairwise_gibbs as gibbs
 from hardmax.spaces.abstract import AbstractSpace
@@ -124,7 +124,7 @@ class PairwiseBinary(AbstractSpace):
     @cached_property
     def chosen_solver(self) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]
         """What solves the arg max; general couplings of which none is negative may still be a min-cut."""
-        return automatic_solver(self.n, self.supermodular) if self.solver == "auto" else self.solver
+        return choose_solver(self.n, self.supermodular) if self.solver == "auto" else self.solver
 
     def offers(self, name: str) -> bool:
         """What goes through all codes is offered up to n = 20."""
@@ -212,7 +212,7 @@ class PairwiseBinary(AbstractSpace):
         flat, split = self._split(scores)
         uniform = noise[..., [0, self.n - 1 if self.n == 1 else (self.n + 1) // 2]].to(flat.dtype).sigmoid()
         first, second = uniform.reshape(len(noise), len(flat), 2).unbind(-1)
-        z, log_z = gibbs.draws(flat, first, second, split)
+        z, log_z = gibbs.draw_samples(flat, first, second, split)
         z = z.view(*noise.shape[:-1], self.n).to(scores.dtype)
         return z, self.dot(scores, self.statistics(z)) - log_z.view(self.batch_shape(scores)).to(scores.dtype)
 
@@ -281,7 +281,7 @@ class PairwiseBinary(AbstractSpace):
 
     @cached_property
     def _halves(self) -> gibbs.Halves:
-        return gibbs.halves(self.n, self._edges)
+        return gibbs.split_graph(self.n, self._edges)
 
     def _ends(self, device: torch.device) -> tuple[Tensor, Tensor]:
         i, j = self._edge_index.to(device).unbind(1)

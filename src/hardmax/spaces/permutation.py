@@ -9,10 +9,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hardmax.errors import ArgumentError, NotExactError
-from hardmax.solvers.assignment import assignment
-from hardmax.solvers.sinkhorn import column_potentials, laplacian
+from hardmax.solvers.assignment import solve_assignment
+from hardmax.solvers.sinkhorn import compute_laplacian, solve_column_potentials
 from hardmax.spaces._permanent import LARGEST, draw_columns, log_permanent, log_permanent_and_marginals
-from hardmax.spaces.abstract import AbstractGibbs, widened
+from hardmax.spaces.abstract import AbstractGibbs, widen_dtype
 
 _SUMS = ("draw", "log_prob", "entropy", "kl", "marginals")
 
@@ -83,7 +83,7 @@ class Permutation(AbstractGibbs):
     def argmax(self, scores: Float[Tensor, "*B {self.n} {self.n}"]) -> Float[Tensor, "*B {self.n} {self.n}"]:
         """Return the best assignment; the batch moves to the CPU and back once."""
         self.batch_shape(scores)
-        return self._one_hot(assignment(scores), scores.dtype)
+        return self._one_hot(solve_assignment(scores), scores.dtype)
 
     def statistics(self, z: Float[Tensor, "*L {self.n} {self.n}"]) -> Float[Tensor, "*L {self.n} {self.n}"]:
         """Return z."""
@@ -94,7 +94,7 @@ class Permutation(AbstractGibbs):
         """Return the logarithm of the permanent of `exp(scores)`."""
         self.batch_shape(scores)
         self._check_size()
-        return log_permanent(widened(scores)).to(scores.dtype)
+        return log_permanent(widen_dtype(scores)).to(scores.dtype)
 
     def _normalise(self, scores: Tensor) -> Tensor:
         self._check_size()
@@ -111,7 +111,7 @@ class Permutation(AbstractGibbs):
         """Give each row in turn a column, with its probability given those that are gone: Gumbel-max."""
         self.batch_shape(scores)
         self._check_size()
-        columns = draw_columns(widened(scores.detach()), widened(noise.detach()))
+        columns = draw_columns(widen_dtype(scores.detach()), widen_dtype(noise.detach()))
         return self._one_hot(torch.cat(columns, -1), scores.dtype)
 
     def relax(self, scores: Float[Tensor, "*L {self.n} {self.n}"], tau: float) -> Float[Tensor, "*L {self.n} {self.n}"]:
@@ -126,9 +126,9 @@ class Permutation(AbstractGibbs):
         """
         self.batch_shape(scores)
         logits = scores.double() / tau
-        v = column_potentials(logits)
+        v = solve_column_potentials(logits)
         p = (logits + v[..., None, :]).softmax(-1)
-        step = torch.linalg.solve(laplacian(p.detach()), 1 - p.sum(-2))
+        step = torch.linalg.solve(compute_laplacian(p.detach()), 1 - p.sum(-2))
         return (logits + (v + step)[..., None, :]).softmax(-1).to(scores.dtype)
 
     def enumerate(

@@ -9,8 +9,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hardmax.errors import ArgumentError
-from hardmax.solvers.spanning_tree import maximum_spanning_tree
-from hardmax.spaces.abstract import AbstractGibbs, log_add, log_uniform, widened
+from hardmax.solvers.spanning_tree import find_maximum_spanning_tree
+from hardmax.spaces.abstract import AbstractGibbs, log_add, log_uniform, widen_dtype
 
 
 @final
@@ -84,7 +84,7 @@ class SpanningTree(AbstractGibbs):
     def argmax(self, scores: Float[Tensor, "*B E"]) -> Float[Tensor, "*B E"]:
         """Return the tree with the largest total score."""
         self.batch_shape(scores)
-        neighbour = maximum_spanning_tree(self._matrix(scores.detach()))
+        neighbour = find_maximum_spanning_tree(self._matrix(scores.detach()))
         return self._tree(neighbour, scores.dtype)
 
     def statistics(self, z: Float[Tensor, "*L E"]) -> Float[Tensor, "*L E"]:
@@ -95,7 +95,7 @@ class SpanningTree(AbstractGibbs):
     def log_partition(self, scores: Float[Tensor, "*B E"]) -> Float[Tensor, "*B"]:
         """Return the logarithm of the sum over trees of the product of their weights."""
         self.batch_shape(scores)
-        return self._log_z(self._eliminate(widened(scores))).to(scores.dtype)
+        return self._log_z(self._eliminate(widen_dtype(scores))).to(scores.dtype)
 
     def _eliminate(self, scores: Tensor) -> list[Tensor]:
         """Return the log-weights of the graph, then of those that remain as the last node is taken out again and again.
@@ -141,7 +141,7 @@ class SpanningTree(AbstractGibbs):
         # weights gives prod_i w_ik W(C_root) d_k^(r - 1) / d_k^r. Times the d_k of Z, that is the weight of the new
         # edges of k, summed over its parent.
         self.batch_shape(scores)
-        graphs = self._eliminate(widened(scores.detach()))[::-1]  # of 2 ... n nodes
+        graphs = self._eliminate(widen_dtype(scores.detach()))[::-1]  # of 2 ... n nodes
         level = log_uniform(noise.detach())
         place = self._place(scores.device)
         parent = torch.zeros_like(level[..., :1], dtype=torch.int64)
@@ -162,7 +162,7 @@ class SpanningTree(AbstractGibbs):
 
     def relax(self, scores: Float[Tensor, "*L E"], tau: float) -> Float[Tensor, "*L E"]:
         """Return the marginals of `scores / tau`: in the spanning tree polytope, n - 1 in all."""
-        return self.marginals(widened(scores) / tau).to(scores.dtype)
+        return self.marginals(widen_dtype(scores) / tau).to(scores.dtype)
 
     def enumerate(
         self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from hardmax.errors import ArgumentError
-from hardmax.spaces.abstract import NEVER, AbstractGibbs, log_add, log_uniform, widened
+from hardmax.spaces.abstract import NEVER, AbstractGibbs, log_add, log_uniform, widen_dtype
 
 
 @final
@@ -98,7 +98,7 @@ class Subset(AbstractGibbs):
     def log_partition(self, scores: Float[Tensor, "*B {self.n}"]) -> Float[Tensor, "*B"]:
         """Return the logarithm of the elementary symmetric polynomial of degree k in `exp(scores)`."""
         self.batch_shape(scores)
-        return self._choices(widened(scores))[-1][..., self.k].to(scores.dtype)
+        return self._choices(widen_dtype(scores))[-1][..., self.k].to(scores.dtype)
 
     def _choices(self, scores: Tensor) -> list[Tensor]:
         """Return the log-weight of all choices of 0 ... k of the first i items: `[*B, k + 1]` for i = 0 ... n."""
@@ -131,7 +131,7 @@ class Subset(AbstractGibbs):
     ) -> Float[Tensor, "*SB {self.n}"]:
         """Take each item in turn with its probability, given what was taken; one number of the noise decides each."""
         self.batch_shape(scores)
-        wide = widened(scores.detach())
+        wide = widen_dtype(scores.detach())
         rest = self._choices_of_the_rest(wide)
         missing = torch.full_like(noise[..., :1], self.k, dtype=torch.int64)
         taken = []
@@ -147,7 +147,7 @@ class Subset(AbstractGibbs):
     def relax(self, scores: Float[Tensor, "*L {self.n}"], tau: float) -> Float[Tensor, "*L {self.n}"]:
         """Return the marginals of `scores / tau`: between zero and one, and k in all."""
         self.batch_shape(scores)
-        return self.marginals(widened(scores) / tau).to(scores.dtype)
+        return self.marginals(widen_dtype(scores) / tau).to(scores.dtype)
 
     def enumerate(
         self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None

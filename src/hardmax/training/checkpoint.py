@@ -11,7 +11,7 @@ from torch import Tensor
 from hardmax.errors import DataError
 from hardmax.files import write_text
 from hardmax.models.pretrained import read_tensors, write_tensors
-from hardmax.training.run_folder import checkpoint_name
+from hardmax.training.run_folder import find_checkpoint
 from hardmax.training.state import Progress, State
 
 TRAINING_FILES = ("training.safetensors", "training.json")
@@ -36,7 +36,7 @@ def save_checkpoint(run: Path, state: State, *, best: bool) -> None:
     except Exception as error:  # safetensors has an error class of its own
         shutil.rmtree(temporary, ignore_errors=True)
         raise DataError(f"cannot write {run / name}: {error}; the checkpoint before it is untouched") from error
-    kept = {checkpoint_name(run, "latest"), checkpoint_name(run, "best")}
+    kept = {find_checkpoint(run, "latest"), find_checkpoint(run, "best")}
     for old in run.glob("checkpoint-*"):
         if old.name not in kept:
             shutil.rmtree(old, ignore_errors=True)
@@ -44,7 +44,7 @@ def save_checkpoint(run: Path, state: State, *, best: bool) -> None:
 
 def load_checkpoint(run: Path, state: State) -> None:
     """Bring a state back to the latest checkpoint: model, optimizer, generators, an estimator's own parameters."""
-    folder = run / (checkpoint_name(run, "latest") or "")
+    folder = run / (find_checkpoint(run, "latest") or "")
     model = state.task.model
     model.from_pretrained(folder, model, device=next(model.parameters()).device)
     tensors, progress = read_tensors(folder, "training state", TRAINING_FILES)
@@ -65,10 +65,10 @@ def _tensors(state: State) -> dict[str, Tensor]:
     """Return all that is no part of the model, each under `kind/index/name`."""
     generators = {f"generator/0/{name}": generator.get_state() for name, generator in state.task.generators.items()}
     learned = {f"estimator/{index}/value": parameter.detach() for index, parameter in enumerate(state.task.learned)}
-    return optimizer_tensors(state.optimizer) | generators | learned
+    return collect_optimizer_tensors(state.optimizer) | generators | learned
 
 
-def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+def collect_optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """Return the state of an optimizer as tensors, each under `optimizer/index/name`; index counts its parameters."""
     return {
         f"optimizer/{index}/{name}": torch.as_tensor(value)
@@ -78,7 +78,7 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Bring an optimizer to the state that `optimizer_tensors` returned; tensors of other names are left alone."""
+    """Load the state that `collect_optimizer_tensors` returned; tensors of other names are ignored."""
     moments: dict[int, dict[str, Tensor]] = {}
     for key, tensor in tensors.items():
         if key.startswith("optimizer/"):

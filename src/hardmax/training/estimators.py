@@ -8,7 +8,7 @@ from hardmax.spaces import AbstractFactorised, AbstractSpace
 from hardmax.training.config import EstimatorConfig, VAEConfig
 
 
-def estimator_at(config: EstimatorConfig, space: AbstractSpace, epoch: int, step: int) -> AbstractEstimator:
+def choose_estimator(config: EstimatorConfig, space: AbstractSpace, epoch: int, step: int) -> AbstractEstimator:
     """Return the estimator of a step; epochs and steps count from 0."""
     updated = step // config.anneal_every * config.anneal_every
     shrunk = math.exp(-config.anneal * updated)
@@ -35,10 +35,10 @@ def estimator_at(config: EstimatorConfig, space: AbstractSpace, epoch: int, step
     return make_estimator(name, settings)
 
 
-def explain(config: VAEConfig, space: AbstractSpace) -> str:
+def explain_estimator(config: VAEConfig, space: AbstractSpace) -> str:
     """Say which estimator a run uses, and why where it chose itself."""
     if config.estimator != "auto":
-        return f"{config.estimator} (as asked): {estimator_at(config, space, 0, 0)}, kl {config.kl}"
+        return f"{config.estimator} (as asked): {choose_estimator(config, space, 0, 0)}, kl {config.kl}"
     if space.categories is not None:
         return (
             f"auto: posterior direct, averaged over its noise, for {config.epochs_of_direct} epochs, since it brings "

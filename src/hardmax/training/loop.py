@@ -17,10 +17,10 @@ from hardmax.training.run_folder import (
     STARTS,
     TIMING,
     append_rows,
-    checkpoint_name,
-    cut_back,
+    find_checkpoint,
     read_facts,
     read_rows,
+    remove_rows_after,
     write_config,
 )
 from hardmax.training.state import State
@@ -86,7 +86,7 @@ def train_task(
         return False
     if start > 0:
         state = State(task.start(config, images, start, group))
-    if config.resume and checkpoint_name(run, "latest"):
+    if config.resume and find_checkpoint(run, "latest"):
         load_checkpoint(run, state)
         observer.say(f"resumed after epoch {state.progress.epoch}, step {state.progress.step}")
         if (line := state.extend_schedule(state.progress.epochs or began_with)) is not None:
@@ -94,7 +94,7 @@ def train_task(
     group.check_same("steps done", state.progress.step)
     if group.first:
         for name in (METRICS, TIMING):
-            cut_back(run / name, state.progress.epoch)
+            remove_rows_after(run / name, state.progress.epoch)
     return _epochs(config, state, metrics, run, observer)
 
 
@@ -119,7 +119,7 @@ def _epochs(config: TrainConfig, state: State, metrics: Metrics, run: Path, obse
             append_rows(run / TIMING, [{"epoch": progress.epoch, "step": progress.step, **seconds}])
         _save(state, run, best=better)
         observer.rows(list(rows.values()))
-        observer.say(state.task.tell(rows))
+        observer.say(state.task.summarize_epoch(rows))
         if progress.epoch < config.epochs and state.group.total(observer.stop()):
             return False
         if config.patience is not None and progress.epoch - progress.best_epoch >= config.patience:

@@ -170,12 +170,12 @@ TIMEOUT = timedelta(minutes=10)
 _GRACE = 10.0  # seconds that the others have to end by themselves when one has failed, and again when they are told to
 
 
-def in_group() -> bool:
-    """Whether torchrun, or `spawn`, has started this process as one of several."""
+def is_in_group() -> bool:
+    """Whether torchrun, or `spawn_processes`, has started this process as one of several."""
     return int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ
 
 
-def spawn(size: int, main: Callable[[list[str]], int], arguments: list[str]) -> int:
+def spawn_processes(size: int, main: Callable[[list[str]], int], arguments: list[str]) -> int:
     """Run a command in several processes on this machine, as torchrun would; return its exit code.
 
     A signal that reaches this process is passed on to all of them. Not by torch's `elastic_launch`, which torchrun is
@@ -236,12 +236,12 @@ def _process(rank: int, shared: dict[str, Any], main: Callable[[list[str]], int]
 
 
 @contextmanager
-def joined() -> Iterator[Group]:
+def join_group() -> Iterator[Group]:
     """Join the processes that this one was started with, and leave when all of them do; or be alone.
 
     Of the errors that hardmax raises on purpose the first one is raised, in the process that it befell; the others end.
     """
-    if not in_group():
+    if not is_in_group():
         yield Group()
         return
     here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))

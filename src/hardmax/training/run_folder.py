@@ -70,7 +70,7 @@ def read_facts(folder: Path) -> dict[str, Any]:
         raise DataError(f"{path} is not the configuration of a run: {error}") from error
 
 
-def checkpoint_name(folder: Path, pointer: str) -> str | None:
+def find_checkpoint(folder: Path, pointer: str) -> str | None:
     """Return the checkpoint that the file `latest` or `best` names, or None where there is none."""
     try:
         name = (folder / pointer).read_text().strip()
@@ -106,17 +106,17 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
             if number == len(lines) and not line.endswith("\n"):
                 break
         if not isinstance(row, dict):
-            raise broken_line(path, number, line)
+            raise make_line_error(path, number, line)
         rows.append(row)
     return rows
 
 
-def broken_line(path: Path, number: int, line: str) -> DataError:
+def make_line_error(path: Path, number: int, line: str) -> DataError:
     """Return the error of a line that is not a row."""
     return DataError(f"line {number} of {path} is broken: {line.strip()[:80]!r}; remove the line, or train anew")
 
 
-def cut_back(path: Path, epoch: int) -> None:
+def remove_rows_after(path: Path, epoch: int) -> None:
     """Remove the rows after an epoch: they belong to work that was lost."""
     kept = [row for row in read_rows(path) if row["epoch"] <= epoch]
     write_text(path, "".join(json.dumps(row) + "\n" for row in kept))

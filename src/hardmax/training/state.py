@@ -42,7 +42,7 @@ class Progress:
 _EXTENDED_RATE = 0.1  # least share of the learning rate that an extended schedule goes on with
 
 
-def learning_rate_share(config: TrainConfig, step: int, steps: int) -> float:
+def schedule_rate(config: TrainConfig, step: int, steps: int) -> float:
     """Return the share of the learning rate that the schedule gives to a step of so many."""
     return 1.0 if config.lr_schedule == "constant" else min(1.0, 2 * (1 - step / steps))
 
@@ -79,9 +79,7 @@ class State:
         self.progress.epochs = self.config.epochs
         if epochs >= self.config.epochs:
             return None
-        share = min(
-            self.progress.rate_limit, learning_rate_share(self.config, self.progress.step, self._steps_in(epochs))
-        )
+        share = min(self.progress.rate_limit, schedule_rate(self.config, self.progress.step, self._steps_in(epochs)))
         if share == 1.0:
             return None
         self.progress.rate_limit = max(share, _EXTENDED_RATE)
@@ -113,7 +111,7 @@ class State:
         Returns:
             The task's sums over the batch, last its size; and whether any process wishes to stop.
         """
-        share = learning_rate_share(self.config, self.progress.step, self.steps)
+        share = schedule_rate(self.config, self.progress.step, self.steps)
         rate = self.config.learning_rate * min(share, self.progress.rate_limit)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["rate"]

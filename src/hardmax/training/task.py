@@ -114,21 +114,21 @@ class AbstractTask(ABC, Generic[C, M]):
         """Return the means over the validation or test examples, with the criterion among them."""
 
     @abstractmethod
-    def tell(self, rows: Mapping[str, Row]) -> str:
+    def summarize_epoch(self, rows: Mapping[str, Row]) -> str:
         """Return what a reader sees of an epoch, from the row of each split."""
 
 
 _SMALL = 32  # pixels, up to which one hidden layer sees a whole picture
 
 
-def networks_for(asked: Literal["auto", "mlp", "conv"], shape: tuple[int, int, int]) -> Literal["mlp", "conv"]:
+def choose_networks(asked: Literal["auto", "mlp", "conv"], shape: tuple[int, int, int]) -> Literal["mlp", "conv"]:
     """Return the networks for pictures of a shape (channels, H, W); "auto" is convolutional for large ones."""
     if asked != "auto":
         return asked
     return "conv" if max(shape[1:]) > _SMALL else "mlp"
 
 
-def likelihood_for(
+def choose_likelihood(
     asked: Literal["auto", "bernoulli", "gaussian"], shape: tuple[int, int, int]
 ) -> Literal["bernoulli", "gaussian"]:
     """Return the distribution of the pixels of pictures of a shape (channels, H, W); "auto" is gaussian for colour."""
@@ -138,7 +138,7 @@ def likelihood_for(
 
 
 @contextmanager
-def initial_weights(seed: int, start: int) -> Iterator[None]:
+def draw_initial_weights(seed: int, start: int) -> Iterator[None]:
     """Draw the initial weights of this number within; torch's global generator is kept."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(stream(seed, "init", *([start] if start else [])).initial_seed())
@@ -148,6 +148,6 @@ def initial_weights(seed: int, start: int) -> Iterator[None]:
 Split = Literal["train", "validation", "test"]
 
 
-def held_out(config: PictureConfig, images: Images, split: Split) -> Tensor:
+def prepare_split(config: PictureConfig, images: Images, split: Split) -> Tensor:
     """Return the pictures of a split as the model sees them, `[N, *shape]`; drawn pixels are always the same ones."""
     return binarize(getattr(images, split), config.binarize, stream(config.seed, "binarize", split))

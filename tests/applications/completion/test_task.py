@@ -9,7 +9,7 @@ import torch
 
 from hardmax.applications.completion.config import CompletionConfig
 from hardmax.applications.completion.evaluation import evaluate
-from hardmax.applications.completion.masks import draw_masks, holed
+from hardmax.applications.completion.masks import draw_masks, prepare_masked_split
 from hardmax.applications.completion.model import CompletionModel
 from hardmax.applications.completion.task import CompletionTask
 from hardmax.applications.runs import load_run, train
@@ -98,7 +98,7 @@ def test_without_a_latent_it_draws_the_mean(toy, tmp_path):
     rows = []
     assert train(config, Observer(rows=rows.append))
     model = load_run(config.out, kind=CompletionModel).model
-    found = evaluate(model, holed(config, CompletionTask.load(config), "test"))
+    found = evaluate(model, prepare_masked_split(config, CompletionTask.load(config), "test"))
     assert found["kl"] == 0
     mean = torch.from_numpy((1 - ODDS) * BOTTOMS[0] + ODDS * BOTTOMS[1])
     x = torch.from_numpy(np.concatenate([TOP, 0 * TOP])).float()[None, None]

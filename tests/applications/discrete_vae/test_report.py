@@ -3,16 +3,22 @@
 import pytest
 import torch
 
-from hardmax.applications.discrete_vae.report import active_of, chart, describe_usage, measurement, subject
+from hardmax.applications.discrete_vae.report import (
+    describe_active,
+    describe_chart,
+    describe_measurement,
+    describe_subject,
+    describe_usage,
+)
 from hardmax.applications.discrete_vae.report_codes import (
     _means,
-    couplings,
-    draw,
-    free,
-    mean_of,
-    meanings,
-    measure,
-    of_bits,
+    compute_mean,
+    draw_couplings,
+    draw_usage,
+    has_bits,
+    is_free,
+    measure_usage,
+    tile_meanings,
 )
 from hardmax.applications.runs import read_run
 from hardmax.spaces import Binary, Categorical, Chain, PairwiseBinary, Permutation, SpanningTree, Subset
@@ -32,7 +38,7 @@ KINDS = ["pairwise", "supermodular", "many", "subset", "chain", "permutation", "
 
 @pytest.mark.parametrize("space", SPACES, ids=str)
 def test_what_z_is_made_of(space):
-    assert (of_bits(space), free(space)) == SPACES[space]
+    assert (has_bits(space), is_free(space)) == SPACES[space]
 
 
 @pytest.mark.parametrize("space", SPACES, ids=str)
@@ -40,34 +46,34 @@ def test_the_mean_of_z_is_that_of_all_z(space):
     scores = torch.randn(2, *space.score_shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     q = space.log_probs(scores).exp()
     expected = (q @ space.enumerate(dtype=q.dtype).flatten(1)).view(2, *space.event_shape)
-    torch.testing.assert_close(mean_of(space, scores), expected)
+    torch.testing.assert_close(compute_mean(space, scores), expected)
 
 
 def test_too_many_bits_have_no_mean():
     space = PairwiseBinary(24)
-    assert mean_of(space, torch.zeros(space.score_shape)) is None
-    assert free(space)
+    assert compute_mean(space, torch.zeros(space.score_shape)) is None
+    assert is_free(space)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_usage(trained, kind):
     run = read_run(trained(kind))
-    found = measure(run)
+    found = measure_usage(run)
     assert found.average.shape == run.model.space.event_shape
     assert found.exact == (kind != "many")
-    most = 2 if of_bits(run.model.space) else run.model.space.event_shape[-1]
+    most = 2 if has_bits(run.model.space) else run.model.space.event_shape[-1]
     assert ((found.perplexity >= 1 - 1e-9) & (found.perplexity <= most + 1e-6)).all()
     assert 1 < found.most <= most + 1e-6
-    assert "aria-label" in draw(found, run.model.prior, "a")
+    assert "aria-label" in draw_usage(found, run.model.prior, "a")
     assert f"over {found.words.variable}s" in describe_usage(run, found)
-    assert found.words.variable in chart(run, found)
-    assert active_of(run) == (f"{found.words.variable}s", run.model.space.event_shape[0])
+    assert found.words.variable in describe_chart(run, found)
+    assert describe_active(run) == (f"{found.words.variable}s", run.model.space.event_shape[0])
 
 
 def test_usage_if_all_codes_were_alike(trained):
-    assert measure(read_run(trained("subset"))).most == pytest.approx((5 / 2) ** 0.4 * (5 / 3) ** 0.6)
-    assert measure(read_run(trained("many"))).most == pytest.approx(2)
-    assert measure(read_run(trained("permutation"))).most == pytest.approx(4)
+    assert measure_usage(read_run(trained("subset"))).most == pytest.approx((5 / 2) ** 0.4 * (5 / 3) ** 0.6)
+    assert measure_usage(read_run(trained("many"))).most == pytest.approx(2)
+    assert measure_usage(read_run(trained("permutation"))).most == pytest.approx(4)
 
 
 @pytest.mark.parametrize(("kind", "words"), [
@@ -79,12 +85,12 @@ def test_usage_if_all_codes_were_alike(trained):
     ("tree", "spanning trees of 4 nodes"),
 ])  # fmt: skip
 def test_what_z_is(trained, kind, words):
-    assert words in subject(read_run(trained(kind)))
+    assert words in describe_subject(read_run(trained(kind)))
 
 
 def test_whose_bound_it_is(trained):
-    assert "exact" in measurement(read_run(trained("pairwise")))
-    said = measurement(read_run(trained("many")))
+    assert "exact" in describe_measurement(read_run(trained("pairwise")))
+    said = describe_measurement(read_run(trained("many")))
     assert "perturb-and-MAP" in said
     assert "upper bounds" in said
 
@@ -92,7 +98,7 @@ def test_whose_bound_it_is(trained):
 @pytest.mark.parametrize("kind", KINDS)
 def test_flips_only_where_bits_may_be_flipped(trained, kind):
     run = read_run(trained(kind))
-    headings = [heading for heading, _ in meanings(run, measure(run)).rows]
+    headings = [heading for heading, _ in tile_meanings(run, measure_usage(run)).rows]
     assert any("flipped" in heading for heading in headings) == (kind in ("pairwise", "supermodular", "many"))
 
 
@@ -100,7 +106,7 @@ def test_flips_only_where_bits_may_be_flipped(trained, kind):
 def test_means_are_of_codes_that_exist(trained, kind):
     run = read_run(trained(kind))
     codes = run.model.space.enumerate()
-    value = torch.tensor(1.0) if of_bits(run.model.space) else torch.eye(4)[1]
+    value = torch.tensor(1.0) if has_bits(run.model.space) else torch.eye(4)[1]
     found = _means(run.model, codes, [2], value)
     have = (codes[:, 2] == value).view(len(codes), -1).all(1)
     torch.testing.assert_close(found[0], run.model.decode(codes[have]).mean(0))
@@ -110,7 +116,7 @@ def test_means_are_of_codes_that_exist(trained, kind):
 
 
 def test_names(trained, page):
-    assert measure(read_run(trained("tree"))).names == ["0–1", "0–2", "0–3", "1–2", "1–3", "2–3"]
+    assert measure_usage(read_run(trained("tree"))).names == ["0–1", "0–2", "0–3", "1–2", "1–3", "2–3"]
     assert "edge 1–3: the mean picture" in page("tree")
     assert "Place 3: perplexity" in page("chain")
     assert "with item 2 at place 1" in page("permutation")
@@ -119,17 +125,17 @@ def test_names(trained, page):
 
 def test_couplings(trained, page):
     run = read_run(trained("pairwise"))
-    found = measure(run)
+    found = measure_usage(run)
     with torch.no_grad():
         means = run.model.encoder(run.pictures)[:, 5:].mean(0)
     strongest = int(means.abs().argmax())
     i, j = run.model.space.edges[strongest]
-    note = couplings(found, "a").note
+    note = draw_couplings(found, "a").note
     assert f"bits {i} and {j}, {means[strongest]:+.2f}".replace("-", "−") in note
     assert "How the bits pull at each other" in page("pairwise")
     assert "How the bits pull at each other" not in page("bits")
-    assert couplings(measure(read_run(trained("chain"))), "a") is None
+    assert draw_couplings(measure_usage(read_run(trained("chain"))), "a") is None
 
 
 def test_supermodular_couplings_are_not_negative(trained):
-    assert (measure(read_run(trained("supermodular"))).scores[:, 4:] >= 0).all()
+    assert (measure_usage(read_run(trained("supermodular"))).scores[:, 4:] >= 0).all()

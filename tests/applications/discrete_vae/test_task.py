@@ -4,10 +4,10 @@ import pytest
 
 import hardmax as hm
 from hardmax.applications.discrete_vae.config import DiscreteConfig
-from hardmax.applications.discrete_vae.task import evaluate, perturbed, refined
+from hardmax.applications.discrete_vae.task import evaluate, evaluate_perturbed, evaluate_refined
 from hardmax.applications.runs import load_run, train
 from hardmax.training.run_folder import read_rows
-from hardmax.training.task import held_out
+from hardmax.training.task import prepare_split
 
 
 @pytest.mark.parametrize(
@@ -31,13 +31,13 @@ def test_train_and_evaluate(options, tmp_path):
     rows = read_rows(tmp_path / "run" / "metrics.jsonl")
     assert all(row["nll"] <= -row["elbo"] + 1e-3 for row in rows if row["split"] != "train")
     restored = load_run(tmp_path / "run")
-    pictures = held_out(config, restored.load_data(), "test")[:50]
+    pictures = prepare_split(config, restored.load_data(), "test")[:50]
     found = evaluate(restored.model, pictures, samples=20)
     assert found["nll"] <= -found["elbo"] + 1e-3
     if options["space"] == "pairwise":
         # Upper bounds of -log p(x), which itself is sampled at n = 30.
-        assert found["nll"] - 2 <= refined(restored.model, pictures)
-        assert found["nll"] - 2 <= perturbed(restored.model, pictures, samples=20)
+        assert found["nll"] - 2 <= evaluate_refined(restored.model, pictures)
+        assert found["nll"] - 2 <= evaluate_perturbed(restored.model, pictures, samples=20)
 
 
 @pytest.mark.parametrize(

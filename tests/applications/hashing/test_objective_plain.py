@@ -6,7 +6,7 @@ import torch
 
 import hardmax as hm
 from hardmax.applications.hashing import HashEncoder, InfoNCECodes, TripletCodes, info_nce, triplet_loss
-from hardmax.applications.hashing.search import hamming, pack
+from hardmax.applications.hashing.search import hamming_distance, pack
 
 pytestmark = pytest.mark.plain  # without shape checks
 
@@ -43,7 +43,7 @@ def test_codes(kind):
 
 def test_packed_codes_of_another_length():
     with pytest.raises(hm.ShapeError, match="codes of 1 words cannot be compared with queries of 2"):
-        hamming(pack(np.ones((1, 70), dtype=bool)), pack(np.ones((1, 64), dtype=bool)))
+        hamming_distance(pack(np.ones((1, 70), dtype=bool)), pack(np.ones((1, 64), dtype=bool)))
 
 
 def test_losses_compile_and_map():

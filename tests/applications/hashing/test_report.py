@@ -5,10 +5,10 @@ import re
 import numpy as np
 import pytest
 
-from hardmax.applications.hashing.report import nearest_pictures
-from hardmax.applications.hashing.task import codes_of
+from hardmax.applications.hashing.report import tile_nearest
+from hardmax.applications.hashing.task import encode_bits
 from hardmax.applications.runs import read_run
-from hardmax.training.task import held_out
+from hardmax.training.task import prepare_split
 
 SECTIONS = ["numbers", "curves", "nearest", "distances", "configuration"]
 
@@ -30,9 +30,9 @@ def test_a_page(page):
 
 def test_the_nearest_are_nearest_and_marked_by_their_class(trained):
     run = read_run(trained("codes"))
-    train = held_out(run.config, run.images, "train")
-    codes, queries = codes_of(run.model, train), codes_of(run.model, run.pictures)
-    found = nearest_pictures(run.images, run.pictures, queries, train, codes)
+    train = prepare_split(run.config, run.images, "train")
+    codes, queries = encode_bits(run.model, train), encode_bits(run.model, run.pictures)
+    found = tile_nearest(run.images, run.pictures, queries, train, codes)
     labels = run.images.labels
     assert len(found.rows) == 8
     for i, (_, (query, *tiles)) in zip(range(0, 100, 100 // 8), found.rows, strict=False):

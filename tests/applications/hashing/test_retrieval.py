@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from hardmax.applications.hashing.retrieval import precision_of_codes, precision_of_vectors
+from hardmax.applications.hashing.retrieval import measure_code_precision, measure_vector_precision
 from hardmax.applications.hashing.search import pack
 from hardmax.errors import ArgumentError
 
@@ -24,7 +24,7 @@ def test_codes_with_ties():
     random = np.random.default_rng(0)
     bits, labels = random.random((7, 3)) < 0.5, random.integers(0, 3, 7)
     queries, wanted = random.random((4, 3)) < 0.5, np.array([0, 1, 2, 3])  # no code is of the last class
-    found = precision_of_codes(pack(queries), wanted, pack(bits), labels, (1, 2, 5, 7))
+    found = measure_code_precision(pack(queries), wanted, pack(bits), labels, (1, 2, 5, 7))
     for k, value in zip((1, 2, 5, 7), found, strict=True):
         expected = [by_all_orders(*pair, bits, labels, k) for pair in zip(queries, wanted, strict=True)]
         assert value == pytest.approx(np.mean(expected))
@@ -38,25 +38,25 @@ def test_codes_with_ties():
 def test_many_queries_and_long_codes():
     random = np.random.default_rng(1)
     bits, labels = random.random((900, 100)) < 0.5, random.integers(0, 4, 900)
-    found = precision_of_codes(pack(bits[:450]), labels[:450], pack(bits), labels, (1, 900))
+    found = measure_code_precision(pack(bits[:450]), labels[:450], pack(bits), labels, (1, 900))
     assert found[0] == 1  # every query finds itself
     assert found[1] == pytest.approx(np.mean([(labels == label).mean() for label in labels[:450]]))
 
 
 def test_what_has_no_label_is_not_counted_and_nobodys():
     codes, labels = pack(np.eye(4, dtype=bool)), np.array([0, -1, 1, 0])
-    assert precision_of_codes(codes[:2], labels[:2], codes, labels, (1, 4)) == [1, 0.5]
+    assert measure_code_precision(codes[:2], labels[:2], codes, labels, (1, 4)) == [1, 0.5]
 
 
 def test_vectors():
     vectors, labels = torch.tensor([[0.0, 0], [0, 1], [0, 3], [9, 9]]), torch.tensor([0, 1, 0, 1])
-    found = precision_of_vectors(vectors[[0, 3]], labels[[0, 3]], vectors, labels, (1, 2, 3))
+    found = measure_vector_precision(vectors[[0, 3]], labels[[0, 3]], vectors, labels, (1, 2, 3))
     assert found == pytest.approx([1, 1 / 2, 2 / 3])
 
 
 def test_bad_input():
     codes, labels = pack(np.eye(4, dtype=bool)), np.array([0, 1, 1, 0])
     with pytest.raises(ArgumentError, match="k must be from 1 to 4"):
-        precision_of_codes(codes, labels, codes, labels, (5,))
+        measure_code_precision(codes, labels, codes, labels, (5,))
     with pytest.raises(ArgumentError, match="needs queries with labels"):
-        precision_of_codes(codes, np.full(4, -1), codes, labels, (1,))
+        measure_code_precision(codes, np.full(4, -1), codes, labels, (1,))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardmax.applications.hashing import search as module
-from hardmax.applications.hashing.search import hamming, nearest, pack, unpack
+from hardmax.applications.hashing.search import find_nearest, hamming_distance, pack, unpack
 
 
 def bits_of(count, n, seed=0):
@@ -35,7 +35,7 @@ def test_distances(n, counted, monkeypatch):
     monkeypatch.setattr(module, "_AT_ONCE", 40)  # several parts
     queries, codes = bits_of(9, n), bits_of(15, n, seed=1)
     expected = (queries[:, None] != codes).sum(-1)
-    found = hamming(pack(queries), pack(codes))
+    found = hamming_distance(pack(queries), pack(codes))
     assert (found == expected).all()
     assert found.max() == expected.max()
 
@@ -45,11 +45,11 @@ def test_nearest_is_a_stable_sort(count, n, wanted, seed):
     query, codes = bits_of(1, n, seed), bits_of(count, n, seed + 1000)
     distances = (query != codes).sum(1)
     expected = np.argsort(distances, kind="stable")[:wanted]
-    index, found = nearest(pack(query)[0], pack(codes), wanted)
+    index, found = find_nearest(pack(query)[0], pack(codes), wanted)
     assert (index == expected).all()
     assert (found == distances[expected]).all()
 
 
 def test_nearest_of_none():
-    index, found = nearest(pack(bits_of(1, 8))[0], pack(bits_of(0, 8)), 3)
+    index, found = find_nearest(pack(bits_of(1, 8))[0], pack(bits_of(0, 8)), 3)
     assert len(index) == len(found) == 0

@@ -8,8 +8,8 @@ import torch
 
 from hardmax.applications.hashing import HashEncoder
 from hardmax.applications.hashing.config import HashingConfig
-from hardmax.applications.hashing.pairs import Classes, nearest_pictures
-from hardmax.applications.hashing.task import HashingTask, use_of_bits
+from hardmax.applications.hashing.pairs import Classes, find_nearest_images
+from hardmax.applications.hashing.task import HashingTask, measure_bits
 from hardmax.applications.registry import find_application
 from hardmax.applications.runs import load_run, train
 from hardmax.errors import ArgumentError
@@ -108,10 +108,10 @@ def test_several_processes_cannot_share_a_contrast(patterns, tmp_path):
 def test_neighbours_are_the_nearest_and_not_oneself():
     left = torch.tensor([0.05, 0.2, 0.5, 0.9])
     pictures = torch.stack([left, 1 - left], 1).view(4, 1, 1, 2)
-    assert nearest_pictures(pictures, pictures, 2, same=True).tolist() == [[1, 2], [0, 2], [1, 3], [2, 1]]
+    assert find_nearest_images(pictures, pictures, 2, same=True).tolist() == [[1, 2], [0, 2], [1, 3], [2, 1]]
     dark = 0.1 * pictures[2:3]  # it is the same light, of which there is less
-    assert nearest_pictures(dark, pictures, 9).tolist() == [[2, 1, 3, 0]]
-    assert nearest_pictures(torch.zeros(1, 1, 1, 2), pictures, 1).shape == (1, 1)
+    assert find_nearest_images(dark, pictures, 9).tolist() == [[2, 1, 3, 0]]
+    assert find_nearest_images(torch.zeros(1, 1, 1, 2), pictures, 1).shape == (1, 1)
 
 
 def test_partners_of_a_class():
@@ -131,7 +131,7 @@ def test_partners_of_a_class():
 
 def test_use_of_bits():
     codes = torch.tensor([[0.0, 0, 0, 1], [0, 0, 1, 1], [1, 1, 0, 1], [1, 1, 1, 1]])
-    found = use_of_bits(codes)
+    found = measure_bits(codes)
     assert found["balance"] == pytest.approx(3 / 4)  # the last bit is always one
     assert found["correlation"] == pytest.approx(2 / 12)  # the first two are the same
 

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hardmax.report.curves import Curves, draw, lines_of_run, lines_of_runs
+from hardmax.report.curves import Curves, draw_curves, make_lines, make_lines_of_runs
 from hardmax.report.run import Measured, Run
-from hardmax.report.sections import AbstractReport, Tiles, tile, trained_on
+from hardmax.report.sections import AbstractReport, Tiles, describe_data, make_tile
 from hardmax.report.tables import Fact, Quantity
-from hardmax.training.task import held_out
+from hardmax.training.task import prepare_split
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class KMeansMeasured(Measured):
 
 
 @dataclass(frozen=True)
-class Sections:
+class Content:
     """What the template shows."""
 
     centres: Tiles
@@ -35,10 +35,10 @@ class KMeansReport(AbstractReport[Run]):
     sections = {"centres": "Centres"}  # noqa: RUF012
 
     def pictures(self, config: Any, images: Any) -> Any:
-        return held_out(config, images, "test")
+        return prepare_split(config, images, "test")
 
     def subject(self, run: Run) -> str:
-        return f"{run.config.clusters} clusters, {trained_on(run)}."
+        return f"{run.config.clusters} clusters, {describe_data(run)}."
 
     def method(self, run: Run) -> str:
         return "The exact gradient of the expected distance."
@@ -50,13 +50,13 @@ class KMeansReport(AbstractReport[Run]):
         return [Fact("Clusters in use", "Used", "by test pictures", str(run.best.used), str(run.last.used))]
 
     def curves_of_run(self, run: Run) -> list[Curves]:
-        lines = lines_of_run(run, lambda row: row.distance)
-        return [draw("distance", "Distance by epoch", "epoch", "distance", lines)]
+        lines = make_lines(run, lambda row: row.distance)
+        return [draw_curves("distance", "Distance by epoch", "epoch", "distance", lines)]
 
     def curves_of_runs(self, runs: Sequence[Run], names: Sequence[str]) -> list[Curves]:
-        lines = lines_of_runs(runs, names, lambda row: row.distance)
-        return [draw("distance", "Test distance by epoch", "epoch", "distance", lines)]
+        lines = make_lines_of_runs(runs, names, lambda row: row.distance)
+        return [draw_curves("distance", "Test distance by epoch", "epoch", "distance", lines)]
 
-    def told(self, run: Run, index: int) -> Sections:
+    def build_content(self, run: Run, index: int) -> Content:
         centres = run.model.centres.detach().view(-1, *run.images.shape)
-        return Sections(Tiles("", [("", [tile(centre[None], f"centre {k}") for k, centre in enumerate(centres)])]))
+        return Content(Tiles("", [("", [make_tile(centre[None], f"centre {k}") for k, centre in enumerate(centres)])]))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from hardmax.data import Images, binarize
 from hardmax.training.processes import Group
-from hardmax.training.task import SPLITS, AbstractTask, Row, held_out, initial_weights
+from hardmax.training.task import SPLITS, AbstractTask, Row, draw_initial_weights, prepare_split
 
 
 class KMeansTask(AbstractTask[KMeansConfig, KMeans]):
@@ -22,11 +22,11 @@ class KMeansTask(AbstractTask[KMeansConfig, KMeans]):
         self.config, self.model, self.group, self.generators = config, model, group, {}
         self.pictures = binarize(images.train, config.binarize)
         self.count = len(self.pictures)
-        self.held_out = {split: held_out(config, images, split) for split in SPLITS}
+        self.held_out = {split: prepare_split(config, images, split) for split in SPLITS}
 
     @classmethod
     def start(cls, config: KMeansConfig, images: Images, start: int, group: Group) -> "KMeansTask":
-        with initial_weights(config.seed, start):
+        with draw_initial_weights(config.seed, start):
             return cls(config, images, KMeans(config.clusters, images.train[0].numel()), group)
 
     @classmethod
@@ -47,5 +47,5 @@ class KMeansTask(AbstractTask[KMeansConfig, KMeans]):
         x = self.held_out[split]
         return {"distance": float(self.model(x).mean()), "used": len(self.model.scores(x).argmax(-1).unique())}
 
-    def tell(self, rows: Mapping[str, Row]) -> str:
+    def summarize_epoch(self, rows: Mapping[str, Row]) -> str:
         return f"epoch {rows['test']['epoch']}  distance {rows['test']['distance']:.2f}"

@@ -10,10 +10,10 @@ from hardmax.applications.mixed_vae.report import draw_samples
 from hardmax.applications.mixed_vae.report_labels import (
     Meaning,
     Predictions,
-    columns_of,
-    confusion,
-    meaning_of,
+    arrange_columns,
+    count_confusion,
     predict,
+    read_meaning,
 )
 from hardmax.applications.mixed_vae.task import evaluate
 from hardmax.applications.runs import read_run, render_report
@@ -38,7 +38,7 @@ def words(page):
 @pytest.mark.parametrize("kind", ["classes", "attributes"])
 def test_predictions_are_those_that_were_logged(trained, kind):
     run = read_run(trained(kind))
-    found = predict(run.model, meaning_of(run.config, run.model.space, run.facts), run.pictures, batch_size=7)
+    found = predict(run.model, read_meaning(run.config, run.model.space, run.facts), run.pictures, batch_size=7)
     assert found.accuracy() == pytest.approx(run.best.accuracy)
     # what was logged is of one draw of each variable, ours is the mean over all draws
     count = int(found.counted.sum())
@@ -59,21 +59,21 @@ def test_accuracies_count_what_is_labelled():
 
 def test_confusion_of_classes():
     found = predictions([[0], [0], [1], [2]], [[0], [1], [1], [-1]])
-    table = confusion(CLASSES, found, "a")
+    table = count_confusion(CLASSES, found, "a")
     assert table.headings == ["class", "0", "1", "2"]
     assert [[cell.text for cell in cells] for _, cells in table.rows] == [["1", "", ""], ["1", "1", ""], ["", "", ""]]
     assert [cell.shade for cell in table.rows[1][1]] == [0.5, 0.5, 0]
-    assert confusion(CLASSES, predictions([[0]], [[-1]]), "a") is None
+    assert count_confusion(CLASSES, predictions([[0]], [[-1]]), "a") is None
     # more classes than categories
-    assert len(confusion(CLASSES, predictions([[0]], [[4]]), "a").rows) == 5
-    many = confusion(Meaning(("category",), 24, attributes=False), predictions([[3]], [[4]]), "a")
+    assert len(count_confusion(CLASSES, predictions([[0]], [[4]]), "a").rows) == 5
+    many = count_confusion(Meaning(("category",), 24, attributes=False), predictions([[3]], [[4]]), "a")
     assert many.figure is not None
     assert not many.rows
 
 
 def test_attributes_one_by_one():
     meaning = Meaning(("red", "big"), 2, attributes=True)
-    table = confusion(meaning, predictions([[1, 0], [1, 0]], [[1, -1], [0, -1]]), "a")
+    table = count_confusion(meaning, predictions([[1, 0], [1, 0]], [[1, -1], [0, -1]]), "a")
     assert [(name, [cell.text for cell in cells]) for name, cells in table.rows] == [
         ("red", ["50.0 %", "50.0 %", "50.0 %", "100 %"]),
         ("big", ["no labels", "", "", ""]),
@@ -84,7 +84,7 @@ def test_rows_of_samples_differ_in_what_the_columns_set_alone():
     torch.manual_seed(0)
     model = MixedVAE.build(Binary(3), (1, 4, 4), join="beside", continuous=2, hidden=8)
     meaning = Meaning(("a", "b", "c"), 2, attributes=True)
-    columns = columns_of(meaning, {2: 1}, [0])
+    columns = arrange_columns(meaning, {2: 1}, [0])
     found = draw_samples(model, meaning, columns, 5, torch.Generator().manual_seed(1))
     _, drawn, z_c = model.sample(5, generator=torch.Generator().manual_seed(1))
     assert found.pictures.shape == (5, 2, 1, 4, 4)
@@ -93,7 +93,7 @@ def test_rows_of_samples_differ_in_what_the_columns_set_alone():
         for value in (0, 1):
             z = torch.tensor([[value, drawn[row, 1], 1.0]])
             torch.testing.assert_close(found.pictures[row, value], model.decode(z, z_c[row : row + 1])[0])
-    alone = columns_of(meaning)
+    alone = arrange_columns(meaning)
     assert draw_samples(model, meaning, alone, 2, torch.Generator()).rows == ["", ""]
 
 
@@ -134,7 +134,7 @@ def test_page_of_classes(trained, page):
 
 def test_wrong_predictions_are_marked(trained, page):
     run = read_run(trained("classes"))
-    found = predict(run.model, meaning_of(run.config, run.model.space, run.facts), run.pictures)
+    found = predict(run.model, read_meaning(run.config, run.model.space, run.facts), run.pictures)
     shown = [i * len(run.pictures) // 12 for i in range(12)]
     wrong = sum(not found.right[i] for i in shown)
     assert 0 < wrong < 12

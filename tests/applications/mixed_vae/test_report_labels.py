@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from hardmax.applications.mixed_vae.config import MixedConfig
-from hardmax.applications.mixed_vae.report_labels import Meaning, columns_of, meaning_of, split_words
+from hardmax.applications.mixed_vae.report_labels import Meaning, arrange_columns, read_meaning, split_words
 from hardmax.errors import ArgumentError
 from hardmax.spaces import Binary, Categorical
 
@@ -19,14 +19,14 @@ def many(count):
 
 
 def test_what_a_run_s_latent_means():
-    faces = meaning_of(MixedConfig(attributes="smiling, male"), Binary(2), CLOTHES_SAID)
+    faces = read_meaning(MixedConfig(attributes="smiling, male"), Binary(2), CLOTHES_SAID)
     assert (faces.names, faces.values, faces.attributes) == (("smiling", "male"), 2, True)
-    assert meaning_of(MixedConfig(), Categorical(10), {}) == DIGITS
-    assert meaning_of(MixedConfig(), Categorical(3), CLOTHES_SAID) == CLOTHES
-    assert meaning_of(MixedConfig(labels=0, categories=3), Categorical(3), CLOTHES_SAID) == Meaning(
+    assert read_meaning(MixedConfig(), Categorical(10), {}) == DIGITS
+    assert read_meaning(MixedConfig(), Categorical(3), CLOTHES_SAID) == CLOTHES
+    assert read_meaning(MixedConfig(labels=0, categories=3), Categorical(3), CLOTHES_SAID) == Meaning(
         ("category",), 3, attributes=False
     )
-    assert meaning_of(MixedConfig(), Categorical(4), CLOTHES_SAID).value_names == ()  # more values than classes
+    assert read_meaning(MixedConfig(), Categorical(4), CLOTHES_SAID).value_names == ()  # more values than classes
 
 
 @pytest.mark.parametrize(("text", "setting"), [
@@ -71,8 +71,8 @@ def test_classes_that_cannot_be():
 def test_classes_by_name():
     assert CLOTHES.read("class=tshirt") == CLOTHES.read("class=1") == {0: 1}
     assert CLOTHES.read("class = Ankle_Boot") == {0: 2}
-    assert CLOTHES.tell({0: 2}) == "class=ankle boot"
-    assert columns_of(CLOTHES).heads == [["coat"], ["T-shirt"], ["ankle boot"]]
+    assert CLOTHES.format_setting({0: 2}) == "class=ankle boot"
+    assert arrange_columns(CLOTHES).heads == [["coat"], ["T-shirt"], ["ankle boot"]]
 
 
 def test_setting_changes_that_alone():
@@ -85,7 +85,7 @@ def test_setting_changes_that_alone():
     assert DIGITS.put(one_hot, {}).equal(one_hot)
     assert DIGITS.values_of(one_hot).tolist() == [[3], [4]]
     assert FACES.values_of(z).tolist() == [[0, 1, 0], [1, 1, 1]]
-    assert FACES.tell({1: 0, 0: 1}) == "Male=0 Smiling=1"
+    assert FACES.format_setting({1: 0, 0: 1}) == "Male=0 Smiling=1"
 
 
 def test_words():
@@ -93,37 +93,37 @@ def test_words():
 
 
 def test_a_column_for_every_class():
-    columns = columns_of(DIGITS)
+    columns = arrange_columns(DIGITS)
     assert columns.heads == [[str(i)] for i in range(10)]
     assert columns.note == ""
-    columns = columns_of(Meaning(("class",), 50, attributes=False))
+    columns = arrange_columns(Meaning(("class",), 50, attributes=False))
     assert len(columns.settings) == 20
     assert columns.note == "shown are 20 of 50 columns"
 
 
 def test_a_column_for_every_setting_of_what_is_not_fixed():
-    columns = columns_of(FACES)
+    columns = arrange_columns(FACES)
     assert len(columns.settings) == len({tuple(sorted(s.items())) for s in columns.settings}) == 8
-    columns = columns_of(FACES, {1: 0})
+    columns = arrange_columns(FACES, {1: 0})
     assert columns.variables == (0, 2, 1)
     assert columns.heads == [["0", "0", "0"], ["1", "0", "0"], ["0", "1", "0"], ["1", "1", "0"]]
-    assert columns_of(FACES, {0: 1, 1: 0, 2: 1}).heads == [["1", "0", "1"]]
+    assert arrange_columns(FACES, {0: 1, 1: 0, 2: 1}).heads == [["1", "0", "1"]]
 
 
 def test_what_varies():
-    columns = columns_of(FACES, {1: 0}, [0])
+    columns = arrange_columns(FACES, {1: 0}, [0])
     assert columns.settings == ({0: 0, 1: 0}, {0: 1, 1: 0})
     # what varies wins over what is fixed, as in: --attributes smiling=1,male=0 --vary smiling
-    assert columns_of(FACES, {0: 1, 1: 0}, [0]).settings == ({0: 0, 1: 0}, {0: 1, 1: 0})
+    assert arrange_columns(FACES, {0: 1, 1: 0}, [0]).settings == ({0: 0, 1: 0}, {0: 1, 1: 0})
     # what neither varies nor is fixed is left to the rows
-    assert columns_of(FACES, None, [2]).variables == (2,)
+    assert arrange_columns(FACES, None, [2]).variables == (2,)
 
 
 def test_at_most_eight_columns():
-    columns = columns_of(many(5))
+    columns = arrange_columns(many(5))
     assert len(columns.settings) == 8
     assert columns.variables == (0, 1, 2)
     assert "5 attributes would make 32 columns: a0, a1, a2 vary in 8" in columns.note
-    assert columns_of(many(5), {0: 1, 4: 1}).note == ""
+    assert arrange_columns(many(5), {0: 1, 4: 1}).note == ""
     with pytest.raises(ArgumentError, match="4 attributes to vary make 16 columns, at most 8"):
-        columns_of(many(5), None, [0, 1, 2, 3])
+        arrange_columns(many(5), None, [0, 1, 2, 3])

@@ -8,8 +8,14 @@ import torch
 
 import hardmax as hm
 from hardmax.applications.mixed_vae import GaussianBeside, MixedVAE
-from hardmax.applications.mixed_vae.config import MixedConfig, Weights, weights_at
-from hardmax.applications.mixed_vae.supervision import aligned, consistency_loss, label_loss, recognition_loss, seen
+from hardmax.applications.mixed_vae.config import MixedConfig, Weights, schedule_weights
+from hardmax.applications.mixed_vae.supervision import (
+    align_scores,
+    consistency_loss,
+    label_loss,
+    prepare_labelled_split,
+    recognition_loss,
+)
 from hardmax.applications.mixed_vae.task import MixedTask, evaluate
 from hardmax.applications.runs import load_run, train
 from hardmax.data.augmentation import distort, draw_distortions
@@ -71,7 +77,7 @@ def test_attributes_are_bits_of_a_colour_picture(attributes, tmp_path):
     model = load_run(config.out, kind=MixedVAE).model
     assert model.space == hm.Binary(2)
     assert isinstance(model.join, GaussianBeside)
-    found = evaluate(model, seen(config, MixedTask.load(config), "test"))
+    found = evaluate(model, prepare_labelled_split(config, MixedTask.load(config), "test"))
     assert found["accuracy"] > 0.9
     z = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     dark, low, top = model.sample(3, z_d=z, z_c=torch.zeros(3, 1, model.join.c))[0]
@@ -121,7 +127,7 @@ def test_evaluation_in_parts(classes, tmp_path, monkeypatch):
     config = config_of(classes, tmp_path)
     images = MixedTask.load(config)
     task, tensors = MixedTask.start(config, images), []
-    pictures = seen(config, images, "test")
+    pictures = prepare_labelled_split(config, images, "test")
     whole = evaluate(task.model, pictures, batch_size=7)
     monkeypatch.setattr(Group, "add_up", lambda self, tensor: tensors.append(tensor))
     for rank in range(3):
@@ -207,9 +213,9 @@ def test_scores_are_aligned_by_bayes_rule(space):
     generator = torch.Generator().manual_seed(0)
     worth = torch.randn(5, *space.score_shape, generator=generator, dtype=torch.float64)
     one, other = torch.randn(2, *space.score_shape, generator=generator, dtype=torch.float64)
-    found = aligned(worth + one, one, other)
+    found = align_scores(worth + one, one, other)
     torch.testing.assert_close(space.marginals(found), space.marginals(worth + other))
-    torch.testing.assert_close(space.marginals(aligned(worth + one, one, None)), space.marginals(worth))
+    torch.testing.assert_close(space.marginals(align_scores(worth + one, one, None)), space.marginals(worth))
 
 
 @pytest.mark.parametrize(("align", "aligns"), [("auto", True), ("none", False)])
@@ -264,15 +270,15 @@ def test_distortions():
 
 def test_what_takes_part_when():
     config = MixedConfig(head_epochs=2)
-    assert weights_at(config, 1) == Weights(0.0, 0.0, 10.0, 10.0, 0.0)
-    assert weights_at(config, 2) == Weights(1.0, 0.1, 10.0, 10.0, 0.0)
-    assert weights_at(replace(config, labels=0), 0) == Weights(1.0, 0.0, 0.0, 0.0, 0.0)
+    assert schedule_weights(config, 1) == Weights(0.0, 0.0, 10.0, 10.0, 0.0)
+    assert schedule_weights(config, 2) == Weights(1.0, 0.1, 10.0, 10.0, 0.0)
+    assert schedule_weights(replace(config, labels=0), 0) == Weights(1.0, 0.0, 0.0, 0.0, 0.0)
     first = replace(config, schedule="labelled-first")
-    assert weights_at(first, 1) == Weights(0.0, 0.1, 10.0, 0.0, 0.0)
-    assert weights_at(first, 2) == Weights(1.0, 0.0, 0.0, 0.0, 0.0)
-    assert weights_at(replace(config, elbo=0.0), 5) == Weights(0.0, 0.0, 10.0, 10.0, 0.0)
+    assert schedule_weights(first, 1) == Weights(0.0, 0.1, 10.0, 0.0, 0.0)
+    assert schedule_weights(first, 2) == Weights(1.0, 0.0, 0.0, 0.0, 0.0)
+    assert schedule_weights(replace(config, elbo=0.0), 5) == Weights(0.0, 0.0, 10.0, 10.0, 0.0)
     for recognition, weight in ((None, 5.0), (0.0, 0.0), (2.0, 2.0)):  # attributes are drawn as they are set
-        assert weights_at(replace(config, attributes="a", recognition=recognition), 2).recognition == weight
+        assert schedule_weights(replace(config, attributes="a", recognition=recognition), 2).recognition == weight
 
 
 def test_recognition_teaches_the_decoder_and_not_the_judge():
@@ -290,7 +296,7 @@ def test_recognition_teaches_the_decoder_and_not_the_judge():
 def test_recognition_takes_part(attributes, tmp_path):
     options = {"attributes": "top", "binarize": "none", "epochs": 2, "recognition": 1.0}
     config = config_of(attributes, tmp_path / "run", **options)
-    assert weights_at(config, 0).recognition == 0.0
+    assert schedule_weights(config, 0).recognition == 0.0
     rows = []
     assert train(config, Observer(rows=rows.append))
     assert rows[0][0]["recognition_loss"] is None
@@ -312,7 +318,7 @@ def test_without_labels_categories_find_their_own_meaning(classes, tmp_path):
 
 def test_a_grey_encoder_input_leaves_the_likelihood_to_rounded_pictures(attributes, tmp_path):
     config = config_of(attributes, tmp_path, attributes="top", encoder_input="grey")
-    pictures = seen(config, MixedTask.load(config), "train")
+    pictures = prepare_labelled_split(config, MixedTask.load(config), "train")
     assert set(pictures.x.unique().tolist()) <= {0.0, 1.0}
     assert len(pictures.shown.unique()) > 50
 

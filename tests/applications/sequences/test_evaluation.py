@@ -7,7 +7,12 @@ import pytest
 import torch
 from scipy.spatial.distance import jensenshannon
 
-from hardmax.applications.sequences.evaluation import coverage, distinct, ngram_divergence, validity
+from hardmax.applications.sequences.evaluation import (
+    measure_coverage,
+    measure_distinct,
+    measure_divergence,
+    measure_validity,
+)
 
 
 def test_validity_and_coverage_against_draws():
@@ -16,17 +21,17 @@ def test_validity_and_coverage_against_draws():
     q = q / q.sum()
     log_prob, draws, repeats = q[:15].log(), 12, 20_000  # the last five are no sentences
     drawn = torch.multinomial(q, draws * repeats, replacement=True, generator=generator).view(repeats, draws)
-    assert validity(log_prob) == pytest.approx(float(q[:15].sum()), abs=1e-12)
+    assert measure_validity(log_prob) == pytest.approx(float(q[:15].sum()), abs=1e-12)
     shares = torch.stack([(drawn == i).any(1) for i in range(15)]).double().mean(0)
-    z = (shares.mean() - coverage(log_prob, draws)) / (shares.std() / repeats**0.5)
+    z = (shares.mean() - measure_coverage(log_prob, draws)) / (shares.std() / repeats**0.5)
     assert abs(z) < 5
-    assert abs(shares.mean() - coverage(log_prob, draws - 1)) / (shares.std() / repeats**0.5) > 5
+    assert abs(shares.mean() - measure_coverage(log_prob, draws - 1)) / (shares.std() / repeats**0.5) > 5
 
 
 def test_coverage_at_the_ends():
-    assert coverage(torch.tensor([0.0, -torch.inf]), 1) == 0.5
-    assert coverage(torch.full((300,), -200.0), 3000) < 1e-60
-    assert coverage(torch.full((300,), 300.0).log().neg(), 3000) == pytest.approx(1 - np.exp(-10), abs=1e-5)
+    assert measure_coverage(torch.tensor([0.0, -torch.inf]), 1) == 0.5
+    assert measure_coverage(torch.full((300,), -200.0), 3000) < 1e-60
+    assert measure_coverage(torch.full((300,), 300.0).log().neg(), 3000) == pytest.approx(1 - np.exp(-10), abs=1e-5)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
@@ -38,10 +43,10 @@ def test_divergence_against_scipy(n):
     for sequences in (first, second):
         grams = [tuple(row[i : i + n]) for row in sequences.tolist() for i in range(6 - n + 1)]
         shares.append([grams.count(gram) / len(grams) for gram in product(range(3), repeat=n)])
-    assert ngram_divergence(first, second, n, 3) == pytest.approx(jensenshannon(*shares) ** 2, abs=1e-12)
-    assert ngram_divergence(second, first, n, 3) == pytest.approx(jensenshannon(*shares) ** 2, abs=1e-12)
+    assert measure_divergence(first, second, n, 3) == pytest.approx(jensenshannon(*shares) ** 2, abs=1e-12)
+    assert measure_divergence(second, first, n, 3) == pytest.approx(jensenshannon(*shares) ** 2, abs=1e-12)
 
 
 def test_distinct():
-    assert distinct(torch.zeros(10, 4, dtype=torch.int64)) == 0.1
-    assert distinct(torch.arange(12).view(4, 3)) == 1
+    assert measure_distinct(torch.zeros(10, 4, dtype=torch.int64)) == 0.1
+    assert measure_distinct(torch.arange(12).view(4, 3)) == 1

@@ -7,7 +7,7 @@ import torch
 
 from hardmax.applications.runs import read_run, render_report, train
 from hardmax.applications.tokens.config import TokenPriorConfig
-from hardmax.applications.tokens.report import code_colours, codes, measure, reconstructions
+from hardmax.applications.tokens.report import colour_codes, measure_usage, tile_codes, tile_reconstructions
 
 
 def words(page):
@@ -17,24 +17,24 @@ def words(page):
 @pytest.mark.parametrize("kind", ["dvae", "rgb-dvae"])
 def test_usage_is_what_was_logged(trained, kind):
     run = read_run(trained(kind))
-    usage = measure(run, batch_size=7)
+    usage = measure_usage(run, batch_size=7)
     assert usage.tokens.shape == (len(run.pictures), *run.model.grid)
     assert usage.share.sum().item() == pytest.approx(1)
-    assert f"Perplexity {run.best.perplexity:.1f} of {run.config.codes} codes" in usage.told()
+    assert f"Perplexity {run.best.perplexity:.1f} of {run.config.codes} codes" in usage.describe()
     assert usage.share[usage.order].diff().max() <= 0
 
 
 @pytest.mark.parametrize("kind", ["dvae", "rgb-dvae"])
 def test_pictures_of_tokens(trained, kind):
     run = read_run(trained(kind))
-    usage = measure(run)
+    usage = measure_usage(run)
     height, width = run.pictures.shape[2:]
-    drawn = reconstructions(run, usage)
+    drawn = tile_reconstructions(run, usage)
     assert {(tile.width, tile.height) for _, row in drawn.rows for tile in row} == {(width, 3 * height + 2)}
-    colours = code_colours(run)
+    colours = colour_codes(run)
     assert colours.shape == (run.config.codes, 3)
     assert 0 <= colours.min() <= colours.max() <= 1
-    ((_, (one,)),) = codes(run, usage).rows
+    ((_, (one,)),) = tile_codes(run, usage).rows
     assert f"{run.config.codes} codes" in one.alt
 
 

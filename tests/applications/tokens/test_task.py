@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from hardmax.applications.runs import load_run, train
-from hardmax.applications.tokens.config import DvaeConfig, TokenPriorConfig, estimated, is_tended, kl_weight_at
+from hardmax.applications.tokens.config import DvaeConfig, TokenPriorConfig, is_tended, kl_weight_at, resolve_estimator
 from hardmax.applications.tokens.model import TokenVAE
 from hardmax.applications.tokens.task import DvaeTask, evaluate
 from hardmax.errors import ArgumentError
-from hardmax.training.estimators import estimator_at
+from hardmax.training.estimators import choose_estimator
 from hardmax.training.loop import Observer
 from hardmax.training.run_folder import read_rows
 
@@ -70,16 +70,16 @@ def test_the_weight_of_the_kl_rises_to_its_own():
 
 
 def test_the_temperature_falls_to_its_floor_and_only_where_there_is_one():
-    assert estimated(DvaeConfig(), 1000).estimator == "reinmax"
-    config = estimated(DvaeConfig(estimator="gumbel-softmax"), 1000)
+    assert resolve_estimator(DvaeConfig(), 1000).estimator == "reinmax"
+    config = resolve_estimator(DvaeConfig(estimator="gumbel-softmax"), 1000)
     space = TokenVAE.build((1, 4, 4), 3, longest=2).space
-    taus = [estimator_at(config, space, 0, step).tau for step in (0, 375, 750, 1000)]
+    taus = [choose_estimator(config, space, 0, step).tau for step in (0, 375, 750, 1000)]
     assert taus[0] == 1.0
     assert 0.49 < taus[1] < 0.52
     assert taus[2:] == pytest.approx([0.25, 0.25])
     relaxed = DvaeConfig(estimator="gumbel-softmax")
     for kept in (DvaeConfig(), replace(relaxed, anneal=1e-3), replace(relaxed, tau=0.2)):
-        assert estimated(kept, 1000).anneal == kept.anneal
+        assert resolve_estimator(kept, 1000).anneal == kept.anneal
 
 
 def test_codes_are_moved_in_the_first_half_alone():

@@ -8,7 +8,7 @@ import pytest
 import torch
 from experiments.parsed_pages import Html, markdown_tables
 
-from hardmax.drawing.images import data_uri, grid, read_data_uri
+from hardmax.drawing.images import encode_data_uri, make_grid, read_data_uri
 from hardmax.experiments.pages import gallery_page
 from hardmax.experiments.rows import ModelFigure
 from hardmax.experiments.runner.model_figures import FIGURES
@@ -144,7 +144,7 @@ MADE_UP = replace(
 
 
 def panels_of(gallery, numbers, tmp_path):
-    picture = data_uri(grid(torch.rand(8, 3, 6, 6), columns=4))
+    picture = encode_data_uri(make_grid(torch.rand(8, 3, 6, 6), columns=4))
     row = {"test": [{"negative_elbo": 1.0, "pixels": 9.0}], "command": "hardmax train"}
     return [
         gallery_page.GalleryPanel(run, row, ModelFigure(picture, list("abcd"), 2, numbers))

@@ -6,7 +6,7 @@ import pytest
 from experiments.parsed_pages import Html, markdown_tables
 
 from hardmax.experiments.pages.render import render
-from hardmax.experiments.rows import identity
+from hardmax.experiments.rows import identify_run
 from hardmax.experiments.tables.declaration import Cell, Experiment, Panel, Picture, Quick
 
 PROBLEMS = ("letters, k = 2", "digits, k = 2")
@@ -37,7 +37,7 @@ def made_up(planned, i):
         {"epoch": e + 1, "negative_elbo": 100.0 + i - e, "nll": 99.0 + i - e, "kl": 1.0, "active": 2} for e in range(3)
     ]
     return {
-        "cell": planned.cell.name, "seed": planned.seed, "config": identity(planned.config), "seconds": [1.0] * 3,
+        "cell": planned.cell.name, "seed": planned.seed, "config": identify_run(planned.config), "seconds": [1.0] * 3,
         "seconds_per_epoch": 1.0, "test": test, "command": f"hardmax train --out {planned.name}",
     }  # fmt: skip
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from hardmax.experiments.pages.summary import summarize
-from hardmax.experiments.rows import identity
+from hardmax.experiments.rows import identify_run
 from hardmax.experiments.tables.metrics import ACCURACY, BOUND, NLL, SAMPLED
 from hardmax.experiments.tables.registry import find_experiment
 
@@ -22,7 +22,7 @@ def summary_of(tmp_path):
             {
                 "cell": run.cell.name,
                 "seed": run.seed,
-                "config": identity(run.config),
+                "config": identify_run(run.config),
                 "test": test,
                 "command": "",
                 **own,

@@ -7,7 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from hardmax.experiments.pages.summary import Summary
-from hardmax.experiments.pages.training_curves import cut_off, draw_curves, draw_panel, styles_of
+from hardmax.experiments.pages.training_curves import choose_styles, cut_off, draw_curves, draw_panel
 from hardmax.experiments.tables.declaration import Panel, Picture
 from hardmax.experiments.tables.figure3 import FIGURE3
 from hardmax.experiments.tables.metrics import ACCURACY, BOUND, Mean
@@ -21,7 +21,7 @@ def summary(cell, values, seconds=1.0, seeds=1):
 
 
 def test_no_two_cells_are_told_apart_by_colour_alone():
-    styles = list(styles_of(FIGURE3, Picture()).values())
+    styles = list(choose_styles(FIGURE3, Picture()).values())
     looks = [(style["color"], style["marker"], str(style["linestyle"])) for style in styles]
     assert len(set(looks)) == len(looks)
     groups = {cell.group: style["linestyle"] for cell, style in zip(FIGURE3.cells, styles, strict=True)}
@@ -69,7 +69,7 @@ def test_nothing_yet(tmp_path):
 @pytest.mark.parametrize("experiment", [FIGURE2, FIGURE6], ids=["figure2", "figure6"])
 def test_no_two_cells_of_a_panel_are_told_apart_by_colour_alone(experiment):
     for picture in experiment.pictures:
-        styles = styles_of(experiment, picture)
+        styles = choose_styles(experiment, picture)
         for problem in picture.problems:
             own = [styles[cell.name] for cell in experiment.cells if cell.problem == problem]
             looks = {(style["marker"], str(style["linestyle"])) for style in own}
@@ -140,5 +140,5 @@ def test_long_curves_have_few_markers():
     axes = Figure().subplots()
     cell = FIGURE2.cells[0]
     long, short = summary(cell, [1.0] * 100), summary(cell, [1.0] * 20)
-    draw_panel(axes, Panel("epoch", cell.problem), [long, short], styles_of(FIGURE2, FIGURE2.pictures[0]))
+    draw_panel(axes, Panel("epoch", cell.problem), [long, short], choose_styles(FIGURE2, FIGURE2.pictures[0]))
     assert [line.get_markevery() for line in axes.lines] == [12, None]

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from hardmax.applications.runs import train
 from hardmax.errors import ArgumentError
 from hardmax.estimators import Direct, Exact, GumbelSoftmax, Reinforce
-from hardmax.experiments.rows import find_row, fingerprint, read_results
+from hardmax.experiments.rows import find_row, hash_options, read_results
 from hardmax.experiments.runner import results_folder
 from hardmax.experiments.runner.measure import _TrainedModel, train_to_epoch
 from hardmax.experiments.runner.progress import ProgressCallbacks
@@ -23,7 +23,7 @@ from hardmax.experiments.tables.measurement import (
     Part,
     PlannedMeasurement,
     QuickMeasurement,
-    ladder,
+    make_ladder,
 )
 
 FULL = Part("8-evaluations", "up to 8 evaluations", evaluations=8)
@@ -37,7 +37,7 @@ def list_estimators(part):
     ]
     if part == FULL:
         found += [MeasuredEstimator("posterior Direct(1)", Direct(), "auto"), MeasuredEstimator("Direct(1)", Direct())]
-    return found + ladder("GumbelSoftmax", "GumbelSoftmax({})", (0.5, 1.0), GumbelSoftmax)
+    return found + make_ladder("GumbelSoftmax", "GumbelSoftmax({})", (0.5, 1.0), GumbelSoftmax)
 
 
 TINY = Measurement(
@@ -114,7 +114,7 @@ def test_a_row_for_every_epoch_part_and_estimator(whole):
     assert [(row["epoch"], row["part"]) for row in found[::10]] == [(1, "8-evaluations"), (3, "8-evaluations")]
     for row in found:
         assert row.keys() >= PlannedMeasurement.fields
-        assert row["hash"] == fingerprint(row["config"])
+        assert row["hash"] == hash_options(row["config"])
         assert row["config"]["training"]["epochs"] == 3
         assert row["command"].startswith("hardmax train --out runs/tiny ")
         assert (row["config"]["kl"] is None) == (row["part"] == "likelihood")

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from hardmax.applications.mixed_vae.model import MixedVAE
-from hardmax.experiments.runner.model_figures import Drawn, draw_settings, numbers_of
+from hardmax.experiments.runner.model_figures import Drawn, compute_numbers, draw_settings
 from hardmax.metrics.images import Components
 from hardmax.spaces import Binary, Categorical
 
@@ -34,7 +34,7 @@ def numbers(x, seen=None):
     real = draw(SETTINGS).flatten(0, 1)
     test = (judged(real), judged(real))
     drawn = Drawn(x, judged(x) if seen is None else seen, SETTINGS)
-    return {line["of"]: line for line in numbers_of(NAMES, drawn, test, Components.of(real, 5), seed=0)}
+    return {line["of"]: line for line in compute_numbers(NAMES, drawn, test, Components.of(real, 5), seed=0)}
 
 
 def test_a_perfect_model():
@@ -67,7 +67,7 @@ def test_one_attribute_has_no_others():
     x = torch.rand(6, 2, 1, 4, 4)
     drawn = Drawn(x, torch.zeros(6, 2, 1, dtype=torch.long), torch.tensor([[0], [1]]))
     test = torch.zeros(3, 1, dtype=torch.long), torch.tensor([[0], [1], [-1]])
-    only, everything, _ = numbers_of(["top"], drawn, test, Components.of(x.flatten(0, 1), 3), seed=0)
+    only, everything, _ = compute_numbers(["top"], drawn, test, Components.of(x.flatten(0, 1), 3), seed=0)
     assert only["others"] is None
     assert (only["real"], only["recognised"], everything["real"]) == (0.5, 0.5, 0.5)
 

@@ -8,7 +8,7 @@ import pytest
 
 from hardmax.applications.discrete_vae.config import DiscreteConfig
 from hardmax.errors import ArgumentError, DataError
-from hardmax.experiments.rows import find_row, fingerprint, identity, read_results
+from hardmax.experiments.rows import find_row, hash_options, identify_run, read_results
 from hardmax.experiments.runner.progress import ProgressCallbacks
 from hardmax.experiments.runner.reproduce import reproduce
 from hardmax.experiments.tables.declaration import Cell, Experiment, PlannedRun, Quick
@@ -99,8 +99,8 @@ def test_every_cell_and_seed_has_a_row(whole):
     for row in found:
         assert row["experiment"] == "tiny"
         assert row["quick"] is False
-        assert row["hash"] == fingerprint(row["config"])
-        assert row["config"] == identity(DiscreteConfig(**row["config"]))
+        assert row["hash"] == hash_options(row["config"])
+        assert row["config"] == identify_run(DiscreteConfig(**row["config"]))
         assert not row["config"].keys() & set(PLACES)
         assert row["command"].startswith(f"hardmax train --out runs/{row['cell']}-seed{row['seed']} ")
         assert row["versions"]["torch"]
@@ -155,7 +155,7 @@ def test_another_configuration_is_made_again(whole, tmp_path):
 
 def test_an_option_that_came_later_is_no_other_configuration(tmp_path):
     planned = TINY.plan(tmp_path)[0]
-    said = identity(planned.config)
+    said = identify_run(planned.config)
     del said["mixed_precision"]  # as if the row were older than the option
     row = {"cell": planned.cell.name, "seed": 0, "config": said}
     assert find_row([row], planned) is row

@@ -11,7 +11,7 @@ import pytest
 from filelock import FileLock
 
 from hardmax.errors import ArgumentError, ClusterError, DataError
-from hardmax.experiments.rows import fingerprint, identity
+from hardmax.experiments.rows import hash_options, identify_run
 from hardmax.experiments.runner import results_folder
 from hardmax.experiments.runner import sweep as module
 from hardmax.experiments.runner.executors import AbstractExecutor
@@ -67,14 +67,14 @@ class StubExecutor(AbstractExecutor):
 
 def row_of(job):
     """Return a row such as the run would leave."""
-    config = identity(job.planned.config)
+    config = identify_run(job.planned.config)
     epoch = {"epoch": 1, "negative_elbo": 100.0, "nll": 90.0, "kl": 1.0, "active": 2}
     return {
         "experiment": job.experiment,
         "quick": job.quick,
         "cell": job.planned.cell.name,
         "seed": job.planned.seed,
-        "hash": fingerprint(config),
+        "hash": hash_options(config),
         "config": config,
         "command": "hardmax train",
         "seconds": [1.0, 1.0],

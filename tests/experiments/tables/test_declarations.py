@@ -9,14 +9,14 @@ import pytest
 
 from hardmax.applications.discrete_vae.task import make_space
 from hardmax.data.sequences import LANGUAGES, TEXTS
-from hardmax.diagnosis.candidates import least_samples
+from hardmax.diagnosis.candidates import find_least_samples
 from hardmax.errors import ArgumentError
 from hardmax.experiments.runner.model_figures import FIGURES
 from hardmax.experiments.tables.declaration import AbstractTrainings, Experiment, Gallery
 from hardmax.experiments.tables.measurement import Measurement
 from hardmax.experiments.tables.registry import NAMES, find_experiment
 from hardmax.spaces import Binary, Categorical
-from hardmax.training.estimators import estimator_at
+from hardmax.training.estimators import choose_estimator
 
 DECLARED = [find_experiment(name) for name in NAMES]
 TRAININGS = [each for each in DECLARED if isinstance(each, AbstractTrainings)]
@@ -55,7 +55,7 @@ def test_every_cell_can_be_run(experiment, quick, tmp_path):
     assert len({run.name for run in runs}) == len(runs)
     assert len({cell.name for cell in experiment.cells}) == len(experiment.cells)
     for run in runs:
-        estimator_at(run.config, space_of(run.config), 0, 0)
+        choose_estimator(run.config, space_of(run.config), 0, 0)
         assert run.config.lr == run.cell.lr
         assert not quick or run.config.data in ("sample", *LANGUAGES, *TEXTS)  # nothing to download
 
@@ -145,14 +145,14 @@ def test_everything_can_be_measured(measurement, quick):
     assert not quick or config.data == "sample"  # nothing to download
     assert len({part.name for part in form.parts}) == len(form.parts)
     space = make_space(config)
-    estimator_at(config, space, 0, 0)
+    choose_estimator(config, space, 0, 0)
     for part in form.parts:
         assert (part.evaluations is None) != (part.samples is None)
         estimators = form.estimators(part)
         assert len({measured.name for measured in estimators}) == len({measured.label for measured in estimators})
         assert len({measured.name for measured in estimators}) == len(estimators)
         for measured in estimators:
-            samples = part.samples or least_samples(measured.estimator, space)
+            samples = part.samples or find_least_samples(measured.estimator, space)
             measured.estimator.check(space, samples)  # none would be skipped
             assert (measured.line is None) == (measured.step is None)
             assert measured.kl == "beside" or measured.estimator.takes_integrand

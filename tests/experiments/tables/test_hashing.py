@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from hardmax.applications.hashing.config import HashingConfig
-from hardmax.applications.hashing.task import codes_of
+from hardmax.applications.hashing.task import encode_bits
 from hardmax.applications.mixed_vae.config import MixedConfig
 from hardmax.applications.runs import load_run, train
 from hardmax.drawing.images import read_data_uri
 from hardmax.errors import ArgumentError
 from hardmax.experiments.runner.model_figures import draw_neighbours
 from hardmax.experiments.tables.hashing import HASHING
-from hardmax.training.task import held_out
+from hardmax.training.task import prepare_split
 
 SMALL = {"epochs": 1, "batch_size": 500, "evaluate_images": 50}
 
@@ -41,8 +41,8 @@ def test_codes(runs):
     # The first picture beside a query is one with the nearest code.
     restored = load_run(runs[0].out, "latest")
     images = restored.load_data()
-    test, base = held_out(runs[0], images, "test")[:60], held_out(runs[0], images, "train")
-    distances = (codes_of(restored.model, test[:1]) != codes_of(restored.model, base)).sum(1)
+    test, base = prepare_split(runs[0], images, "test")[:60], prepare_split(runs[0], images, "train")
+    distances = (encode_bits(restored.model, test[:1]) != encode_bits(restored.model, base)).sum(1)
     drawn = np.asarray(read_data_uri(figure.picture))
     query, first = (torch.from_numpy(drawn[1:29, 1 + 29 * i : 29 + 29 * i].copy()) for i in (0, 1))
     assert torch.equal(query, images.test[0, 0])

@@ -5,7 +5,7 @@ import pytest
 from hardmax.experiments.pages.training_tables import mark_best
 from hardmax.experiments.tables.metrics import ENTROPY, Mean
 from hardmax.experiments.tables.registry import find_experiment
-from hardmax.experiments.tables.sequences import verdict
+from hardmax.experiments.tables.sequences import judge_seeds
 
 
 def end(validity, coverage):
@@ -22,7 +22,7 @@ def end(validity, coverage):
     ],
 )
 def test_verdict(ends, said):
-    assert verdict(ends) == said
+    assert judge_seeds(ends) == said
 
 
 def test_nothing_is_best_where_more_is_not_better():

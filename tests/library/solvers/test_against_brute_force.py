@@ -6,7 +6,7 @@ import torch
 from library.solvers.problems import KINDS, SUPERMODULAR, assert_valid, balanced, brute_force, problem, scale
 
 from hardmax.solvers import min_cut, min_cut_sparse, solve_pairwise
-from hardmax.solvers.enumeration import persistent
+from hardmax.solvers.enumeration import find_persistent_bits
 from hardmax.solvers.pairwise import _dense, _reduced
 
 EXACT = ["auto", "enumeration", "branch-and-bound"]
@@ -80,7 +80,7 @@ def test_persistency(kind):
     """Decided bits leave the optimum as it is."""
     unary, couplings, edges = problem(kind, 9, 500)
     optimum = brute_force(unary, couplings, edges)
-    least, greatest = persistent(unary, _dense(unary, couplings, edges))
+    least, greatest = find_persistent_bits(unary, _dense(unary, couplings, edges))
     assert (least <= greatest).all()
     forced = 10 * scale(unary, couplings)[:, None] * torch.where(least == greatest, 2 * least - 1, 0)
     held = brute_force(unary + forced, couplings, edges) - forced.clamp_min(0).sum(1)

@@ -10,7 +10,7 @@ from library.solvers.problems import assert_valid, brute_force, complete, proble
 
 from hardmax.errors import ArgumentError
 from hardmax.solvers import pairwise_argmax, solve_pairwise
-from hardmax.solvers._compilation import over_batch
+from hardmax.solvers._compilation import solve_in_threads
 
 SOLVERS = ["auto", "enumeration", "branch-and-bound", "heuristic", "dual"]
 
@@ -102,7 +102,7 @@ def test_a_batch_is_split_without_loss():
         with lock:
             seen.extend(range(103)[part])
 
-    over_batch(solve, 103, 1.0)
+    solve_in_threads(solve, 103, 1.0)
     assert sorted(seen) == list(range(103))
 
 
@@ -112,7 +112,7 @@ def test_an_error_in_a_thread_is_not_lost():
         raise ValueError("in a thread")
 
     with pytest.raises(ValueError, match="in a thread"):
-        over_batch(solve, 100, 1.0)
+        solve_in_threads(solve, 100, 1.0)
 
 
 @pytest.mark.usefixtures("_two_threads")

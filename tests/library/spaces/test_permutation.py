@@ -11,8 +11,8 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import chisquare
 
 import hardmax as hm
-from hardmax.solvers.assignment import _assignment, assignment
-from hardmax.solvers.sinkhorn import column_potentials
+from hardmax.solvers.assignment import _assignment, solve_assignment
+from hardmax.solvers.sinkhorn import solve_column_potentials
 from hardmax.spaces._permanent import LARGEST
 from hardmax.testing import assert_space
 
@@ -54,7 +54,7 @@ def test_argmax_of_large_problems_is_scipy_s(dtype):
 def test_the_solver_is_a_proper_operator():
     torch.library.opcheck(_assignment, (random_scores(3, 4, 4),))
     torch.library.opcheck(_assignment, (random_scores(4, 4),))
-    assert assignment(torch.zeros(0, 3, 3)).shape == (0, 3)
+    assert solve_assignment(torch.zeros(0, 3, 3)).shape == (0, 3)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
@@ -165,7 +165,7 @@ def test_relaxation_of_ties_and_in_float32():
 
 def test_duals_start_at_the_arg_max_when_it_is_clear():
     scores = 1e6 * random_scores(20, 8, 8)
-    p = (scores + column_potentials(scores)[..., None, :]).softmax(-1)
+    p = (scores + solve_column_potentials(scores)[..., None, :]).softmax(-1)
     torch.testing.assert_close(p, hm.Permutation(8).argmax(scores), atol=1e-3, rtol=0)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hardmax.data import load
-from hardmax.data.datasets import SETS, cache_dir, folders, is_complete, locate
+from hardmax.data.datasets import SETS, find_cache, is_complete, list_folders, locate_files
 from hardmax.errors import DataError, HardmaxError
 
 
@@ -56,34 +56,34 @@ def test_size_and_limit_are_for_pictures_in_files(tmp_path):
 
 
 def test_the_cache(cache, monkeypatch, tmp_path):
-    assert cache_dir() == cache
+    assert find_cache() == cache
     monkeypatch.setenv("XDG_CACHE_HOME", "relative/is/ignored")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert cache_dir() == tmp_path / ".cache" / "hardmax"
+    assert find_cache() == tmp_path / ".cache" / "hardmax"
 
 
 def test_where_a_set_is_looked_for(cache, monkeypatch, tmp_path):
-    assert folders("mnist") == [cache / "mnist"]
+    assert list_folders("mnist") == [cache / "mnist"]
     monkeypatch.setenv("HARDMAX_DATA", str(tmp_path))
-    assert folders("mnist") == [tmp_path / "mnist", cache / "mnist"]
+    assert list_folders("mnist") == [tmp_path / "mnist", cache / "mnist"]
     (tmp_path / "mine").mkdir()
-    assert folders("mnist", tmp_path / "mine")[0] == tmp_path / "mine" / "mnist"
+    assert list_folders("mnist", tmp_path / "mine")[0] == tmp_path / "mine" / "mnist"
     with pytest.raises(DataError, match=r"data_dir is '.*nowhere', which is not a folder"):
-        folders("mnist", tmp_path / "nowhere")
+        list_folders("mnist", tmp_path / "nowhere")
     monkeypatch.setenv("HARDMAX_DATA", str(tmp_path / "gone"))
     with pytest.raises(DataError, match=r"HARDMAX_DATA is '.*gone', which is not a folder"):
-        folders("mnist")
+        list_folders("mnist")
 
 
 def test_files_are_found_one_by_one(cache, tmp_path):
     entry, here = SETS["mnist"], tmp_path / "mnist"
-    places = folders("mnist", tmp_path)
-    assert locate(entry, places) == {}
+    places = list_folders("mnist", tmp_path)
+    assert locate_files(entry, places) == {}
     names = [file.name for file in entry.files]
     for folder, name in ((here, names[0]), (here, names[1].removesuffix(".gz")), (cache / "mnist", names[0])):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
-    found = locate(entry, places)
+    found = locate_files(entry, places)
     assert found == {names[0]: here / names[0], names[1]: here / names[1].removesuffix(".gz")}
     assert not is_complete(entry, found)
 

@@ -10,7 +10,7 @@ from PIL import Image
 
 from hardmax.data import load
 from hardmax.data.folder import find_pictures
-from hardmax.data.image_reading import read_picture
+from hardmax.data.image_reading import read_image
 from hardmax.errors import DataError
 
 RNG = np.random.default_rng(0)
@@ -125,7 +125,7 @@ def test_grey_if_all_are_grey_whatever_their_mode(tmp_path, modes):
 def test_values(tmp_path):
     def read(picture, name="a.png", **options):
         picture.save(tmp_path / name, **options)
-        return read_picture(tmp_path / name, (picture.height, picture.width)).pixels
+        return read_image(tmp_path / name, (picture.height, picture.width)).pixels
 
     grey = noise(5, 4)
     assert np.array_equal(read(Image.fromarray(grey)), grey)
@@ -164,7 +164,7 @@ def test_large_photographs_are_decoded_small(tmp_path):
     y, x = np.mgrid[:1200, :1600]
     colours = np.dstack([x / 1600, y / 1200, 0 * x]) * 255
     Image.fromarray(colours.astype(np.uint8)).save(tmp_path / "a.jpg")
-    picture = read_picture(tmp_path / "a.jpg", (12, 16))
+    picture = read_image(tmp_path / "a.jpg", (12, 16))
     assert picture.resized
     assert np.abs(picture.pixels - colours[50::100, 50::100]).max() < 4
 
@@ -174,7 +174,7 @@ def test_crop_is_central(tmp_path):
     stripes[:, 4:8] = (200, 100, 50)
     Image.fromarray(stripes).save(tmp_path / "a.png")
     for size in (4, 2, 8):
-        picture = read_picture(tmp_path / "a.png", (size, size))
+        picture = read_image(tmp_path / "a.png", (size, size))
         assert picture.resized
         inner = picture.pixels[:, 2:-2] if size == 8 else picture.pixels  # Lanczos sees over the edges
         assert np.abs(inner.astype(int) - (200, 100, 50)).max() <= 12

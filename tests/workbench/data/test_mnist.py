@@ -10,7 +10,7 @@ import torch
 
 from hardmax.data import load
 from hardmax.data.datasets import SETS
-from hardmax.data.download import md5
+from hardmax.data.download import compute_md5
 from hardmax.errors import DataError
 
 
@@ -88,7 +88,7 @@ def test_offline(offered, cache, monkeypatch):
 @pytest.mark.parametrize(("name", "mean"), [("mnist", 0.1307), ("fashion-mnist", 0.2860)])
 def test_published(published, name, mean):
     for file in SETS[name].files:
-        assert md5(published / name / file.name) == file.md5
+        assert compute_md5(published / name / file.name) == file.md5
     images = load(name, data_dir=published)
     assert images.name == name
     assert [len(images.train), len(images.validation), len(images.test)] == [50_000, 10_000, 10_000]

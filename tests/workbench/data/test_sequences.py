@@ -8,7 +8,7 @@ import torch
 
 from hardmax.data import load_sequences
 from hardmax.data.grammar import Grammar
-from hardmax.data.sequences import written
+from hardmax.data.sequences import format_tokens
 from hardmax.errors import DataError
 
 
@@ -126,5 +126,5 @@ def test_what_cannot_be_loaded(tmp_path):
 
 def test_what_is_written():
     symbols = ("", "a", "cat")
-    assert written([0, 1, 0, 2, 0], symbols, " ") == "_ a _ cat"
-    assert written([0, 0], symbols, " ") == ""
+    assert format_tokens([0, 1, 0, 2, 0], symbols, " ") == "_ a _ cat"
+    assert format_tokens([0, 0], symbols, " ") == ""

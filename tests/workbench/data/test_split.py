@@ -5,26 +5,26 @@ from collections import Counter
 import pytest
 import torch
 
-from hardmax.data.images import complete, deal
+from hardmax.data.images import complete_splits, deal_splits
 from hardmax.errors import DataError
 
 
 @pytest.mark.parametrize("count", [3, 4, 10, 11, 500])
 def test_every_image_is_dealt_once(count):
-    dealt = deal([()] * count, ["validation", "test"], seed=1)
+    dealt = deal_splits([()] * count, ["validation", "test"], seed=1)
     assert list(dealt) == ["train", "validation", "test"]
     assert torch.equal(torch.cat(list(dealt.values())).sort().values, torch.arange(count))
     assert len(dealt["validation"]) == len(dealt["test"]) == max(1, count // 10)
 
 
 def test_the_same_for_ever():
-    assert deal([()] * 30, ["validation", "test"], seed=0)["test"].tolist() == [7, 12, 20]
-    assert deal([()] * 30, ["validation", "test"], seed=1)["test"].tolist() != [7, 12, 20]
+    assert deal_splits([()] * 30, ["validation", "test"], seed=0)["test"].tolist() == [7, 12, 20]
+    assert deal_splits([()] * 30, ["validation", "test"], seed=1)["test"].tolist() != [7, 12, 20]
 
 
 def test_every_part_has_its_share_of_every_stratum():
     strata = [(i % 7 == 0, i % 3 == 0) for i in range(1000)]
-    dealt = deal(strata, ["validation", "test"], seed=3)
+    dealt = deal_splits(strata, ["validation", "test"], seed=3)
     assert [len(index) for index in dealt.values()] == [800, 100, 100]
     for index in dealt.values():
         counts = Counter(strata[i] for i in index.tolist())
@@ -34,13 +34,13 @@ def test_every_part_has_its_share_of_every_stratum():
 
 def test_images_that_are_alone_in_their_stratum_are_dealt_like_all_others():
     strata = [i if i < 500 else "common" for i in range(1000)]
-    alone = sum(int((deal(strata, ["validation"], seed=seed)["validation"] < 500).sum()) for seed in range(40))
+    alone = sum(int((deal_splits(strata, ["validation"], seed=seed)["validation"] < 500).sum()) for seed in range(40))
     assert abs(alone / 40 - 50) < 5
 
 
 def test_given_parts_stay():
     pixels = torch.arange(40).view(40, 1, 1, 1)
-    columns = complete({"images": {"train": pixels, "test": pixels[:3]}}, seed=0, origin="here")
+    columns = complete_splits({"images": {"train": pixels, "test": pixels[:3]}}, seed=0, origin="here")
     assert list(columns) == ["images"]
     assert torch.equal(columns["images"]["test"], pixels[:3])
     assert len(columns["images"]["train"]) == 36
@@ -49,7 +49,7 @@ def test_given_parts_stay():
 def test_labels_and_attributes_go_with_their_images():
     pixels, bits = torch.arange(40).view(40, 1, 1, 1), torch.arange(40)[:, None] % torch.tensor([2, 3])
     given = {"images": {"train": pixels}, "labels": {"train": torch.arange(40)}, "attributes": {"train": bits}}
-    columns = complete(given, seed=0, origin="here")
+    columns = complete_splits(given, seed=0, origin="here")
     for part in ("train", "validation", "test"):
         index = columns["images"][part].flatten()
         assert torch.equal(columns["labels"][part], index)
@@ -66,4 +66,4 @@ def test_labels_and_attributes_go_with_their_images():
 def test_too_few(parts, message):
     images = {part: torch.zeros(count, 1, 1, 1) for part, count in parts.items()}
     with pytest.raises(DataError, match=message):
-        complete({"images": images}, seed=0, origin="here")
+        complete_splits({"images": images}, seed=0, origin="here")

@@ -8,13 +8,13 @@ import pytest
 import torch
 from PIL import Image
 
-from hardmax.drawing.images import data_uri, difference, grid, shrink
+from hardmax.drawing.images import colour_difference, encode_data_uri, make_grid, shrink_image
 from hardmax.errors import ArgumentError, DtypeError, ShapeError
 
 
 def test_grid_puts_pictures_row_by_row():
     pictures = torch.arange(5).view(5, 1, 1, 1).expand(5, 1, 2, 3) / 4
-    pixels = np.asarray(grid(pictures, columns=3, padding=1))
+    pixels = np.asarray(make_grid(pictures, columns=3, padding=1))
     assert pixels.shape == (7, 13)
     assert pixels[1, 1::4].tolist() == [0, 64, 128]
     assert pixels[4, 1::4].tolist() == [191, 255, 128]  # the last place is empty: grey
@@ -24,51 +24,51 @@ def test_grid_puts_pictures_row_by_row():
 
 @pytest.mark.parametrize(("count", "columns", "size"), [(1, None, (6, 6)), (10, None, (18, 14)), (3, 8, (14, 6))])
 def test_size_of_a_grid(count, columns, size):
-    assert grid(torch.rand(count, 1, 2, 2), columns).size == size
+    assert make_grid(torch.rand(count, 1, 2, 2), columns).size == size
 
 
 def test_colours_and_values_out_of_range():
     pictures = torch.tensor([2.0, -1.0, float("nan")]).view(1, 3, 1, 1)
-    picture = grid(pictures, padding=0)
+    picture = make_grid(pictures, padding=0)
     assert picture.mode == "RGB"
     assert picture.getpixel((0, 0)) == (255, 0, 0)
-    assert grid(torch.rand(1, 1, 2, 2, dtype=torch.float64)).mode == "L"
+    assert make_grid(torch.rand(1, 1, 2, 2, dtype=torch.float64)).mode == "L"
 
 
 @pytest.mark.parametrize("shape", [(28, 28), (1, 28, 28), (4, 2, 8, 8), (0, 1, 8, 8)])
 def test_no_pictures(shape):
     with pytest.raises(ShapeError, match=r"expected pictures \[N, channels, H, W\]"):
-        grid(torch.zeros(shape))
+        make_grid(torch.zeros(shape))
 
 
 def test_other_mistakes():
     with pytest.raises(DtypeError, match="divide bytes by 255"):
-        grid(torch.zeros(1, 1, 2, 2, dtype=torch.uint8))
+        make_grid(torch.zeros(1, 1, 2, 2, dtype=torch.uint8))
     with pytest.raises(ArgumentError, match="columns"):
-        grid(torch.zeros(1, 1, 2, 2), columns=0)
+        make_grid(torch.zeros(1, 1, 2, 2), columns=0)
     with pytest.raises(ArgumentError, match="padding"):
-        grid(torch.zeros(1, 1, 2, 2), padding=-1)
+        make_grid(torch.zeros(1, 1, 2, 2), padding=-1)
 
 
 def test_data_uri_keeps_every_pixel():
-    picture = grid(torch.rand(4, 3, 5, 5, generator=torch.Generator().manual_seed(0)))
-    uri = data_uri(picture)
-    assert uri == data_uri(picture)
+    picture = make_grid(torch.rand(4, 3, 5, 5, generator=torch.Generator().manual_seed(0)))
+    uri = encode_data_uri(picture)
+    assert uri == encode_data_uri(picture)
     back = Image.open(io.BytesIO(base64.b64decode(uri.removeprefix("data:image/png;base64,"))))
     assert np.array_equal(np.asarray(back), np.asarray(picture))
 
 
 def test_shrink():
-    assert shrink(torch.rand(2, 1, 28, 28)).shape == (2, 1, 28, 28)
-    assert shrink(torch.rand(2, 3, 512, 200)).shape == (2, 3, 128, 50)
-    assert shrink(torch.full((1, 1, 300, 2), 0.25)).unique().tolist() == [0.25]
+    assert shrink_image(torch.rand(2, 1, 28, 28)).shape == (2, 1, 28, 28)
+    assert shrink_image(torch.rand(2, 3, 512, 200)).shape == (2, 3, 128, 50)
+    assert shrink_image(torch.full((1, 1, 300, 2), 0.25)).unique().tolist() == [0.25]
 
 
 def test_difference_is_black_where_nothing_changes():
     before = torch.zeros(1, 1, 1, 3)
     after = torch.tensor([0.0, 0.5, -0.5]).view(1, 1, 1, 3)
-    black, up, down = difference(before, after)[0, :, 0].T
+    black, up, down = colour_difference(before, after)[0, :, 0].T
     assert black.tolist() == [0, 0, 0]
     assert up[0] > up[2]  # orange
     assert down[2] > down[0]  # blue
-    assert difference(before, before).abs().max() == 0
+    assert colour_difference(before, before).abs().max() == 0

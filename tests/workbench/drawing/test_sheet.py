@@ -5,7 +5,7 @@ import pytest
 import torch
 from PIL import Image
 
-from hardmax.drawing.images import save, sheet
+from hardmax.drawing.images import make_sheet, save_image
 from hardmax.errors import ArgumentError, DataError
 
 
@@ -16,7 +16,7 @@ def dark(picture):
 
 def test_pictures_stand_where_they_belong_and_are_enlarged():
     values = torch.arange(6.0).view(2, 3, 1, 1, 1).expand(2, 3, 1, 16, 16) / 10
-    drawn = sheet(values, names=["n"], heads=[["a"], ["b"], ["c"]])
+    drawn = make_sheet(values, names=["n"], heads=[["a"], ["b"], ["c"]])
     pixels = np.asarray(drawn.convert("L"))
     for row in range(2):
         for column in range(3):
@@ -27,11 +27,11 @@ def test_pictures_stand_where_they_belong_and_are_enlarged():
 
 def test_every_word_is_drawn_and_fits():
     blank = torch.ones(2, 2, 1, 64, 64)
-    without = sheet(blank, names=[""], heads=[[""], [""]])
+    without = make_sheet(blank, names=[""], heads=[[""], [""]])
     assert not dark(without).any()
-    plain = sheet(blank, names=["smiling"], heads=[["0"], ["1"]])
+    plain = make_sheet(blank, names=["smiling"], heads=[["0"], ["1"]])
     assert plain.width > without.width
-    long = sheet(
+    long = make_sheet(
         blank, names=["smiling"], heads=[["0"], ["a very long word above a column"]], rows=["one\ntwo", "three"]
     )
     for picture in (plain, long):
@@ -46,24 +46,24 @@ def test_every_word_is_drawn_and_fits():
 
 def test_colour_and_letters_of_other_languages():
     red = torch.tensor([1.0, 0.0, 0.0]).view(1, 1, 3, 1, 1).expand(1, 1, 3, 80, 80)
-    drawn = sheet(red, names=["lächelnd"], heads=[["1"]])
+    drawn = make_sheet(red, names=["lächelnd"], heads=[["1"]])
     assert drawn.getpixel((drawn.width - 20, drawn.height - 20)) == (255, 0, 0)
 
 
 def test_a_word_for_every_place():
     for names, heads, rows in ([["a"], [["1"]], []], [["a"], [["1"], []], []], [["a"], [["1"], ["2"]], ["only one"]]):
         with pytest.raises(ArgumentError, match="a sheet of 3 rows and 2 columns"):
-            sheet(torch.rand(3, 2, 1, 8, 8), names=names, heads=heads, rows=rows)
+            make_sheet(torch.rand(3, 2, 1, 8, 8), names=names, heads=heads, rows=rows)
 
 
 def test_save_replaces_at_once_in_the_format_of_the_name(tmp_path):
     picture = Image.new("RGB", (8, 8), "red")
     for name, kind in (("a/b.png", "PNG"), ("c.jpg", "JPEG"), ("d", "PNG")):
-        save(picture, tmp_path / name)
+        save_image(picture, tmp_path / name)
         with Image.open(tmp_path / name) as back:
             assert back.format == kind
     assert not list(tmp_path.rglob("*.tmp"))
     (tmp_path / "folder.png").mkdir()
     with pytest.raises(DataError, match=r"cannot write .*folder.png: .*; choose another file with --out"):
-        save(picture, tmp_path / "folder.png")
+        save_image(picture, tmp_path / "folder.png")
     assert not list(tmp_path.rglob("*.tmp"))

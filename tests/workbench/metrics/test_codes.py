@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from hardmax.metrics.codes import alive, perplexity
+from hardmax.metrics.codes import measure_alive, perplexity
 
 
 def test_perplexity_of_known_distributions():
@@ -14,7 +14,7 @@ def test_perplexity_of_known_distributions():
 
 
 def test_alive_is_more_than_met_once():
-    assert alive(torch.tensor([1000, 1000, 1])) == pytest.approx(2 / 3)
-    assert alive(torch.tensor([100, 100, 10])) == 1.0
-    assert alive(torch.zeros(4)) == 0.0
-    assert alive(torch.tensor([0.5, 0.5, 0.0, 0.0])) == 0.5  # shares, too
+    assert measure_alive(torch.tensor([1000, 1000, 1])) == pytest.approx(2 / 3)
+    assert measure_alive(torch.tensor([100, 100, 10])) == 1.0
+    assert measure_alive(torch.zeros(4)) == 0.0
+    assert measure_alive(torch.tensor([0.5, 0.5, 0.0, 0.0])) == 0.5  # shares, too

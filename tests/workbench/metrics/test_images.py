@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from hardmax.metrics.images import classes_of, pairwise_distance, psnr, ssim
-from hardmax.metrics.judges import features, frechet_distance, judged, train_classifier
+from hardmax.metrics.images import count_classes, measure_pairwise_distance, psnr, ssim
+from hardmax.metrics.judges import extract_features, frechet_distance, judge_images, train_classifier
 from hardmax.random import stream
 
 TRUTH = torch.rand(4, 3, 20, 24, generator=stream(0))
@@ -47,7 +47,7 @@ def test_ssim_falls_with_noise():
 def test_pictures_of_a_diverged_model_are_judged_as_nothing():
     broken = torch.full((4, 3), torch.nan)
     assert math.isnan(frechet_distance(broken, torch.randn(4, 3)))
-    assert classes_of(broken[None], torch.zeros(4, dtype=torch.int64)).right == 0.0
+    assert count_classes(broken[None], torch.zeros(4, dtype=torch.int64)).right == 0.0
 
 
 def test_frechet_of_gaussians():
@@ -63,20 +63,20 @@ def test_frechet_of_gaussians():
 
 def test_diversity():
     same = TRUTH.expand(5, *TRUTH.shape)
-    assert (pairwise_distance(same, HIDDEN) == 0).all()
-    assert (pairwise_distance(same[:1], HIDDEN) == 0).all()
+    assert (measure_pairwise_distance(same, HIDDEN) == 0).all()
+    assert (measure_pairwise_distance(same[:1], HIDDEN) == 0).all()
     three = torch.stack([torch.zeros_like(TRUTH), torch.zeros_like(TRUTH), torch.ones_like(TRUTH)])
-    assert pairwise_distance(three, HIDDEN) == pytest.approx(2 / 3)
+    assert measure_pairwise_distance(three, HIDDEN) == pytest.approx(2 / 3)
 
 
 def test_classes():
     logits = torch.tensor([[[9.0, 0, 0], [9, 0, 0]], [[9.0, 0, 0], [0, 9, 0]], [[9.0, 0, 0], [0, 0.1, 0]]])
-    found = classes_of(logits, torch.tensor([0, 2]))
+    found = count_classes(logits, torch.tensor([0, 2]))
     assert found.distinct == 1.5
     assert found.entropy == pytest.approx((0 + 0.6365) / 2, abs=1e-4)
     assert found.sure == pytest.approx(5 / 6)
     assert found.right == 0.5
-    assert classes_of(logits).right is None
+    assert count_classes(logits).right is None
 
 
 def test_a_classifier_learns_and_its_features_tell_classes_apart():
@@ -85,7 +85,7 @@ def test_a_classifier_learns_and_its_features_tell_classes_apart():
     pictures = 0.1 * torch.rand(300, 1, 12, 12, generator=generator)
     pictures[labels == 1, :, :6] += 0.8
     judge = train_classifier(pictures[:200], labels[:200], (pictures[200:250], labels[200:250]), epochs=4)
-    assert (judged(judge, pictures[250:]).argmax(-1) == labels[250:]).float().mean() > 0.95
-    found = features(judge, pictures)
+    assert (judge_images(judge, pictures[250:]).argmax(-1) == labels[250:]).float().mean() > 0.95
+    found = extract_features(judge, pictures)
     alike = frechet_distance(found[labels == 0][::2], found[labels == 0][1::2])
     assert frechet_distance(found[labels == 0], found[labels == 1]) > 10 * alike

@@ -2,7 +2,7 @@
 
 import torch
 
-from hardmax.metrics.judges import recognise, shares_right, train_recogniser
+from hardmax.metrics.judges import measure_accuracy, recognise, train_recogniser
 
 
 def pictures(count, seed):
@@ -21,8 +21,8 @@ def test_it_learns():
     judge = train_recogniser(x, bits, pictures(100, 1), epochs=12)
     assert torch.equal(torch.random.get_rng_state(), state)
     test, wanted = pictures(200, 2)
-    assert (shares_right(recognise(judge, test), wanted) > 0.95).all()
-    assert (shares_right(recognise(judge, test), 1 - wanted) < 0.05).all()
+    assert (measure_accuracy(recognise(judge, test), wanted) > 0.95).all()
+    assert (measure_accuracy(recognise(judge, test), 1 - wanted) < 0.05).all()
     again = train_recogniser(x, bits, pictures(100, 1), epochs=12)
     assert all(torch.equal(a, b) for a, b in zip(judge.parameters(), again.parameters(), strict=True))
 
@@ -35,7 +35,7 @@ def test_what_is_not_known_teaches_nothing():
     unknown[100:] = -1
     validation = pictures(100, 1)
     told = [
-        shares_right(recognise(train_recogniser(x, own, validation, epochs=25), x), bits) for own in (unknown, lies)
+        measure_accuracy(recognise(train_recogniser(x, own, validation, epochs=25), x), bits) for own in (unknown, lies)
     ]
     assert (told[0] > 0.9).all()
     assert (told[0] > told[1]).all()
@@ -43,4 +43,4 @@ def test_what_is_not_known_teaches_nothing():
 
 def test_shares():
     found, wanted = torch.tensor([[0, 1], [1, 1], [1, 0]]), torch.tensor([[0, 1], [0, -1], [1, 1]])
-    torch.testing.assert_close(shares_right(found, wanted), torch.tensor([2 / 3, 0.5]))
+    torch.testing.assert_close(measure_accuracy(found, wanted), torch.tensor([2 / 3, 0.5]))

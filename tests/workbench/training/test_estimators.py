@@ -8,7 +8,7 @@ from hardmax.applications.discrete_vae.config import DiscreteConfig
 from hardmax.applications.runs import train
 from hardmax.estimators.registry import ESTIMATORS, Settings, make_estimator
 from hardmax.spaces.registry import make_space
-from hardmax.training.estimators import estimator_at
+from hardmax.training.estimators import choose_estimator
 from hardmax.training.loop import Observer
 from hardmax.training.run_folder import read_rows
 
@@ -73,8 +73,8 @@ def test_epsilon_and_tau_arrive():
         ("disarm", bits, hm.DisArm()),
         ("disarm", categories, hm.DisArmCategorical()),
     ]:
-        assert estimator_at(DiscreteConfig(estimator=name, epsilon=0.3, tau=0.7), space, 0, 0) == expected
-    rebar = estimator_at(DiscreteConfig(estimator="rebar", epsilon=0.3, tau=0.7), bits, 0, 0)
+        assert choose_estimator(DiscreteConfig(estimator=name, epsilon=0.3, tau=0.7), space, 0, 0) == expected
+    rebar = choose_estimator(DiscreteConfig(estimator="rebar", epsilon=0.3, tau=0.7), bits, 0, 0)
     assert isinstance(rebar, hm.Rebar)
     assert (rebar.tau, rebar.learned) == (0.7, True)
 

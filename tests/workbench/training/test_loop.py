@@ -14,7 +14,7 @@ from hardmax.applications.runs import load_run, train
 from hardmax.data import load
 from hardmax.training import loop
 from hardmax.training.loop import Observer
-from hardmax.training.task import held_out
+from hardmax.training.task import prepare_split
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_evaluate_against_brute_force(pictures, tmp_path):
     config = config_of(pictures, tmp_path, space="binary", variables=4)
     train(config)
     restored = load_run(config.out)
-    x = held_out(config, load(pictures), "test")
+    x = prepare_split(config, load(pictures), "test")
     found = evaluate(restored.model, x, batch_size=7)
     bounds = restored.model.bounds(x)
     assert found["elbo"] == pytest.approx(bounds.elbo.mean().item(), abs=1e-4)
@@ -88,7 +88,7 @@ def test_sampled_bounds_where_z_cannot_be_enumerated(pictures, tmp_path):
     train(config)
     model = load_run(config.out).model
     assert not model.enumerable
-    x = held_out(config, load(pictures), "test")
+    x = prepare_split(config, load(pictures), "test")
     few, many = (evaluate(model, x, samples=s) for s in (10, 1000))
     assert many["nll"] < few["nll"] < -few["elbo"] + 1
 
@@ -98,7 +98,7 @@ def test_the_best_checkpoint_is_the_best_by_validation(pictures, tmp_path):
     rows = []
     train(config, Observer(rows=rows.append))
     best = max(range(12), key=lambda epoch: rows[epoch][1]["elbo"])
-    found = evaluate(load_run(config.out).model, held_out(config, load(pictures), "validation"))
+    found = evaluate(load_run(config.out).model, prepare_split(config, load(pictures), "validation"))
     assert found["elbo"] == pytest.approx(rows[best][1]["elbo"], abs=1e-4)
     kept = sorted(path.name for path in (tmp_path / "run").glob("checkpoint-*"))
     assert len(kept) <= 2
@@ -117,7 +117,7 @@ def test_config_json(pictures, tmp_path):
 def test_on_a_gpu(pictures, tmp_path, mixed_precision):
     config = config_of(pictures, tmp_path, device="cuda", mixed_precision=mixed_precision)
     assert train(config)
-    assert np.isfinite(evaluate(load_run(config.out).model, held_out(config, load(pictures), "test"))["elbo"])
+    assert np.isfinite(evaluate(load_run(config.out).model, prepare_split(config, load(pictures), "test"))["elbo"])
 
 
 def test_restore_without_a_checkpoint(tmp_path):

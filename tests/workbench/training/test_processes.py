@@ -13,10 +13,10 @@ from hardmax.applications.discrete_vae.task import DiscreteTask, evaluate
 from hardmax.applications.runs import train
 from hardmax.data import load
 from hardmax.errors import ArgumentError
-from hardmax.experiments.rows import identity
+from hardmax.experiments.rows import identify_run
 from hardmax.spaces.registry import make_space
 from hardmax.training.config import EstimatorName
-from hardmax.training.estimators import estimator_at
+from hardmax.training.estimators import choose_estimator
 from hardmax.training.processes import Group, Message
 from hardmax.training.state import State
 
@@ -62,7 +62,7 @@ def in_parts(config, size, count=7):
 
 
 def couples_examples(config):
-    return estimator_at(config, make_space(config), 0, 0).couples_examples
+    return choose_estimator(config, make_space(config), 0, 0).couples_examples
 
 
 def same(config, size, count=7):
@@ -190,6 +190,6 @@ def test_from_python_it_is_one_process(tmp_path):
 
 def test_how_many_processes_is_not_what_a_run_is():
     one = DiscreteConfig()
-    assert identity(replace(one, devices=2)) == identity(one)
+    assert identify_run(replace(one, devices=2)) == identify_run(one)
     with pytest.raises(ArgumentError, match="devices must be at least 1, got 0"):
         DiscreteConfig(devices=0)

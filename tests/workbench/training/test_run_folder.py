@@ -3,7 +3,7 @@
 import pytest
 
 import hardmax as hm
-from hardmax.training.run_folder import append_rows, cut_back, read_rows
+from hardmax.training.run_folder import append_rows, read_rows, remove_rows_after
 
 ROWS = [{"epoch": epoch, "elbo": -0.1 * epoch} for epoch in (1, 2, 3)]
 
@@ -36,8 +36,8 @@ def test_cut_back(tmp_path):
     path = tmp_path / "metrics.jsonl"
     append_rows(path, ROWS)
     whole = path.read_text()
-    cut_back(path, 3)
+    remove_rows_after(path, 3)
     assert path.read_text() == whole
-    cut_back(path, 2)
+    remove_rows_after(path, 2)
     assert read_rows(path) == ROWS[:2]
     assert list(tmp_path.iterdir()) == [path]

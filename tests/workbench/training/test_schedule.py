@@ -7,8 +7,8 @@ import pytest
 import hardmax as hm
 from hardmax.applications.discrete_vae.config import DiscreteConfig
 from hardmax.spaces.registry import make_space
-from hardmax.training.estimators import estimator_at, explain
-from hardmax.training.state import learning_rate_share
+from hardmax.training.estimators import choose_estimator, explain_estimator
+from hardmax.training.state import schedule_rate
 
 
 @pytest.mark.parametrize(
@@ -35,25 +35,25 @@ def test_space(options, space):
 
 def test_auto_on_one_categorical_is_direct_then_exact():
     config, space = DiscreteConfig(direct_epochs=3), hm.Categorical(10)
-    assert estimator_at(config, space, 2, 0) == hm.AveragedDirect(1.0)
-    assert estimator_at(config, space, 3, 0) == hm.Exact()
-    assert "3 epochs" in explain(config, space)
+    assert choose_estimator(config, space, 2, 0) == hm.AveragedDirect(1.0)
+    assert choose_estimator(config, space, 3, 0) == hm.Exact()
+    assert "3 epochs" in explain_estimator(config, space)
     assert DiscreteConfig(epochs=1).epochs_of_direct == 1
     assert DiscreteConfig(epochs=40).epochs_of_direct == 20
 
 
 def test_auto_on_several_variables_is_local_expectation_with_roulette():
     config = DiscreteConfig(space="binary", variables=5)
-    assert estimator_at(config, hm.Binary(5), 0, 0) == hm.LocalExpectation(roulette=True)
-    assert "roulette" in explain(config, hm.Binary(5))
+    assert choose_estimator(config, hm.Binary(5), 0, 0) == hm.LocalExpectation(roulette=True)
+    assert "roulette" in explain_estimator(config, hm.Binary(5))
 
 
 def test_auto_on_structured_spaces():
     small, large = DiscreteConfig(space="pairwise", variables=15), DiscreteConfig(space="pairwise", variables=30)
-    assert estimator_at(small, make_space(small), 0, 0) == hm.GibbsCovariance()
-    assert estimator_at(large, make_space(large), 0, 0) == hm.ConditionalGradient(roulette=True)
-    assert "no bias" in explain(small, make_space(small))
-    assert "too many" in explain(large, make_space(large))
+    assert choose_estimator(small, make_space(small), 0, 0) == hm.GibbsCovariance()
+    assert choose_estimator(large, make_space(large), 0, 0) == hm.ConditionalGradient(roulette=True)
+    assert "no bias" in explain_estimator(small, make_space(small))
+    assert "too many" in explain_estimator(large, make_space(large))
 
 
 def test_options_of_pairwise_bits_belong_to_them():
@@ -77,30 +77,30 @@ def test_options_of_pairwise_bits_belong_to_them():
 )
 def test_by_name(name, estimator):
     config = DiscreteConfig(estimator=name)
-    assert estimator_at(config, hm.Categorical(10), 0, 0) == estimator
-    assert name in explain(config, hm.Categorical(10))
+    assert choose_estimator(config, hm.Categorical(10), 0, 0) == estimator
+    assert name in explain_estimator(config, hm.Categorical(10))
 
 
 def test_the_paper_s_annealing():
     """epsilon = max(0.1, exp(-1e-5 t)), tau = max(0.5, exp(-1e-5 t)), updated every 1,000 steps."""
     space = hm.Categorical(10)
     direct = DiscreteConfig(estimator="direct", anneal=1e-5)
-    assert estimator_at(direct, space, 0, 999).epsilon == 1.0
-    assert estimator_at(direct, space, 0, 1999).epsilon == pytest.approx(math.exp(-1e-2))
-    assert estimator_at(direct, space, 0, 10**6).epsilon == 0.1
+    assert choose_estimator(direct, space, 0, 999).epsilon == 1.0
+    assert choose_estimator(direct, space, 0, 1999).epsilon == pytest.approx(math.exp(-1e-2))
+    assert choose_estimator(direct, space, 0, 10**6).epsilon == 0.1
     soft = DiscreteConfig(estimator="gumbel-softmax", anneal=1e-5)
-    assert estimator_at(soft, space, 0, 10**6).tau == 0.5
+    assert choose_estimator(soft, space, 0, 10**6).tau == 0.5
 
 
 def test_a_setting_below_the_floor_stays():
     config = DiscreteConfig(estimator="direct", epsilon=0.05, anneal=1.0)
-    assert estimator_at(config, hm.Categorical(10), 0, 10**6).epsilon == 0.05
+    assert choose_estimator(config, hm.Categorical(10), 0, 10**6).epsilon == 0.05
 
 
 def test_learning_rate():
     config = DiscreteConfig(lr=0.1)
-    assert [learning_rate_share(config, step, 100) for step in (0, 50, 75, 100)] == pytest.approx([1, 1, 0.5, 0])
-    assert learning_rate_share(DiscreteConfig(lr=0.1, lr_schedule="constant"), 99, 100) == 1
+    assert [schedule_rate(config, step, 100) for step in (0, 50, 75, 100)] == pytest.approx([1, 1, 0.5, 0])
+    assert schedule_rate(DiscreteConfig(lr=0.1, lr_schedule="constant"), 99, 100) == 1
     assert DiscreteConfig().learning_rate == 1e-3
     assert DiscreteConfig(space="binary", variables=15).learning_rate == 3e-3
     assert DiscreteConfig(space="pairwise", variables=15).learning_rate == 2e-3

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 import torch
 from PIL import Image
 
-from hardmax.applications.command_line import EvaluateOptions, Evaluation, SampleOptions, refuse, write_picture
+from hardmax.applications.command_line import EvaluateOptions, Evaluation, SampleOptions, refuse_options, write_picture
 from hardmax.applications.completion.evaluation import evaluate as measure
 from hardmax.applications.completion.evaluation import measure_completions, train_judge_of
-from hardmax.applications.completion.masks import holed
+from hardmax.applications.completion.masks import prepare_masked_split
 from hardmax.applications.completion.model import Completed, CompletionModel
 from hardmax.applications.completion.photo import HoledPhoto, read_holed
 from hardmax.applications.runs import load_run
-from hardmax.drawing.images import save, sheet
+from hardmax.drawing.images import make_sheet, save_image
 from hardmax.progress_bar import show_bar
 from hardmax.random import stream
-from hardmax.report.sections import spread
-from hardmax.report.tables import percent
+from hardmax.report.sections import spread_indices
+from hardmax.report.tables import format_percent
 
 if TYPE_CHECKING:
     from hardmax.applications.completion.config import CompleteOptions
@@ -49,10 +49,10 @@ def evaluate(options: EvaluateOptions, restored: "LoadedRun[CompletionModel]") -
     Raises:
         ArgumentError: something is asked for that only other models have.
     """
-    refuse(options, "refine", "perturb_and_map")
+    refuse_options(options, "refine", "perturb_and_map")
     config, model, samples = restored.config, restored.model, options.samples or _SAMPLES
     images = restored.load_data(options.data_dir)
-    pictures = holed(config, images, options.split)[: options.images].to(options.device)
+    pictures = prepare_masked_split(config, images, options.split)[: options.images].to(options.device)
     judge = None if options.judge is None else train_judge_of(config, images, epochs=options.judge)
     with show_bar(f"{len(pictures):,} pictures", len(pictures)) as bar:
         found: dict[str, Any] = measure(model, pictures, samples=samples, seed=config.seed, on_batch=bar.advance)
@@ -78,15 +78,15 @@ def sample(options: SampleOptions) -> None:
     Raises:
         ArgumentError: something is asked for that only other models have.
     """
-    refuse(options, "attributes", "vary")
+    refuse_options(options, "attributes", "vary")
     restored = load_run(options.run, options.checkpoint, kind=CompletionModel)
-    pictures = holed(restored.config, restored.load_data(), "test")
-    some = pictures[torch.tensor(spread(len(pictures), options.count or _SHEET_ROWS))]
+    pictures = prepare_masked_split(restored.config, restored.load_data(), "test")
+    some = pictures[torch.tensor(spread_indices(len(pictures), options.count or _SHEET_ROWS))]
     generator = stream(options.seed, "sample")
     found = restored.model.complete(some.x, some.hidden, count=_SHEET_COMPLETIONS, generator=generator).pictures
     rows = torch.cat([torch.stack([some.x.where(~some.hidden, 0.5), some.x], 1), found.transpose(0, 1)], 1)
     heads = [["hole"], ["true"], *([str(i + 1)] for i in range(_SHEET_COMPLETIONS))]
-    drawn = sheet(rows, names=["completion"], heads=heads)
+    drawn = make_sheet(rows, names=["completion"], heads=heads)
     write_picture(options, drawn, f"{len(some)} test pictures with {_SHEET_COMPLETIONS} completions of each")
 
 
@@ -110,14 +110,14 @@ def complete(options: "CompleteOptions") -> None:
     )
     out = Path(options.out or Path(options.model) / "figures" / "completed").expanduser()
     for number, picture in enumerate(found.pictures[:, 0], 1):
-        save(photo.completed(picture).image(), out / f"{path.stem}-{number}.png")
-    save(contact_sheet(photo, found), out / f"{path.stem}-sheet.png")
+        save_image(photo.completed(picture).image(), out / f"{path.stem}-{number}.png")
+    save_image(make_contact_sheet(photo, found), out / f"{path.stem}-sheet.png")
     files = f"{path.stem}-1.png to {path.stem}-{options.count}.png" if options.count > 1 else f"{path.stem}-1.png"
     print(f"{path} ({photo.told}): {options.count} completions in {out}: {files}")
     print(f"all beside each other, with component and weight: {out / f'{path.stem}-sheet.png'}")
 
 
-def contact_sheet(photo: HoledPhoto, found: Completed) -> Image.Image:
+def make_contact_sheet(photo: HoledPhoto, found: Completed) -> Image.Image:
     """Lay out the photo with its hole, and its completions as the model draws them."""
     holed = photo.x.where(~photo.mask, 0.5)
     rows = []
@@ -125,8 +125,8 @@ def contact_sheet(photo: HoledPhoto, found: Completed) -> Image.Image:
         part = slice(begin, begin + _COLUMNS)
         pictures = torch.cat([holed, found.pictures[part, 0]])[None]
         numbers, weights = found.component[part, 0].tolist(), found.weight[part, 0].tolist()
-        told = [[str(number), percent(weight)] for number, weight in zip(numbers, weights, strict=True)]
-        rows.append(sheet(pictures, names=["component", "weight"], heads=[["hole", ""], *told]))
+        told = [[str(number), format_percent(weight)] for number, weight in zip(numbers, weights, strict=True)]
+        rows.append(make_sheet(pictures, names=["component", "weight"], heads=[["hole", ""], *told]))
     whole = Image.new("RGB", (max(row.width for row in rows), sum(row.height for row in rows)), (255, 255, 255))
     top = 0
     for row in rows:

@@ -6,11 +6,11 @@ import torch
 from torch import Tensor, nn
 
 from hardmax.applications.completion.config import CompletionConfig
-from hardmax.applications.completion.masks import Holed, holed
+from hardmax.applications.completion.masks import Holed, prepare_masked_split
 from hardmax.applications.completion.model import CompletionModel
 from hardmax.data import Images
-from hardmax.metrics.images import classes_of, pairwise_distance, psnr, ssim
-from hardmax.metrics.judges import features, frechet_distance, judged, train_classifier
+from hardmax.metrics.images import count_classes, measure_pairwise_distance, psnr, ssim
+from hardmax.metrics.judges import extract_features, frechet_distance, judge_images, train_classifier
 from hardmax.random import stream
 from hardmax.training.processes import ALONE, Group
 
@@ -86,7 +86,7 @@ def measure_completions(
             model.complete(batch.x, batch.hidden, count=count, temperature=temperature, generator=generator).pictures
             for temperature in (1.0, 0.5)
         )
-        found = {"diversity": pairwise_distance(completed, batch.hidden)}
+        found = {"diversity": measure_pairwise_distance(completed, batch.hidden)}
         for name, near in (("psnr", psnr), ("ssim", ssim)):
             own, half = (
                 torch.stack([near(one, batch.x, batch.hidden) for one in pictures]) for pictures in (completed, nearer)
@@ -96,14 +96,14 @@ def measure_completions(
             sums[name] = sums.get(name, 0.0) + float(values.double().sum())
         if judge is not None:
             flat = completed.flatten(0, 1).cpu()
-            logits.append(judged(judge, flat).unflatten(0, completed.shape[:2]))
-            drawn.append(features(judge, completed[0].cpu()))  # one of each picture, as there is one true one
+            logits.append(judge_images(judge, flat).unflatten(0, completed.shape[:2]))
+            drawn.append(extract_features(judge, completed[0].cpu()))  # one of each picture, as there is one true one
     told: dict[str, float | None] = {name: total / max(len(pictures), 1) for name, total in sums.items()}
     if judge is not None:
         labels = None if pictures.labels is None else pictures.labels.cpu()
-        classes = classes_of(torch.cat(logits, 1), labels)
+        classes = count_classes(torch.cat(logits, 1), labels)
         told |= {"distinct": classes.distinct, "entropy": classes.entropy, "sure": classes.sure, "right": classes.right}
-        told["frechet"] = frechet_distance(torch.cat(drawn), features(judge, pictures.x.cpu()))
+        told["frechet"] = frechet_distance(torch.cat(drawn), extract_features(judge, pictures.x.cpu()))
     return told
 
 
@@ -113,7 +113,10 @@ def train_judge_of(
     """Train a classifier on the run's own training pictures, or the first so many; None where they have no classes."""
     if images.labels is None or not (images.labels["train"] >= 0).any():
         return None
-    train, validation = holed(config, images, "train")[:most], holed(config, images, "validation")[:most]
+    train, validation = (
+        prepare_masked_split(config, images, "train")[:most],
+        prepare_masked_split(config, images, "validation")[:most],
+    )
     return train_classifier(train.x, _known(train), (validation.x, _known(validation)), epochs=epochs, seed=config.seed)
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from hardmax.applications.completion.config import MASKS, CompletionConfig, check_mask
 from hardmax.data import Images, binarize
-from hardmax.data.image_reading import picture_size, read_picture
+from hardmax.data.image_reading import read_image, read_image_size
 from hardmax.errors import DataError
 from hardmax.random import stream
 
@@ -65,13 +65,13 @@ def read_mask(path: Path, size: tuple[int, int]) -> Bool[Tensor, "1 H W"]:
     Raises:
         DataError: the file is no picture, has other proportions, or hides all or nothing.
     """
-    found = picture_size(path)
+    found = read_image_size(path)
     if found[0] * size[1] != found[1] * size[0]:
         raise DataError(
             f"the mask {path} is {found[1]}x{found[0]} (width x height), but the picture it is for is "
             f"{size[1]}x{size[0]}: give it the same size or proportions"
         )
-    pixels = torch.from_numpy(read_picture(path, size).pixels)
+    pixels = torch.from_numpy(read_image(path, size).pixels)
     light = (pixels if pixels.ndim == 2 else pixels.float().mean(-1)) > 127
     check_hole(light, str(path))
     return light[None]
@@ -171,7 +171,7 @@ class Holed:
         return Holed(self.x.to(device), self.hidden.to(device), None if self.labels is None else self.labels.to(device))
 
 
-def holed(config: CompletionConfig, images: Images, split: str) -> Holed:
+def prepare_masked_split(config: CompletionConfig, images: Images, split: str) -> Holed:
     """Return the pictures of a split; masks and pixels that are drawn are always the same ones."""
     x = binarize(getattr(images, split), config.binarize, stream(config.seed, "binarize", split))
     hidden = draw_masks(config.mask, len(x), images.shape[1:], stream(config.seed, "mask", split))

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from hardmax.applications.completion.networks import CompletionNetworks, completion_networks
+from hardmax.applications.completion.networks import CompletionNetworks, make_networks
 from hardmax.applications.completion.objective import (
     RULES,
     Form,
@@ -22,7 +22,7 @@ from hardmax.applications.completion.objective import (
 )
 from hardmax.errors import ArgumentError, ShapeError
 from hardmax.estimators import AbstractEstimator
-from hardmax.models.image_vae import Architecture, LikelihoodName, learned_variance
+from hardmax.models.image_vae import Architecture, LikelihoodName, make_log_variance
 from hardmax.models.pretrained import AbstractModel
 from hardmax.objectives import Bounds, gaussian_kl, gaussian_sample
 from hardmax.objectives.likelihoods import pixel_log_prob
@@ -151,7 +151,7 @@ class CompletionModel(AbstractModel):
         self.whole, self.posterior = networks.whole, networks.posterior
         self.weights, self.components, self.chooser = networks.weights, networks.components, networks.chooser
         self.latent, self.fill = latent, fill
-        self.log_variance = learned_variance(likelihood)
+        self.log_variance = make_log_variance(likelihood)
 
     @classmethod
     def build(
@@ -179,7 +179,7 @@ class CompletionModel(AbstractModel):
         Raises:
             ArgumentError: an unknown architecture, or components of no latent.
         """
-        networks = completion_networks(architecture, shape, components, latent, hidden)
+        networks = make_networks(architecture, shape, components, latent, hidden)
         model = cls(networks, latent, likelihood, fill)
         model._config = {
             "shape": list(shape),

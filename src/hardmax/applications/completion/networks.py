@@ -10,7 +10,13 @@ from torch import Tensor, nn
 from hardmax.errors import ArgumentError
 from hardmax.models.image_vae import Architecture
 from hardmax.nn import ComponentHead, ScoreHead, conv_trunk, mlp
-from hardmax.nn.convolutional import deepest_channels, doublings, halved_sizes, halvings, spread_out
+from hardmax.nn.convolutional import (
+    count_deepest_channels,
+    halve_sizes,
+    make_downsampling,
+    make_grid_layers,
+    make_upsampling,
+)
 from hardmax.spaces import Categorical
 
 
@@ -67,11 +73,13 @@ class ConvBeside(nn.Module):
 
     def __init__(self, features: int, latent: int, shape: tuple[int, ...], hidden: int = 500, width: int = 32) -> None:
         super().__init__()
-        canvas, sizes = width // 2, halved_sizes(shape)
+        canvas, sizes = width // 2, halve_sizes(shape)
         drawn = (canvas, *shape[1:])
-        self.first = spread_out(features + latent, hidden, deepest_channels(drawn, sizes, width), sizes[-1])
-        self.glances = nn.ModuleList(conv for conv in halvings(shape, sizes, width) if isinstance(conv, nn.Conv2d))
-        self.steps = doublings(drawn, sizes, width, beside=2)
+        self.first = make_grid_layers(features + latent, hidden, count_deepest_channels(drawn, sizes, width), sizes[-1])
+        self.glances = nn.ModuleList(
+            conv for conv in make_downsampling(shape, sizes, width) if isinstance(conv, nn.Conv2d)
+        )
+        self.steps = make_upsampling(drawn, sizes, width, beside=2)
         self.meet = nn.Sequential(
             nn.Conv2d(canvas + shape[0], canvas, 3, padding=1), nn.ReLU(), nn.Conv2d(canvas, shape[0], 3, padding=1)
         )
@@ -110,7 +118,7 @@ class CompletionNetworks:
     chooser: nn.Module | None = None
 
 
-def completion_networks(
+def make_networks(
     architecture: Architecture, shape: tuple[int, ...], components: int, latent: int, hidden: int
 ) -> CompletionNetworks:
     """Return networks of our own for pictures of this shape (channels, H, W).

@@ -12,7 +12,7 @@ from torch import Tensor
 from hardmax.applications.completion.config import CompletionConfig, check_mask
 from hardmax.applications.completion.masks import check_hole, draw_masks
 from hardmax.data import binarize
-from hardmax.data.image_reading import picture_size
+from hardmax.data.image_reading import read_image_size
 from hardmax.errors import ArgumentError, DataError
 from hardmax.random import stream
 
@@ -75,7 +75,7 @@ def read_canvas(path: Path) -> Canvas:
     Raises:
         DataError: the file is no picture.
     """
-    picture_size(path)  # says what is wrong with a file that is none
+    read_image_size(path)  # says what is wrong with a file that is none
     try:
         with Image.open(path) as opened:
             mode = opened.mode

@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 
 from hardmax.applications.completion.config import MASKS, CompletionConfig
-from hardmax.applications.completion.masks import Holed, holed
+from hardmax.applications.completion.masks import Holed, prepare_masked_split
 from hardmax.applications.completion.model import CompletionModel
 from hardmax.data import Images
 from hardmax.random import stream
-from hardmax.report.curves import Curves, bound_of_run, bounds_by_epoch, draw, lines_of_run, lines_of_runs
+from hardmax.report.curves import Curves, draw_bound, draw_bounds_by_epoch, draw_curves, make_lines, make_lines_of_runs
 from hardmax.report.run import MeasuredVAE, Run
-from hardmax.report.sections import AbstractReport, Tile, Tiles, spread, tile, trained_on
-from hardmax.report.tables import BOUND, Fact, Quantity, percent
+from hardmax.report.sections import AbstractReport, Tile, Tiles, describe_data, make_tile, spread_indices
+from hardmax.report.tables import BOUND, Fact, Quantity, format_percent
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ _CHOICES = {
 }
 
 
-def subject(run: CompletionRun) -> str:
+def describe_subject(run: CompletionRun) -> str:
     """Say what was trained on what."""
     config = run.config
     if not config.latent:
@@ -48,10 +48,10 @@ def subject(run: CompletionRun) -> str:
         many = f"a mixture of {config.components} Gaussians" if config.components > 1 else "one Gaussian"
         model = f"Completion model with {many} over {config.latent} dimensions, given the visible part"
     hidden = MASKS.get(config.mask, f"what {config.mask} is white at")
-    return f"{model}, {trained_on(run)}; hidden: {hidden}."
+    return f"{model}, {describe_data(run)}; hidden: {hidden}."
 
 
-def method(run: CompletionRun) -> str:
+def describe_method(run: CompletionRun) -> str:
     """Say what was minimised, and what learns from a picture."""
     config = run.config
     if not config.components:
@@ -65,7 +65,7 @@ def method(run: CompletionRun) -> str:
     return f"The loss of the notes on pluralistic completion, {form}: {how}."
 
 
-def measurement(run: CompletionRun) -> str:
+def describe_measurement(run: CompletionRun) -> str:
     """Say what the numbers are means over."""
     return (
         f"Means over {len(run.pictures):,} test pictures, in nats for the hidden pixels of each, with one sample of "
@@ -76,16 +76,16 @@ def measurement(run: CompletionRun) -> str:
 _PICTURES, _COMPLETIONS, _MOST_COMPONENTS = 8, 8, 12
 
 
-def completions(run: CompletionRun, generator: torch.Generator) -> Tiles:
+def tile_completions(run: CompletionRun, generator: torch.Generator) -> Tiles:
     """Return rows of a test picture with its hole, itself, and completions of it."""
-    index = spread(len(run.pictures), _PICTURES)
+    index = spread_indices(len(run.pictures), _PICTURES)
     some = run.pictures[torch.tensor(index)]
     found = run.model.complete(some.x, some.hidden, count=_COMPLETIONS, generator=generator)
     rows = []
     for row in range(len(index)):
         numbers, weights = found.component[:, row].tolist(), found.weight[:, row].tolist()
         drawn = [
-            _tile(picture, f"completion of test picture {index[row]}", _component(run, number), percent(weight))
+            _tile(picture, f"completion of test picture {index[row]}", _component(run, number), format_percent(weight))
             for picture, number, weight in zip(found.pictures[:, row], numbers, weights, strict=True)
         ]
         rows.append(("", [*_before(some, row, index[row]), *drawn]))
@@ -96,18 +96,18 @@ def completions(run: CompletionRun, generator: torch.Generator) -> Tiles:
     )
 
 
-def components(run: CompletionRun, generator: torch.Generator) -> Tiles | None:
+def tile_components(run: CompletionRun, generator: torch.Generator) -> Tiles | None:
     """Return rows of a test picture and one completion from each component; None where there is but one."""
     if run.config.components < 2:
         return None
-    index = spread(len(run.pictures), _PICTURES // 2)
+    index = spread_indices(len(run.pictures), _PICTURES // 2)
     some = run.pictures[torch.tensor(index)]
     numbers = range(min(run.config.components, _MOST_COMPONENTS))
     found = [run.model.complete(some.x, some.hidden, count=1, component=j, generator=generator) for j in numbers]
     rows = []
     for row in range(len(index)):
         drawn = [
-            _tile(one.pictures[0, row], f"component {j}", _component(run, j), percent(float(one.weight[0, row])))
+            _tile(one.pictures[0, row], f"component {j}", _component(run, j), format_percent(float(one.weight[0, row])))
             for j, one in zip(numbers, found, strict=True)
         ]
         rows.append(("", [*_before(some, row, index[row]), *drawn]))
@@ -124,7 +124,7 @@ def _before(some: Holed, row: int, index: int) -> list[Tile]:
 
 
 def _tile(picture: Tensor, alt: str, *caption: str) -> Tile:
-    return tile(picture[None], alt, *caption)
+    return make_tile(picture[None], alt, *caption)
 
 
 def _component(run: CompletionRun, number: int) -> str:
@@ -132,7 +132,7 @@ def _component(run: CompletionRun, number: int) -> str:
 
 
 @dataclass(frozen=True)
-class Told:
+class Content:
     """Its completions, and those of each component."""
 
     completions: Tiles
@@ -157,19 +157,19 @@ class CompletionReport(AbstractReport[CompletionRun]):
 
     def pictures(self, config: CompletionConfig, images: Images) -> Holed:
         """Return the test pictures that were evaluated after each epoch, with their holes."""
-        return holed(config, images, "test")[: config.evaluate_images]
+        return prepare_masked_split(config, images, "test")[: config.evaluate_images]
 
     def subject(self, run: CompletionRun) -> str:
         """Say what was trained on what."""
-        return subject(run)
+        return describe_subject(run)
 
     def method(self, run: CompletionRun) -> str:
         """Say what was minimised."""
-        return method(run)
+        return describe_method(run)
 
     def measurement(self, run: CompletionRun) -> str:
         """Say what the numbers are means over."""
-        return measurement(run)
+        return describe_measurement(run)
 
     def facts(self, run: CompletionRun) -> list[Fact]:
         """Return what is hidden."""
@@ -177,20 +177,25 @@ class CompletionReport(AbstractReport[CompletionRun]):
 
     def curves_of_run(self, run: CompletionRun) -> list[Curves]:
         """Draw the bound and PSNR by epoch."""
-        lines = lines_of_run(run, lambda row: row.psnr)
+        lines = make_lines(run, lambda row: row.psnr)
         return [
-            bound_of_run(run),
-            draw("psnr", "PSNR by epoch", "epoch", "PSNR (dB)", lines, mark=run.best_epoch, note="Of one completion."),
+            draw_bound(run),
+            draw_curves(
+                "psnr", "PSNR by epoch", "epoch", "PSNR (dB)", lines, mark=run.best_epoch, note="Of one completion."
+            ),
         ]
 
     def curves_of_runs(self, runs: Sequence[CompletionRun], names: Sequence[str]) -> list[Curves]:
         """Draw the test bound and PSNR of several runs by epoch."""
-        lines = lines_of_runs(runs, names, lambda row: row.psnr)
-        return [bounds_by_epoch(runs, names), draw("psnr", "Test PSNR by epoch", "epoch", "PSNR (dB)", lines)]
+        lines = make_lines_of_runs(runs, names, lambda row: row.psnr)
+        return [
+            draw_bounds_by_epoch(runs, names),
+            draw_curves("psnr", "Test PSNR by epoch", "epoch", "PSNR (dB)", lines),
+        ]
 
-    def told(self, run: CompletionRun, index: int) -> Told:
+    def build_content(self, run: CompletionRun, index: int) -> Content:
         """Return its completions, and those of each component."""
-        return Told(
-            completions(run, stream(run.config.seed, "report", "completions")),
-            components(run, stream(run.config.seed, "report", "components")),
+        return Content(
+            tile_completions(run, stream(run.config.seed, "report", "completions")),
+            tile_components(run, stream(run.config.seed, "report", "components")),
         )

@@ -8,16 +8,16 @@ from torch import Tensor, nn
 
 from hardmax.applications.completion.config import DRAWN, CompletionConfig
 from hardmax.applications.completion.evaluation import evaluate
-from hardmax.applications.completion.masks import draw_masks, holed
+from hardmax.applications.completion.masks import draw_masks, prepare_masked_split
 from hardmax.applications.completion.model import CompletionModel
 from hardmax.data import Images, binarize
-from hardmax.data.augmentation import augmented
+from hardmax.data.augmentation import augment_images
 from hardmax.nn import conv_trunk
 from hardmax.objectives import discriminator_loss
 from hardmax.spaces import Categorical
-from hardmax.training.estimators import estimator_at
+from hardmax.training.estimators import choose_estimator
 from hardmax.training.processes import ALONE, Group
-from hardmax.training.task import SPLITS, AbstractTask, Row, initial_weights, likelihood_for, networks_for
+from hardmax.training.task import SPLITS, AbstractTask, Row, choose_likelihood, choose_networks, draw_initial_weights
 
 _HIDDEN, _WIDTH = 64, 16
 
@@ -77,7 +77,9 @@ class CompletionTask(AbstractTask[CompletionConfig, CompletionModel]):
             self.pictures = binarize(images.train, config.binarize).to(config.device)
         self.count, self._size = len(images.train), images.shape[1:]
         self._mask = None if config.mask in DRAWN else draw_masks(config.mask, 1, self._size).to(config.device)
-        self.held_out = {s: holed(config, images, s)[: config.evaluate_images].to(config.device) for s in SPLITS}
+        self.held_out = {
+            s: prepare_masked_split(config, images, s)[: config.evaluate_images].to(config.device) for s in SPLITS
+        }
         device = config.device
         drawn = ("gaussian", "component", "mask", "complete", "distort")
         self.generators = {name: torch.Generator(device) for name in drawn}
@@ -86,14 +88,14 @@ class CompletionTask(AbstractTask[CompletionConfig, CompletionModel]):
     @classmethod
     def start(cls, config: CompletionConfig, images: Images, start: int = 0, group: Group = ALONE) -> "CompletionTask":
         """Return the task with the initial weights of this number; torch's global generator is kept."""
-        with initial_weights(config.seed, start):
+        with draw_initial_weights(config.seed, start):
             model = CompletionModel.build(
                 images.shape,
                 components=config.components,
                 latent=config.latent,
                 hidden=config.hidden,
-                architecture=networks_for(config.architecture, images.shape),
-                likelihood=likelihood_for(config.likelihood, images.shape),
+                architecture=choose_networks(config.architecture, images.shape),
+                likelihood=choose_likelihood(config.likelihood, images.shape),
                 fill=-1.0 if config.mask in DRAWN else 0.0,
             )
             critic = make_critic(images.shape) if config.adversarial else None
@@ -102,7 +104,7 @@ class CompletionTask(AbstractTask[CompletionConfig, CompletionModel]):
     @classmethod
     def couples_examples(cls, config: CompletionConfig) -> bool:
         """Whether the estimator looks at the whole batch."""
-        return config.choice == "encoder" and estimator_at(config, Categorical(2), 0, 0).couples_examples
+        return config.choice == "encoder" and choose_estimator(config, Categorical(2), 0, 0).couples_examples
 
     def explain(self) -> str:
         """Say what is minimised, and how the component is chosen."""
@@ -113,7 +115,7 @@ class CompletionTask(AbstractTask[CompletionConfig, CompletionModel]):
             return f"a conditional VAE: {config.latent} dimensions with a standard normal prior"
         how = f"{config.components} components of {config.latent} dimensions, choice {config.choice}"
         if config.choice == "encoder":
-            how += f" by {estimator_at(config, self._space, 0, 0)}"
+            how += f" by {choose_estimator(config, self._space, 0, 0)}"
         if config.loss == "published":
             return f"{how}; the published formula has no minimum: expect this to diverge"
         return f"{how}, loss {config.loss}"
@@ -136,7 +138,7 @@ class CompletionTask(AbstractTask[CompletionConfig, CompletionModel]):
         if not len(x):  # the last batch of an epoch may have fewer pictures than there are processes
             return self._told(told)
         if config.loss == "bound":
-            estimator = estimator_at(config, self._space, epoch, step) if config.choice == "encoder" else None
+            estimator = choose_estimator(config, self._space, epoch, step) if config.choice == "encoder" else None
             component_noise = None
             if estimator is not None:
                 samples = (config.samples or estimator.default_samples) * estimator.noises
@@ -188,7 +190,7 @@ class CompletionTask(AbstractTask[CompletionConfig, CompletionModel]):
             pictures = drawn[part].to(self.config.device)
         else:
             pictures = self.pictures[index[part].to(self.pictures.device)]
-        return augmented(pictures, self.config.augment, self.generators["distort"], len(index), part)
+        return augment_images(pictures, self.config.augment, self.generators["distort"], len(index), part)
 
     def _masks(self, count: int) -> Tensor:
         """Return the masks of one step, those of all processes."""
@@ -205,7 +207,7 @@ class CompletionTask(AbstractTask[CompletionConfig, CompletionModel]):
         """Return the bound of the hidden pixels and what it is made of, and how near a completion is to them."""
         return evaluate(self.model, self.held_out[split], seed=self.config.seed, group=self.group)
 
-    def tell(self, rows: Mapping[str, Row]) -> str:
+    def summarize_epoch(self, rows: Mapping[str, Row]) -> str:
         """Return bounds of an epoch, and how near completions are."""
         train, test = rows["train"], rows["test"]
         trained = "-ELBO "

@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from hardmax.applications.command_line import EvaluateOptions, Evaluation, SampleOptions, refuse, write_grid
+from hardmax.applications.command_line import EvaluateOptions, Evaluation, SampleOptions, refuse_options, write_grid
 from hardmax.applications.discrete_vae.model import DiscreteVAE
 from hardmax.applications.discrete_vae.task import evaluate as measure
-from hardmax.applications.discrete_vae.task import perturbed, refined
+from hardmax.applications.discrete_vae.task import evaluate_perturbed, evaluate_refined
 from hardmax.progress_bar import show_bar
-from hardmax.training.task import held_out
+from hardmax.training.task import prepare_split
 
 if TYPE_CHECKING:
     from hardmax.applications.runs import LoadedRun
@@ -22,16 +22,16 @@ def evaluate(options: EvaluateOptions, restored: "LoadedRun[DiscreteVAE]") -> Ev
     Raises:
         ArgumentError: something is asked for that only other models have.
     """
-    refuse(options, "judge")
+    refuse_options(options, "judge")
     model, samples, seed = restored.model, options.samples or _SAMPLES, restored.config.seed
-    pictures = held_out(restored.config, restored.load_data(options.data_dir), options.split)[: options.images]
+    pictures = prepare_split(restored.config, restored.load_data(options.data_dir), options.split)[: options.images]
     pictures = pictures.to(options.device)
     with show_bar(f"{len(pictures):,} pictures", len(pictures)) as bar:
         found = measure(model, pictures, samples=samples, seed=seed, on_batch=bar.advance)
     if options.refine:
-        found["refined"] = refined(model, pictures)
+        found["refined"] = evaluate_refined(model, pictures)
     if options.perturb_and_map:
-        found["perturb_and_map"] = perturbed(model, pictures, samples=samples, seed=seed)
+        found["perturb_and_map"] = evaluate_perturbed(model, pictures, samples=samples, seed=seed)
     exact = model.enumerable
     name = "-ELBO" if model.space.offers("draw") else "-ELBO of perturb-and-MAP"
     rows = [

@@ -104,10 +104,10 @@ def _diagnose(options: DiagnoseOptions, restored: "LoadedRun[DiscreteVAE]") -> "
     from hardmax.diagnosis import candidates, diagnose_elbo
     from hardmax.progress_bar import show_bar
     from hardmax.random import stream
-    from hardmax.training.task import held_out
+    from hardmax.training.task import prepare_split
 
     model, config = restored.model, restored.config
-    pictures = held_out(config, restored.load_data(options.data_dir), options.split)
+    pictures = prepare_split(config, restored.load_data(options.data_dir), options.split)
     chosen = torch.randperm(len(pictures), generator=stream(options.seed, "pictures"))[: options.images]
     pictures = pictures[chosen].to(options.device)
     likelihood = model.likelihood(pictures)
@@ -187,8 +187,8 @@ def _train_options(row: "Quality", config: "DiscreteConfig", space: "AbstractSpa
 
     They are found by trying: the estimator's own settings are those of the options with the same names.
     """
-    from hardmax.diagnosis.advice import short_name
-    from hardmax.training.estimators import estimator_at
+    from hardmax.diagnosis.advice import format_estimator
+    from hardmax.training.estimators import choose_estimator
 
     family = _family(row.name)
     if family not in ESTIMATORS:
@@ -198,7 +198,7 @@ def _train_options(row: "Quality", config: "DiscreteConfig", space: "AbstractSpa
         tried = replace(_plain(config), estimator=family, samples=row.samples, **told)
     except ArgumentError:
         return None
-    if short_name(estimator_at(tried, space, 0, 0)) != short_name(row.estimator):
+    if format_estimator(choose_estimator(tried, space, 0, 0)) != format_estimator(row.estimator):
         return None
     words = ["--estimator", family]
     for name, value in told.items():
@@ -218,10 +218,10 @@ def _plain(config: "DiscreteConfig") -> "DiscreteConfig":
 
 def _command(config: "DiscreteConfig", name: str, words: list[str]) -> str:
     """Return the line that trains as the run did, with another estimator."""
-    from hardmax.report.tables import command
+    from hardmax.report.tables import format_command
 
     plain = replace(_plain(config), out=f"{config.out}-{_family(name)}")
-    return f"{command(plain)} {shlex.join(words)}"
+    return f"{format_command(plain)} {shlex.join(words)}"
 
 
 def _write(folder: Path, found: "Diagnosis", told: dict[str, Any], batch: int) -> list[Path]:

@@ -14,52 +14,56 @@ from hardmax.applications.discrete_vae.report_codes import (
     DiscreteMeasured,
     DiscreteRun,
     Usage,
-    couplings,
-    free,
-    meanings,
-    measure,
-    of_bits,
+    draw_couplings,
+    has_bits,
+    is_free,
+    measure_usage,
+    tile_meanings,
 )
-from hardmax.applications.discrete_vae.report_codes import draw as draw_usage
-from hardmax.applications.discrete_vae.task import evaluated
+from hardmax.applications.discrete_vae.report_codes import draw_usage as draw_usage
+from hardmax.applications.discrete_vae.task import prepare_evaluated
 from hardmax.data import Images
 from hardmax.random import stream
-from hardmax.report.curves import Curves, bound_of_run, bounds_by_epoch, bounds_by_time, draw, lines_of_run
-from hardmax.report.sections import AbstractReport, Tiles, spread, tile, trained_on
+from hardmax.report.curves import Curves, draw_bound, draw_bounds_by_epoch, draw_bounds_by_time, draw_curves, make_lines
+from hardmax.report.sections import AbstractReport, Tiles, describe_data, make_tile, spread_indices
 from hardmax.report.tables import BOUND, Fact, Quantity
 from hardmax.spaces.registry import SPACES
-from hardmax.training.estimators import explain
+from hardmax.training.estimators import explain_estimator
 
 _RECONSTRUCTIONS, _SAMPLES = 12, 64
 
 
-def reconstructions(run: DiscreteRun, usage: Usage) -> Tiles:
+def tile_reconstructions(run: DiscreteRun, usage: Usage) -> Tiles:
     """Return test pictures, from all over the test set, above the decodings of their best codes."""
-    index = spread(len(run.pictures), _RECONSTRUCTIONS)
+    index = spread_indices(len(run.pictures), _RECONSTRUCTIONS)
     pairs = torch.stack([run.pictures[index], run.model.decode(usage.codes[index])], 1)
-    tiles = [tile(pair, f"test picture {i} above its reconstruction") for i, pair in zip(index, pairs, strict=True)]
+    tiles = [
+        make_tile(pair, f"test picture {i} above its reconstruction") for i, pair in zip(index, pairs, strict=True)
+    ]
     return Tiles("Above, a test picture; below, what the decoder makes of its best code.", [("", tiles)])
 
 
-def samples(run: DiscreteRun, generator: torch.Generator) -> Tiles:
+def tile_samples(run: DiscreteRun, generator: torch.Generator) -> Tiles:
     """Return one tile: the mean pictures of codes drawn from the prior."""
     pictures = run.model.sample(_SAMPLES, generator=generator)[0]
     prior = "uniform" if run.model.prior is None else "learned"
     note = f"Codes drawn from the {prior} prior; each picture is the mean of p(x | z)."
-    return Tiles(note, [("", [tile(pictures, f"{_SAMPLES} pictures drawn from the model", columns=8)])])
+    return Tiles(note, [("", [make_tile(pictures, f"{_SAMPLES} pictures drawn from the model", columns=8)])])
 
 
-def subject(run: DiscreteRun) -> str:
+def describe_subject(run: DiscreteRun) -> str:
     """Say what was trained on what."""
-    return f"Discrete variational auto-encoder with {SPACES[run.config.space].describe(run.config)}, {trained_on(run)}."
+    return (
+        f"Discrete variational auto-encoder with {SPACES[run.config.space].describe(run.config)}, {describe_data(run)}."
+    )
 
 
-def estimator(run: DiscreteRun) -> str:
+def describe_estimator(run: DiscreteRun) -> str:
     """Say how the encoder's gradient was estimated."""
-    return explain(run.config, run.model.space)
+    return explain_estimator(run.config, run.model.space)
 
 
-def measurement(run: DiscreteRun) -> str:
+def describe_measurement(run: DiscreteRun) -> str:
     """Say what the numbers are means over, and whether they are exact."""
     if run.model.enumerable:
         how = "−log p(x) is exact: all codes were gone through."
@@ -75,7 +79,7 @@ def measurement(run: DiscreteRun) -> str:
     return f"Means over {len(run.pictures):,} test pictures, in nats for each. {how}"
 
 
-def active_of(run: DiscreteRun) -> tuple[str, int]:
+def describe_active(run: DiscreteRun) -> tuple[str, int]:
     """Return what `active` counts, and how many of them there are."""
     space = run.model.space
     if space.categories is not None:
@@ -83,7 +87,7 @@ def active_of(run: DiscreteRun) -> tuple[str, int]:
     return f"{SPACES[run.config.space].variable}s", space.event_shape[0]
 
 
-def chart(run: DiscreteRun, measured: Usage) -> str:
+def describe_chart(run: DiscreteRun, measured: Usage) -> str:
     """Say how to read the chart of usage."""
     space, words = run.model.space, measured.words
     prior = "the uniform prior" if run.model.prior is None else "the learned prior"
@@ -91,14 +95,14 @@ def chart(run: DiscreteRun, measured: Usage) -> str:
         most = " Shown are the 100 most used." if space.size > 100 else ""
         return f"Bars: q(z | x), averaged. Dots: for how many pictures it is the best category. Line: {prior}.{most}"
     q = "q" if measured.exact else "best code"
-    if of_bits(space):
+    if has_bits(space):
         bars = (
             f"the probability q({words.variable} = 1 | x), averaged. Line: {prior}"
             if measured.exact
             else f"for how many pictures the {words.variable} is 1 in the best code"
         )
         return f"Bars: {bars}. One that is always 0 or always 1 tells nothing."
-    if free(space):
+    if is_free(space):
         return (
             f"Bars: the perplexity of each {words.variable}'s average {q}, from 1 (always the same {words.value}) to "
             f"all {words.value}s alike."
@@ -121,7 +125,7 @@ def describe_usage(run: DiscreteRun, measured: Usage) -> str:
 
 
 @dataclass(frozen=True)
-class Told:
+class Content:
     """Its pictures, and how its codes are used."""
 
     codes: Tiles
@@ -155,23 +159,23 @@ class DiscreteReport(AbstractReport[DiscreteRun]):
 
     def pictures(self, config: DiscreteConfig, images: Images) -> Tensor:
         """Return the test pictures that were evaluated after each epoch, `[N, channels, H, W]`."""
-        return evaluated(config, images, "test")
+        return prepare_evaluated(config, images, "test")
 
     def subject(self, run: DiscreteRun) -> str:
         """Say what z is, and what was trained on."""
-        return subject(run)
+        return describe_subject(run)
 
     def method(self, run: DiscreteRun) -> str:
         """Say how the gradient was estimated."""
-        return f"Estimator {estimator(run)}."
+        return f"Estimator {describe_estimator(run)}."
 
     def measurement(self, run: DiscreteRun) -> str:
         """Say what the numbers are means over, and whether they are exact."""
-        return measurement(run)
+        return describe_measurement(run)
 
     def facts(self, run: DiscreteRun) -> list[Fact]:
         """Return how many categories or variables are in use."""
-        what, count = active_of(run)
+        what, count = describe_active(run)
         best, last = (f"{row.active} of {count}" for row in (run.best, run.last))
         rare = "the best of at least one picture in a thousand"
         return [
@@ -180,27 +184,27 @@ class DiscreteReport(AbstractReport[DiscreteRun]):
 
     def curves_of_run(self, run: DiscreteRun) -> list[Curves]:
         """Draw bound and KL of the three splits by epoch."""
-        kl = lines_of_run(run, lambda row: row.kl)
+        kl = make_lines(run, lambda row: row.kl)
         return [
-            bound_of_run(run),
-            draw("kl", "KL(q ‖ p) by epoch", "epoch", "KL (nats)", kl, mark=run.best_epoch, note=_most_kl(run)),
+            draw_bound(run),
+            draw_curves("kl", "KL(q ‖ p) by epoch", "epoch", "KL (nats)", kl, mark=run.best_epoch, note=_most_kl(run)),
         ]
 
     def curves_of_runs(self, runs: Sequence[DiscreteRun], names: Sequence[str]) -> list[Curves]:
         """Draw the test bound of several runs by epoch and by seconds of training."""
-        return [bounds_by_epoch(runs, names), bounds_by_time(runs, names)]
+        return [draw_bounds_by_epoch(runs, names), draw_bounds_by_time(runs, names)]
 
-    def told(self, run: DiscreteRun, index: int) -> Told:
+    def build_content(self, run: DiscreteRun, index: int) -> Content:
         """Return its pictures, and how its codes are used."""
-        usage = measure(run)
-        return Told(
-            codes=meanings(run, usage),
-            reconstructions=reconstructions(run, usage),
-            samples=samples(run, stream(run.config.seed, "report", "samples")),
+        usage = measure_usage(run)
+        return Content(
+            codes=tile_meanings(run, usage),
+            reconstructions=tile_reconstructions(run, usage),
+            samples=tile_samples(run, stream(run.config.seed, "report", "samples")),
             usage_chart=draw_usage(usage, run.model.prior, f"usage-{index}"),
             usage=describe_usage(run, usage),
-            usage_note=chart(run, usage),
-            couplings=couplings(usage, f"couplings-{index}"),
+            usage_note=describe_chart(run, usage),
+            couplings=draw_couplings(usage, f"couplings-{index}"),
         )
 
 

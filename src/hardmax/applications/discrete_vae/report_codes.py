@@ -13,13 +13,13 @@ from torch import Tensor
 from hardmax.applications.discrete_vae.config import DiscreteConfig
 from hardmax.applications.discrete_vae.model import DiscreteVAE
 from hardmax.applications.discrete_vae.task import RARE
-from hardmax.drawing.images import difference
-from hardmax.drawing.svg import COLOURS, drawing
+from hardmax.drawing.images import colour_difference
+from hardmax.drawing.svg import COLOURS, draw_svg
 from hardmax.metrics.codes import perplexity
-from hardmax.report.curves import heat_map
+from hardmax.report.curves import draw_heat_map
 from hardmax.report.run import MeasuredVAE, Run
-from hardmax.report.sections import Tile, Tiles, spread, tile
-from hardmax.report.tables import percent
+from hardmax.report.sections import Tile, Tiles, make_tile, spread_indices
+from hardmax.report.tables import format_percent
 from hardmax.spaces import AbstractSpace
 from hardmax.spaces.registry import SPACES, SpaceRecord
 
@@ -40,19 +40,19 @@ class DiscreteMeasured(MeasuredVAE):
 DiscreteRun = Run[DiscreteConfig, DiscreteVAE, DiscreteMeasured, Tensor]
 
 
-def of_bits(space: AbstractSpace) -> bool:
+def has_bits(space: AbstractSpace) -> bool:
     """Whether z is a vector of zeros and ones; else its last dimension is one-hot."""
     return space.categories is None and len(space.event_shape) == 1
 
 
-def free(space: AbstractSpace) -> bool:
+def is_free(space: AbstractSpace) -> bool:
     """Whether every variable may take any value, whatever the others are."""
-    if of_bits(space):
+    if has_bits(space):
         return space.size == 2 ** space.event_shape[0]
     return space.size == space.event_shape[-1] ** prod(space.event_shape[:-1])
 
 
-def mean_of(space: AbstractSpace, scores: Tensor) -> Tensor | None:
+def compute_mean(space: AbstractSpace, scores: Tensor) -> Tensor | None:
     """Return `E_q[z]` of scores, `[*B, *score] -> [*B, *event]`, or None where the space cannot tell."""
     if not space.offers("marginals"):
         return None
@@ -60,7 +60,7 @@ def mean_of(space: AbstractSpace, scores: Tensor) -> Tensor | None:
     return space.marginals(scores) if space.score_shape == space.event_shape else space.relax(scores, 1.0)
 
 
-def names_of(space: AbstractSpace, config: DiscreteConfig) -> list[str]:
+def name_variables(space: AbstractSpace, config: DiscreteConfig) -> list[str]:
     """Return a name for each variable of z: its number, or the two nodes that an edge joins."""
     if config.space == "spanning-tree":
         return [f"{i}–{j}" for i in range(config.variables) for j in range(i + 1, config.variables)]
@@ -116,30 +116,30 @@ class Usage:
     @property
     def dead(self) -> Tensor:
         """`[*event]` for one-hot z: the best of almost no picture; `[n]` for bits: almost always the same."""
-        return (torch.minimum(self.share, 1 - self.share) if of_bits(self.space) else self.share) < RARE
+        return (torch.minimum(self.share, 1 - self.share) if has_bits(self.space) else self.share) < RARE
 
     def expected(self, prior: Tensor | None) -> Tensor | None:
         """Return the mean of z under the prior `[*event]`, None is uniform; None where it is not known."""
         scores = torch.zeros(self.space.score_shape) if prior is None else prior.detach().cpu()
-        return mean_of(self.space, scores.double())
+        return compute_mean(self.space, scores.double())
 
     def _perplexity(self, means: Tensor) -> Tensor:
-        return perplexity(torch.stack([means, 1 - means], -1) if of_bits(self.space) else means)
+        return perplexity(torch.stack([means, 1 - means], -1) if has_bits(self.space) else means)
 
 
 @torch.no_grad()
-def measure(run: DiscreteRun, batch_size: int = 500) -> Usage:
+def measure_usage(run: DiscreteRun, batch_size: int = 500) -> Usage:
     """Encode the run's test pictures."""
     space = run.model.space
     scores = torch.cat([run.model.encoder(batch) for batch in run.pictures.split(batch_size)])
     codes = space.argmax(scores)
     # int8: sorting whole codes as bytes is quicker, and they hold zeros and ones alone
     _, counts = codes.flatten(1).to(torch.int8).unique(dim=0, return_counts=True)
-    means = mean_of(space, scores)
+    means = compute_mean(space, scores)
     return Usage(
         space=space,
         words=SPACES[run.config.space],
-        names=names_of(space, run.config),
+        names=name_variables(space, run.config),
         scores=scores,
         edges=torch.tensor(getattr(space, "edges", ())) if run.config.space == "pairwise" else None,
         exact=means is not None,
@@ -151,7 +151,7 @@ def measure(run: DiscreteRun, batch_size: int = 500) -> Usage:
     )
 
 
-def draw(usage: Usage, prior: Tensor | None, name: str) -> Markup:
+def draw_usage(usage: Usage, prior: Tensor | None, name: str) -> Markup:
     """Draw how much each category or variable is used.
 
     Args:
@@ -162,16 +162,16 @@ def draw(usage: Usage, prior: Tensor | None, name: str) -> Markup:
     expected, words = usage.expected(prior), usage.words
     if usage.space.categories is not None and expected is not None:
         return _draw_categories(usage.average.flatten(), usage.share.flatten(), expected.flatten(), name)
-    if of_bits(usage.space):
+    if has_bits(usage.space):
         label = f"average q({words.variable} = 1)" if usage.exact else f"best code has {words.variable} = 1"
         return _bars(usage.average, name, words.variable, label, (0, 1), usage.names, expected)
     count, values = usage.average.shape
-    if free(usage.space):
+    if is_free(usage.space):
         label = f"perplexity of the average {'q' if usage.exact else 'best code'}"
         return _bars(usage.perplexity, name, words.variable, label, (1, values), usage.names)
     alt = f"How often each of {count} {words.variable}s has each {words.value}"
     scale = "average q" if usage.exact else "share of the best codes"
-    return heat_map(name, alt, usage.average, rows=words.variable, columns=words.value, scale=scale)
+    return draw_heat_map(name, alt, usage.average, rows=words.variable, columns=words.value, scale=scale)
 
 
 def _draw_categories(average: Tensor, share: Tensor, expected: Tensor, name: str) -> Markup:
@@ -182,7 +182,7 @@ def _draw_categories(average: Tensor, share: Tensor, expected: Tensor, name: str
         average, share, expected = average[order], share[order], expected[order]
     x = torch.arange(len(average))
     alt = f"Average q of {len(average)} categories: between {average.min():.1%} and {average.max():.1%}"
-    with drawing(name, alt, height=240) as drawn:
+    with draw_svg(name, alt, height=240) as drawn:
         axes = drawn.axes
         axes.bar(x.tolist(), (100 * average).tolist(), color=COLOURS[0], width=0.8)
         axes.plot(x.tolist(), (100 * share).tolist(), "o", color=COLOURS[1], markersize=4 if len(x) <= 30 else 2.5)
@@ -206,7 +206,7 @@ def _bars(
     """Draw a bar for each variable, and what the prior expects as a step line."""
     count = len(values)
     alt = f"{label} of {count} {what}s: between {values.min():.2f} and {values.max():.2f}"
-    with drawing(name, alt, height=240) as drawn:
+    with draw_svg(name, alt, height=240) as drawn:
         axes = drawn.axes
         axes.bar(range(count), (values - limits[0]).tolist(), bottom=limits[0], color=COLOURS[0], width=0.8)
         if expected is not None:
@@ -236,7 +236,7 @@ class Couplings:
     note: str
 
 
-def couplings(usage: Usage, name: str) -> Couplings | None:
+def draw_couplings(usage: Usage, name: str) -> Couplings | None:
     """Draw the mean couplings over the test pictures, `[n, n]`; None where z has no couplings.
 
     Args:
@@ -261,7 +261,7 @@ def couplings(usage: Usage, name: str) -> Couplings | None:
         note += f" Shown are the first {shown} of {n} bits."
     matrix = _symmetric(means, usage.edges, n)[:shown, :shown]
     alt = f"Mean couplings of {shown} bits: between {means.min():.2f} and {means.max():.2f}"
-    svg = heat_map(name, alt, matrix, rows="bit", columns="bit", scale="mean coupling", signed=True)
+    svg = draw_heat_map(name, alt, matrix, rows="bit", columns="bit", scale="mean coupling", signed=True)
     return Couplings(svg, note)
 
 
@@ -279,11 +279,11 @@ _MOST_FLIPPED = 3  # codes
 _MOST_DECODED = 20_000  # pictures decoded to show what all variables change
 
 
-def meanings(run: DiscreteRun, usage: Usage) -> Tiles:
+def tile_meanings(run: DiscreteRun, usage: Usage) -> Tiles:
     """Return a picture of every category; of several variables, of what each one changes."""
     if run.model.space.categories is not None:
         return _categories(run.model, usage)
-    return _bits(run.model, usage) if of_bits(run.model.space) else _variables(run.model, usage)
+    return _bits(run.model, usage) if has_bits(run.model.space) else _variables(run.model, usage)
 
 
 def _categories(model: DiscreteVAE, usage: Usage) -> Tiles:
@@ -298,7 +298,9 @@ def _categories(model: DiscreteVAE, usage: Usage) -> Tiles:
         note += f" Unused, that is the best of fewer than one picture in a thousand: {int(dead.sum())}, marked."
     pictures = model.decode(usage.space.enumerate(dtype=usage.codes.dtype)[order])
     tiles = [
-        tile(picture[None], f"category {i}", str(i), percent(share[i].item()), mark="unused" if dead[i] else "")
+        make_tile(
+            picture[None], f"category {i}", str(i), format_percent(share[i].item()), mark="unused" if dead[i] else ""
+        )
         for i, picture in zip(order.tolist(), pictures, strict=True)
     ]
     return Tiles(note, [("", tiles)])
@@ -309,15 +311,15 @@ def _bits(model: DiscreteVAE, usage: Usage) -> Tiles:
     shown = min(count, _MOST_BITS)
     codes = _some(usage.codes, 2 * shown)
     off, on = (_means(model, codes, range(shown), torch.tensor(value)) for value in (0.0, 1.0))
-    change = difference(off, on)
+    change = colour_difference(off, on)
     rgb = (shown, *change.shape[1:])
     columns = torch.stack([off.expand(rgb), on.expand(rgb), change], 1)
     tiles = [
-        tile(
+        make_tile(
             column,
             f"{what} {usage.names[bit]}: the mean picture with it at 0, at 1, and the difference",
             usage.names[bit],
-            percent(usage.share[bit].item()),
+            format_percent(usage.share[bit].item()),
             mark="unused" if usage.dead[bit] else "",
         )
         for bit, column in enumerate(columns)
@@ -340,10 +342,12 @@ def _flips(model: DiscreteVAE, usage: Usage, shown: int) -> list[Tile]:
     """Return a column of the most used codes' pictures, then one for each bit, with that bit flipped."""
     found, counts = usage.codes.unique(dim=0, return_counts=True)
     codes = found[counts.argsort(descending=True, stable=True)[:_MOST_FLIPPED]]
-    tiles = [tile(model.decode(codes), f"the {len(codes)} most used codes", "as is")]
+    tiles = [make_tile(model.decode(codes), f"the {len(codes)} most used codes", "as is")]
     for bit in range(shown):
         index = torch.full((len(codes),), bit)
-        tiles.append(tile(model.decode(usage.space.change(codes, index)), f"the same with bit {bit} flipped", str(bit)))
+        tiles.append(
+            make_tile(model.decode(usage.space.change(codes, index)), f"the same with bit {bit} flipped", str(bit))
+        )
     return tiles
 
 
@@ -358,11 +362,11 @@ def _variables(model: DiscreteVAE, usage: Usage) -> Tiles:
         share, dead = usage.share[variable], usage.dead[variable]
         most_used = share.argsort(descending=True, stable=True)[:_MOST_VALUES]
         tiles = [
-            tile(
+            make_tile(
                 _means(model, codes, [variable], one_hot[value]),
                 f"the mean picture with {what} {variable} at {value_of} {value}",
                 str(value),
-                percent(share[value].item()),
+                format_percent(share[value].item()),
                 mark="unused" if dead[value] else "",
             )
             for value in sorted(most_used.tolist())
@@ -381,7 +385,7 @@ def _variables(model: DiscreteVAE, usage: Usage) -> Tiles:
 
 def _over(usage: Usage, codes: Tensor, what: str, values: str) -> str:
     """Say what a mean picture is a mean over."""
-    if free(usage.space):
+    if is_free(usage.space):
         return f"the mean picture over the codes of {len(codes):,} test pictures, with {what} set to {values}"
     return f"the mean picture of those codes, of {len(codes):,} test pictures, that have {what} at {values}"
 
@@ -393,7 +397,7 @@ def _means(model: DiscreteVAE, codes: Tensor, variables: Iterable[int], value: T
     one were set would be none. Without any such code it is the mean of all.
     """
     means = []
-    pictures = None if free(model.space) else model.decode(codes)
+    pictures = None if is_free(model.space) else model.decode(codes)
     for variable in variables:
         if pictures is None:
             changed = codes.clone()
@@ -407,4 +411,4 @@ def _means(model: DiscreteVAE, codes: Tensor, variables: Iterable[int], value: T
 
 def _some(codes: Tensor, effects: int) -> Tensor:
     """Return as many codes as there is time to decode for every effect."""
-    return codes[spread(len(codes), max(16, min(200, _MOST_DECODED // effects)))]
+    return codes[spread_indices(len(codes), max(16, min(200, _MOST_DECODED // effects)))]

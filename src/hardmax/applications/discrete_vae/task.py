@@ -12,19 +12,19 @@ from hardmax.data import Images, binarize
 from hardmax.estimators import AbstractControlled, AbstractEstimator
 from hardmax.random import stream
 from hardmax.spaces.registry import make_space
-from hardmax.training.estimators import estimator_at, explain
+from hardmax.training.estimators import choose_estimator, explain_estimator
 from hardmax.training.processes import ALONE, Group
-from hardmax.training.task import SPLITS, AbstractTask, Row, Split, held_out, initial_weights, networks_for
+from hardmax.training.task import SPLITS, AbstractTask, Row, Split, choose_networks, draw_initial_weights, prepare_split
 
 _MANY, _FEW = 1024, 500  # values of z; pictures
 
 
-def evaluated(config: DiscreteConfig, images: Images, split: Split) -> Tensor:
+def prepare_evaluated(config: DiscreteConfig, images: Images, split: Split) -> Tensor:
     """Return the pictures of a split that are evaluated after each epoch."""
     most = config.evaluate_images
     if make_space(config).size > _MANY:  # every z is gone through for every picture
         most = min(most, _FEW)
-    return held_out(config, images, split)[:most]
+    return prepare_split(config, images, split)[:most]
 
 
 RARE = 1e-3  # what is the best of fewer pictures than this share is not in use
@@ -75,13 +75,15 @@ def evaluate(
 
 
 @torch.no_grad()
-def refined(model: DiscreteVAE, pictures: Tensor, *, batch_size: int = 500) -> float:
+def evaluate_refined(model: DiscreteVAE, pictures: Tensor, *, batch_size: int = 500) -> float:
     """Return the mean of `-log p(x, z)`, z the encoder's best code after greedy changes."""
     return -float(torch.cat([model.refined(batch) for batch in pictures.split(batch_size)]).double().mean())
 
 
 @torch.no_grad()
-def perturbed(model: DiscreteVAE, pictures: Tensor, *, samples: int, seed: int = 0, batch_size: int = 500) -> float:
+def evaluate_perturbed(
+    model: DiscreteVAE, pictures: Tensor, *, samples: int, seed: int = 0, batch_size: int = 500
+) -> float:
     """Return the mean -bound of the encoder as perturb-and-MAP, from the pseudo-likelihood."""
     generator = stream(seed, "perturbed", device=pictures.device)
     found = [
@@ -109,7 +111,7 @@ class DiscreteTask(AbstractTask[DiscreteConfig, DiscreteVAE]):
     def __init__(self, config: DiscreteConfig, images: Images, model: DiscreteVAE, group: Group) -> None:
         self.config, self.group = config, group
         self.model = model.to(config.device)
-        estimator = estimator_at(config, model.space, 0, 0)
+        estimator = choose_estimator(config, model.space, 0, 0)
         # An estimator with parameters of its own is one object for the whole run; others are made for every step.
         self._kept = estimator if isinstance(estimator, AbstractControlled) and estimator.parameters() else None
         self.generators = {"noise": torch.Generator(config.device), "binarize": torch.Generator()}
@@ -117,18 +119,18 @@ class DiscreteTask(AbstractTask[DiscreteConfig, DiscreteVAE]):
         if config.binarize != "stochastic":  # once for all epochs
             self.pictures = binarize(images.train, config.binarize).to(config.device)
         self.count = len(self.pictures)
-        self.held_out = {split: evaluated(config, images, split).to(config.device) for split in SPLITS}
+        self.held_out = {split: prepare_evaluated(config, images, split).to(config.device) for split in SPLITS}
         # Solvers are compiled when first used: not within the seconds of the first epoch.
         model.space.argmax(torch.zeros(model.space.score_shape))
 
     @classmethod
     def start(cls, config: DiscreteConfig, images: Images, start: int = 0, group: Group = ALONE) -> "DiscreteTask":
         """Return the task with the initial weights of this number; torch's global generator is kept."""
-        with initial_weights(config.seed, start):
+        with draw_initial_weights(config.seed, start):
             model = DiscreteVAE.build(
                 make_space(config),
                 images.shape,
-                architecture=networks_for(config.architecture, images.shape),
+                architecture=choose_networks(config.architecture, images.shape),
                 hidden=config.hidden,
                 encoder_layers=config.encoder_layers,
                 decoder_layers=config.decoder_layers,
@@ -140,11 +142,11 @@ class DiscreteTask(AbstractTask[DiscreteConfig, DiscreteVAE]):
     @classmethod
     def couples_examples(cls, config: DiscreteConfig) -> bool:
         """Whether the estimator looks at the whole batch."""
-        return estimator_at(config, make_space(config), 0, 0).couples_examples
+        return choose_estimator(config, make_space(config), 0, 0).couples_examples
 
     def explain(self) -> str:
         """Say which estimator is used."""
-        return f"estimator: {explain(self.config, self.model.space)}"
+        return f"estimator: {explain_estimator(self.config, self.model.space)}"
 
     @property
     def learned(self) -> list[nn.Parameter]:
@@ -153,7 +155,7 @@ class DiscreteTask(AbstractTask[DiscreteConfig, DiscreteVAE]):
 
     def add_gradients(self, index: Tensor, epoch: int, step: int) -> Tensor:
         """Add this process's part to the gradients of the mean of the bound over the batch."""
-        estimator = self._kept or estimator_at(self.config, self.model.space, epoch, step)
+        estimator = self._kept or choose_estimator(self.config, self.model.space, epoch, step)
         part = self.group.part(len(index))
         x, noise = self.batch(index, part), self.noise(estimator, len(index), part)
         if not len(x):  # the last batch of an epoch may have fewer pictures than there are processes
@@ -182,7 +184,7 @@ class DiscreteTask(AbstractTask[DiscreteConfig, DiscreteVAE]):
         """Return the bound and what it is made of, exact where z can be enumerated."""
         return evaluate(self.model, self.held_out[split], seed=self.config.seed, group=self.group)
 
-    def tell(self, rows: Mapping[str, Row]) -> str:
+    def summarize_epoch(self, rows: Mapping[str, Row]) -> str:
         """Return the bounds of an epoch."""
         test = rows["test"]
         return (

@@ -12,23 +12,23 @@ import torch
 from jaxtyping import UInt8, UInt64
 from torch import Tensor
 
-from hardmax.applications.command_line import EvaluateOptions, Evaluation, refuse
+from hardmax.applications.command_line import EvaluateOptions, Evaluation, refuse_options
 from hardmax.applications.hashing.config import HashingConfig
 from hardmax.applications.hashing.model import HashEncoder
-from hardmax.applications.hashing.retrieval import precision_of_codes, precision_of_vectors
-from hardmax.applications.hashing.search import Index, nearest
-from hardmax.applications.hashing.task import codes_of, packed, use_of_bits
+from hardmax.applications.hashing.retrieval import measure_code_precision, measure_vector_precision
+from hardmax.applications.hashing.search import Index, find_nearest
+from hardmax.applications.hashing.task import encode_bits, measure_bits, pack_codes
 from hardmax.applications.runs import load_run
 from hardmax.data import binarize, load
 from hardmax.data.arrays import read_npz
 from hardmax.data.folder import find_pictures
 from hardmax.data.image_files import Fitted, fit_photo, read_pictures, to_channels
 from hardmax.data.images import PARTS
-from hardmax.drawing.images import save, sheet
+from hardmax.drawing.images import make_sheet, save_image
 from hardmax.errors import ArgumentError, DataError
 from hardmax.progress_bar import show_bar
 from hardmax.random import stream
-from hardmax.training.task import held_out
+from hardmax.training.task import prepare_split
 
 if TYPE_CHECKING:
     from hardmax.applications.hashing.config import IndexOptions, SearchOptions
@@ -57,7 +57,7 @@ class Encoder:
         found = []
         for some in pictures.split(1000):
             seen = binarize(some, self.config.binarize, stream(self.config.seed, "binarize", "index"))
-            found.append(packed(codes_of(self.model, seen.to(device))))
+            found.append(pack_codes(encode_bits(self.model, seen.to(device))))
         return np.concatenate(found)
 
 
@@ -82,21 +82,21 @@ def evaluate(options: EvaluateOptions, restored: "LoadedRun[HashEncoder]") -> Ev
     Raises:
         ArgumentError: something is asked for that only VAEs have; the training pictures are to find themselves.
     """
-    refuse(options, "refine", "perturb_and_map", "samples")
+    refuse_options(options, "refine", "perturb_and_map", "samples")
     if options.split == "train":
         raise ArgumentError("training pictures are what is searched; give --split validation or --split test")
     images, config = restored.load_data(options.data_dir), restored.config
-    queries = held_out(config, images, options.split)[: options.images].to(options.device)
-    train = held_out(config, images, "train").to(options.device)
+    queries = prepare_split(config, images, options.split)[: options.images].to(options.device)
+    train = prepare_split(config, images, "train").to(options.device)
     with show_bar(f"{len(queries):,} pictures among {len(train):,}"):
-        base, sought = codes_of(restored.model, train), codes_of(restored.model, queries)
-        found: dict[str, Any] = {"searched": len(train), "bits": restored.model.space.n, **use_of_bits(base)}
+        base, sought = encode_bits(restored.model, train), encode_bits(restored.model, queries)
+        found: dict[str, Any] = {"searched": len(train), "bits": restored.model.space.n, **measure_bits(base)}
         tables: list[Any] = []
         if images.labels is not None:
             wanted, labels = images.labels[options.split][: len(queries)], images.labels["train"]
             ks = [k for k in _KS if k <= len(train)]
-            codes = precision_of_codes(packed(sought), wanted.numpy(), packed(base), labels.numpy(), ks)
-            pixels = precision_of_vectors(queries.flatten(1).cpu(), wanted, train.flatten(1).cpu(), labels, ks)
+            codes = measure_code_precision(pack_codes(sought), wanted.numpy(), pack_codes(base), labels.numpy(), ks)
+            pixels = measure_vector_precision(queries.flatten(1).cpu(), wanted, train.flatten(1).cpu(), labels, ks)
             found |= {"precision": dict(zip(map(str, ks), codes, strict=True))}
             found |= {"precision_of_pixels": dict(zip(map(str, ks), pixels, strict=True))}
             headings = ("of the nearest, of the query's class", *(f"of {k}" for k in ks))
@@ -220,7 +220,7 @@ def _encoder(index: Index, path: Path, run: str | None) -> Encoder:
 def _search(photo: Fitted, index: Index, encoder: Encoder, count: int) -> _Found:
     code = encoder.codes(photo.pixels)[0]
     begin = time.perf_counter()
-    places, distances = nearest(code, index.codes, count)
+    places, distances = find_nearest(code, index.codes, count)
     return _Found(photo, places.tolist(), distances.tolist(), time.perf_counter() - begin)
 
 
@@ -253,7 +253,7 @@ def _write(found: list[_Found], index: Index, out: Path) -> None:
         heads = [[""], *([f"{place + 1}"] for place in range(columns))]
         names = ["nearest"]
     beside = [_beside(one, bits=len(found) > 1) for one in found]
-    save(sheet(torch.stack(rows), names=names, heads=heads, rows=beside), out)
+    save_image(make_sheet(torch.stack(rows), names=names, heads=heads, rows=beside), out)
 
 
 def _beside(found: _Found, *, bits: bool) -> str:

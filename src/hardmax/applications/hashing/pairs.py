@@ -16,7 +16,7 @@ _COMPONENTS = 64
 _AT_ONCE = 500
 
 
-def nearest_pictures(
+def find_nearest_images(
     queries: Float[Tensor, "Q ..."], pictures: Float[Tensor, "N ..."], count: int, *, same: bool = False
 ) -> Int64[Tensor, "Q K"]:
     """Return the nearest pictures of each query, nearest first, by the Hellinger distance of their light.
@@ -101,7 +101,7 @@ class Neighbours(AbstractPairs):
         if len(train) < 2:
             raise ArgumentError("neighbours need at least two training pictures; give more, or --pairs distorted")
         self._near = {
-            split: nearest_pictures(some, train, count, same=split == "train") for split, some in pictures.items()
+            split: find_nearest_images(some, train, count, same=split == "train") for split, some in pictures.items()
         }
 
     def draw(self, index: Int64[Tensor, "B"], generator: torch.Generator) -> Int64[Tensor, "B"]:

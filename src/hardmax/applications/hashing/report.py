@@ -11,15 +11,15 @@ from torch import Tensor
 
 from hardmax.applications.hashing.config import HashingConfig
 from hardmax.applications.hashing.model import HashEncoder
-from hardmax.applications.hashing.search import hamming, nearest
-from hardmax.applications.hashing.task import codes_of, packed
+from hardmax.applications.hashing.search import find_nearest, hamming_distance
+from hardmax.applications.hashing.task import encode_bits, pack_codes
 from hardmax.data import Images
-from hardmax.drawing.svg import COLOURS, drawing
-from hardmax.report.curves import Curves, Line, draw, lines_of_run, lines_of_runs
+from hardmax.drawing.svg import COLOURS, draw_svg
+from hardmax.report.curves import Curves, Line, draw_curves, make_lines, make_lines_of_runs
 from hardmax.report.run import Measured, Run
-from hardmax.report.sections import AbstractReport, Tiles, spread, tile, trained_on
-from hardmax.report.tables import Fact, Quantity, number, percent
-from hardmax.training.task import held_out
+from hardmax.report.sections import AbstractReport, Tiles, describe_data, make_tile, spread_indices
+from hardmax.report.tables import Fact, Quantity, format_number, format_percent
+from hardmax.training.task import prepare_split
 
 
 @dataclass(frozen=True)
@@ -54,14 +54,14 @@ def draw_distances(name: str, images: Images, queries: Tensor, codes: Tensor) ->
         codes: those of training pictures.
     """
     some = queries[:_MOST]
-    found, bits = hamming(packed(some), packed(codes)), queries.shape[1]
+    found, bits = hamming_distance(pack_codes(some), pack_codes(codes)), queries.shape[1]
     groups = {"all": np.ones(found.shape, dtype=bool)}
     if images.labels is not None:
         same = images.labels["test"][: len(some), None].numpy() == images.labels["train"].numpy()
         groups = {"same class": same, "other class": ~same}
     means = {group: float(found[mask].mean()) for group, mask in groups.items() if mask.any()}
     told = "; ".join(f"{group}: {mean:.1f} bits in the mean" for group, mean in means.items())
-    with drawing(name, f"Distances between codes. {told}") as drawn:
+    with draw_svg(name, f"Distances between codes. {told}") as drawn:
         for (group, mask), colour in zip(groups.items(), COLOURS, strict=False):
             counts = np.bincount(found[mask], minlength=bits + 1)
             drawn.axes.plot(np.arange(bits + 1), 100 * counts / max(counts.sum(), 1), color=colour, label=group)
@@ -74,7 +74,7 @@ def draw_distances(name: str, images: Images, queries: Tensor, codes: Tensor) ->
 _QUERIES, _FOUND = 8, 7
 
 
-def nearest_pictures(images: Images, pictures: Tensor, queries: Tensor, train: Tensor, codes: Tensor) -> Tiles:
+def tile_nearest(images: Images, pictures: Tensor, queries: Tensor, train: Tensor, codes: Tensor) -> Tiles:
     """Return a row for each of some test pictures, from all over the test set: itself, and the nearest ones.
 
     Args:
@@ -84,17 +84,17 @@ def nearest_pictures(images: Images, pictures: Tensor, queries: Tensor, train: T
         train: the training pictures.
         codes: their codes.
     """
-    sought, searched = packed(queries), packed(codes)
+    sought, searched = pack_codes(queries), pack_codes(codes)
     labels = images.labels
     rows = []
-    for i in spread(len(pictures), _QUERIES):
-        places, distances = nearest(sought[i], searched, _FOUND)
+    for i in spread_indices(len(pictures), _QUERIES):
+        places, distances = find_nearest(sought[i], searched, _FOUND)
         label = -1 if labels is None else int(labels["test"][i])
-        tiles = [tile(pictures[i, None], f"test picture {i}", "query")]
+        tiles = [make_tile(pictures[i, None], f"test picture {i}", "query")]
         for place, distance in zip(places.tolist(), distances.tolist(), strict=True):
             other = -1 if labels is None else int(labels["train"][place])
             wrong = "wrong" if label >= 0 and other >= 0 and other != label else ""
-            tiles.append(tile(train[place, None], f"training picture {place}", f"{distance}", mark=wrong))
+            tiles.append(make_tile(train[place, None], f"training picture {place}", f"{distance}", mark=wrong))
         rows.append(("", tiles))
     classes = "; wrong ones are of another class" if labels is not None else ""
     note = (
@@ -112,7 +112,7 @@ _PAIRS = {
 
 
 @dataclass(frozen=True)
-class Told:
+class Content:
     """What its codes find, and how far they are apart."""
 
     nearest: Tiles
@@ -121,11 +121,11 @@ class Told:
 
 
 def _percent(share: float | None) -> str:
-    return number(share) if share is None else percent(share)
+    return format_number(share) if share is None else format_percent(share)
 
 
 def _precise(value: float | None) -> str:
-    return number(value) if value is None else f"{value:.3f}"
+    return format_number(value) if value is None else f"{value:.3f}"
 
 
 @final
@@ -152,11 +152,11 @@ class HashingReport(AbstractReport[HashingRun]):
 
     def pictures(self, config: HashingConfig, images: Images) -> Tensor:
         """Return the test pictures that were searched for after each epoch."""
-        return held_out(config, images, "test")[: config.evaluate_images]
+        return prepare_split(config, images, "test")[: config.evaluate_images]
 
     def subject(self, run: HashingRun) -> str:
         """Say how many bits, and what was trained on."""
-        return f"Encoder of pictures to codes of {run.config.bits} bits, {trained_on(run)}."
+        return f"Encoder of pictures to codes of {run.config.bits} bits, {describe_data(run)}."
 
     def method(self, run: HashingRun) -> str:
         """Say what taught it."""
@@ -174,27 +174,27 @@ class HashingReport(AbstractReport[HashingRun]):
 
     def curves_of_run(self, run: HashingRun) -> list[Curves]:
         """Draw loss and precision by epoch."""
-        loss = lines_of_run(run, lambda row: row.loss)
+        loss = make_lines(run, lambda row: row.loss)
         note = "Of training, codes are drawn; of the others, the best ones."
         return [
-            draw("loss", "Loss by epoch", "epoch", "loss", loss, mark=run.best_epoch, note=note),
-            *_precision(lines_of_run(run, _of), "Precision by epoch", run.best_epoch),
+            draw_curves("loss", "Loss by epoch", "epoch", "loss", loss, mark=run.best_epoch, note=note),
+            *_precision(make_lines(run, _of), "Precision by epoch", run.best_epoch),
         ]
 
     def curves_of_runs(self, runs: Sequence[HashingRun], names: Sequence[str]) -> list[Curves]:
         """Draw test loss and test precision of several runs by epoch."""
-        loss = lines_of_runs(runs, names, lambda row: row.loss)
+        loss = make_lines_of_runs(runs, names, lambda row: row.loss)
         return [
-            draw("loss", "Test loss by epoch", "epoch", "test loss", loss),
-            *_precision(lines_of_runs(runs, names, _of), "Test precision by epoch"),
+            draw_curves("loss", "Test loss by epoch", "epoch", "test loss", loss),
+            *_precision(make_lines_of_runs(runs, names, _of), "Test precision by epoch"),
         ]
 
-    def told(self, run: HashingRun, index: int) -> Told:
+    def build_content(self, run: HashingRun, index: int) -> Content:
         """Return what its codes find, and how far they are apart."""
-        train = held_out(run.config, run.images, "train")
-        codes, queries = codes_of(run.model, train), codes_of(run.model, run.pictures)
+        train = prepare_split(run.config, run.images, "train")
+        codes, queries = encode_bits(run.model, train), encode_bits(run.model, run.pictures)
         figure, note = draw_distances(f"distances-{index}", run.images, queries, codes)
-        return Told(nearest_pictures(run.images, run.pictures, queries, train, codes), figure, note)
+        return Content(tile_nearest(run.images, run.pictures, queries, train, codes), figure, note)
 
 
 def _of(row: HashingMeasured) -> float | None:
@@ -205,4 +205,4 @@ def _precision(lines: Sequence[Line], title: str, mark: int | None = None) -> li
     """Draw precision, where there are labels to judge by."""
     if all(math.isnan(value) for line in lines for value in line.y):
         return []
-    return [draw("precision", title, "epoch", "precision@100 (%)", lines, mark=mark)]
+    return [draw_curves("precision", title, "epoch", "precision@100 (%)", lines, mark=mark)]

@@ -7,13 +7,13 @@ import torch
 from jaxtyping import Float, Int64, UInt64
 from torch import Tensor
 
-from hardmax.applications.hashing.search import hamming
+from hardmax.applications.hashing.search import hamming_distance
 from hardmax.errors import ArgumentError
 
 _AT_ONCE = 200  # queries
 
 
-def precision_of_codes(
+def measure_code_precision(
     queries: UInt64[np.ndarray, "Q words"],
     wanted: Int64[np.ndarray, "Q"],
     codes: UInt64[np.ndarray, "N words"],
@@ -38,7 +38,7 @@ def precision_of_codes(
     Example:
         >>> codes = np.array([[0], [1], [2], [7]], dtype=np.uint64)
         >>> labels = np.array([0, 0, 1, 1])
-        >>> precision_of_codes(codes[:1], labels[:1], codes, labels, (1, 2, 3))  # the second nearest: either of two
+        >>> measure_code_precision(codes[:1], labels[:1], codes, labels, (1, 2, 3))  # the second nearest: either of two
         [1.0, 0.75, 0.6666666666666666]
 
     References:
@@ -53,7 +53,7 @@ def precision_of_codes(
     totals = np.zeros(len(ks))
     for begin in range(0, len(queries), _AT_ONCE):
         some, told = queries[begin : begin + _AT_ONCE], wanted[begin : begin + _AT_ONCE]
-        counts = {label: _counts(hamming(some, group), levels) for label, group in groups.items()}
+        counts = {label: _counts(hamming_distance(some, group), levels) for label, group in groups.items()}
         right = np.stack([counts[label][i] if label in counts else np.zeros(levels) for i, label in enumerate(told)])
         within, hits = np.cumsum(sum(counts.values()), 1), np.cumsum(right, 1)
         for place, k in enumerate(ks):
@@ -66,7 +66,7 @@ def precision_of_codes(
     return (totals / len(queries)).tolist()
 
 
-def precision_of_vectors(
+def measure_vector_precision(
     queries: Float[Tensor, "Q D"],
     wanted: Int64[Tensor, "Q"],
     vectors: Float[Tensor, "N D"],
@@ -81,7 +81,7 @@ def precision_of_vectors(
     Example:
         >>> vectors = torch.tensor([[0.0], [0.1], [1.0], [2.0]])
         >>> labels = torch.tensor([0, 0, 1, 1])
-        >>> precision_of_vectors(vectors[:1], labels[:1], vectors, labels, (1, 2, 4))
+        >>> measure_vector_precision(vectors[:1], labels[:1], vectors, labels, (1, 2, 4))
         [1.0, 1.0, 0.5]
     """
     queries, wanted = queries[wanted >= 0], wanted[wanted >= 0]

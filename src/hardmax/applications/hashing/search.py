@@ -35,14 +35,16 @@ def unpack(codes: UInt64[np.ndarray, "N words"], n: int) -> Bool[np.ndarray, "N 
     return np.unpackbits(octets, axis=1, bitorder="little")[:, :n].astype(bool)
 
 
-def hamming(queries: UInt64[np.ndarray, "Q words"], codes: UInt64[np.ndarray, "N words"]) -> UInt16[np.ndarray, "Q N"]:
+def hamming_distance(
+    queries: UInt64[np.ndarray, "Q words"], codes: UInt64[np.ndarray, "N words"]
+) -> UInt16[np.ndarray, "Q N"]:
     """Return how many bits differ, for every query and every code.
 
     Raises:
         ShapeError: codes of another length.
 
     Example:
-        >>> hamming(np.array([[5]], dtype=np.uint64), np.array([[5], [6], [0]], dtype=np.uint64))
+        >>> hamming_distance(np.array([[5]], dtype=np.uint64), np.array([[5], [6], [0]], dtype=np.uint64))
         array([[0, 2, 2]], dtype=uint16)
     """
     if queries.shape[1] != codes.shape[1]:
@@ -70,7 +72,7 @@ _1, _2, _4, _56 = (np.uint64(places) for places in (1, 2, 4, 56))
 _TWOS, _FOURS, _EIGHTS, _SUM = (np.uint64(int(digits * 8, 16)) for digits in ("55", "33", "0f", "01"))
 
 
-def nearest(
+def find_nearest(
     query: UInt64[np.ndarray, "words"], codes: UInt64[np.ndarray, "N words"], count: int
 ) -> tuple[Int64[np.ndarray, "K"], UInt16[np.ndarray, "K"]]:
     """Return which codes are nearest to a query, and how many of their bits differ; of equals the first ones.
@@ -83,10 +85,10 @@ def nearest(
         count: how many are wanted; fewer are returned where there are fewer.
 
     Example:
-        >>> nearest(np.array([5], dtype=np.uint64), np.array([[6], [4], [5]], dtype=np.uint64), 2)
+        >>> find_nearest(np.array([5], dtype=np.uint64), np.array([[6], [4], [5]], dtype=np.uint64), 2)
         (array([2, 1]), array([0, 1], dtype=uint16))
     """
-    distances = hamming(query[None], codes)[0]
+    distances = hamming_distance(query[None], codes)[0]
     count = min(count, len(codes))
     if count == 0:
         return np.zeros(0, dtype=np.int64), distances[:0]

@@ -14,23 +14,23 @@ from hardmax.applications.hashing.config import HashingConfig
 from hardmax.applications.hashing.model import Contrast, HashEncoder
 from hardmax.applications.hashing.objective import InfoNCECodes, TripletCodes
 from hardmax.applications.hashing.pairs import make_pairs
-from hardmax.applications.hashing.retrieval import precision_of_codes
+from hardmax.applications.hashing.retrieval import measure_code_precision
 from hardmax.applications.hashing.search import pack
 from hardmax.data import Images
-from hardmax.data.augmentation import augmented
+from hardmax.data.augmentation import augment_images
 from hardmax.estimators import AbstractEstimator
 from hardmax.random import stream
 from hardmax.spaces import Binary
-from hardmax.training.estimators import estimator_at
+from hardmax.training.estimators import choose_estimator
 from hardmax.training.processes import ALONE, Group
-from hardmax.training.task import SPLITS, AbstractTask, Row, held_out, initial_weights, networks_for
+from hardmax.training.task import SPLITS, AbstractTask, Row, choose_networks, draw_initial_weights, prepare_split
 
 NEAREST = 100  # of which precision is the share that is right
 _AT_ONCE = 1000
 
 
 @torch.no_grad()
-def codes_of(model: HashEncoder, pictures: Float[Tensor, "N ..."]) -> Float[Tensor, "N n"]:
+def encode_bits(model: HashEncoder, pictures: Float[Tensor, "N ..."]) -> Float[Tensor, "N n"]:
     """Return the bits of pictures, of a model in use, whatever mode it is in."""
     training = model.training
     model.eval()
@@ -40,12 +40,12 @@ def codes_of(model: HashEncoder, pictures: Float[Tensor, "N ..."]) -> Float[Tens
         model.train(training)
 
 
-def packed(codes: Float[Tensor, "N n"]) -> UInt64[np.ndarray, "N words"]:
+def pack_codes(codes: Float[Tensor, "N n"]) -> UInt64[np.ndarray, "N words"]:
     """Return codes as words."""
     return pack(codes.bool().cpu().numpy())
 
 
-def use_of_bits(codes: Float[Tensor, "N n"]) -> dict[str, float]:
+def measure_bits(codes: Float[Tensor, "N n"]) -> dict[str, float]:
     """Return how well codes use their bits.
 
     `balance` is the mean variance of a bit, 1 where every bit is one for half of the pictures; `correlation` the mean
@@ -61,14 +61,14 @@ def use_of_bits(codes: Float[Tensor, "N n"]) -> dict[str, float]:
     return {"balance": float(variances.mean()), "correlation": float((between.sum() - between.trace()) / (n * n - n))}
 
 
-def precision_of(
+def measure_precision(
     queries: Float[Tensor, "Q n"], wanted: Int64[Tensor, "Q"] | None, base: Float[Tensor, "N n"], labels: Tensor | None
 ) -> float | None:
     """Return the share of the 100 nearest codes that have the query's label; None without labels."""
     if wanted is None or labels is None or not (wanted >= 0).any():
         return None
-    found = packed(queries), wanted.cpu().numpy(), packed(base), labels.cpu().numpy()
-    return precision_of_codes(*found, (min(NEAREST, len(base)),))[0]
+    found = pack_codes(queries), wanted.cpu().numpy(), pack_codes(base), labels.cpu().numpy()
+    return measure_code_precision(*found, (min(NEAREST, len(base)),))[0]
 
 
 @final
@@ -83,9 +83,9 @@ class HashingTask(AbstractTask[HashingConfig, HashEncoder]):
     def __init__(self, config: HashingConfig, images: Images, model: HashEncoder, group: Group) -> None:
         self.config, self.group = config, group
         self.model = model.to(config.device)
-        self.pictures = {"train": held_out(config, images, "train").to(config.device)}
+        self.pictures = {"train": prepare_split(config, images, "train").to(config.device)}
         for split in SPLITS:
-            self.pictures[split] = held_out(config, images, split)[: config.evaluate_images].to(config.device)
+            self.pictures[split] = prepare_split(config, images, split)[: config.evaluate_images].to(config.device)
         self.labels = images.labels
         self.count = len(self.pictures["train"])
         self.pairs = make_pairs(config, images, self.pictures)
@@ -96,11 +96,11 @@ class HashingTask(AbstractTask[HashingConfig, HashEncoder]):
     @classmethod
     def start(cls, config: HashingConfig, images: Images, start: int = 0, group: Group = ALONE) -> "HashingTask":
         """Return the task with the initial weights of this number; torch's global generator is kept."""
-        with initial_weights(config.seed, start):
+        with draw_initial_weights(config.seed, start):
             model = HashEncoder.build(
                 config.bits,
                 images.shape,
-                architecture=networks_for(config.architecture, images.shape),
+                architecture=choose_networks(config.architecture, images.shape),
                 hidden=config.hidden,
                 gain=config.gain,
             )
@@ -146,13 +146,15 @@ class HashingTask(AbstractTask[HashingConfig, HashEncoder]):
 
     def evaluate(self, split: str) -> dict[str, Any]:
         """Return what pairs are worth, how bits are used, and how many of the nearest are of the same class."""
-        base, queries = self._base(), codes_of(self.model, self.pictures[split])
+        base, queries = self._base(), encode_bits(self.model, self.pictures[split])
         labels = self.labels or {}
         known = labels.get(split)
-        precision = precision_of(queries, None if known is None else known[: len(queries)], base, labels.get("train"))
-        return {"objective": self._held_out(split), "precision": precision, **use_of_bits(base)}
+        precision = measure_precision(
+            queries, None if known is None else known[: len(queries)], base, labels.get("train")
+        )
+        return {"objective": self._held_out(split), "precision": precision, **measure_bits(base)}
 
-    def tell(self, rows: Mapping[str, Row]) -> str:
+    def summarize_epoch(self, rows: Mapping[str, Row]) -> str:
         """Return what an epoch came to."""
         test = rows["test"]
         known = "" if test["precision"] is None else f"  test precision@100 {test['precision']:.1%}"
@@ -165,7 +167,7 @@ class HashingTask(AbstractTask[HashingConfig, HashEncoder]):
         config = self.config
         if config.estimator == "auto":
             config = replace(config, estimator="straight-through")
-        return estimator_at(config, Binary(config.bits), epoch, step)
+        return choose_estimator(config, Binary(config.bits), epoch, step)
 
     @property
     def _contrast(self) -> Contrast:
@@ -174,12 +176,12 @@ class HashingTask(AbstractTask[HashingConfig, HashEncoder]):
         return partial(InfoNCECodes, temperature=self.config.temperature)
 
     def _distorted(self, pictures: Tensor, generator: torch.Generator) -> Tensor:
-        return augmented(pictures, self.config.augment, generator, len(pictures), slice(None))
+        return augment_images(pictures, self.config.augment, generator, len(pictures), slice(None))
 
     def _base(self) -> Tensor:
         """Return the codes of all training pictures, once after each step."""
         if self._coded is None or self._coded[0] != self._steps:
-            self._coded = self._steps, codes_of(self.model, self.pictures["train"])
+            self._coded = self._steps, encode_bits(self.model, self.pictures["train"])
         return self._coded[1]
 
     def _held_out(self, split: str) -> float | None:
@@ -191,7 +193,7 @@ class HashingTask(AbstractTask[HashingConfig, HashEncoder]):
         other = self.pairs.draw_for(split, generator)
         partners = pictures if other is None else self.pictures["train"][other]
         both = self._distorted(torch.cat([pictures, partners]), generator)
-        first, second = codes_of(self.model, both).chunk(2)
+        first, second = encode_bits(self.model, both).chunk(2)
         total = 0.0
         for some in torch.arange(len(pictures), device=pictures.device).split(self.config.batch_size):
             partner = torch.arange(2 * len(some), device=some.device).roll(len(some))

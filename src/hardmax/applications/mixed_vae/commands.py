@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from hardmax.applications.command_line import EvaluateOptions, Evaluation, SampleOptions, refuse, write_picture
+from hardmax.applications.command_line import EvaluateOptions, Evaluation, SampleOptions, refuse_options, write_picture
 from hardmax.applications.mixed_vae.config import MixedConfig
 from hardmax.applications.mixed_vae.model import MixedVAE
 from hardmax.applications.mixed_vae.report import draw_samples
-from hardmax.applications.mixed_vae.report_labels import columns_of, meaning_of, predict, split_words
-from hardmax.applications.mixed_vae.supervision import Seen, seen
+from hardmax.applications.mixed_vae.report_labels import arrange_columns, predict, read_meaning, split_words
+from hardmax.applications.mixed_vae.supervision import Seen, prepare_labelled_split
 from hardmax.applications.mixed_vae.task import evaluate as measure
 from hardmax.applications.runs import load_run
 from hardmax.data import binarize
 from hardmax.data.image_files import fit_photo
 from hardmax.data.image_reading import SUFFIXES
-from hardmax.drawing.images import grid, save, sheet
+from hardmax.drawing.images import make_grid, make_sheet, save_image
 from hardmax.errors import ArgumentError
 from hardmax.progress_bar import show_bar
 from hardmax.random import stream
@@ -67,9 +67,11 @@ def evaluate(options: EvaluateOptions, restored: "LoadedRun[MixedVAE]") -> Evalu
     Raises:
         ArgumentError: something is asked for that only other models have.
     """
-    refuse(options, "refine", "perturb_and_map", "judge")
+    refuse_options(options, "refine", "perturb_and_map", "judge")
     config, model, samples = restored.config, restored.model, options.samples or _SAMPLES
-    pictures = seen(config, restored.load_data(options.data_dir), options.split)[: options.images].to(options.device)
+    pictures = prepare_labelled_split(config, restored.load_data(options.data_dir), options.split)[: options.images].to(
+        options.device
+    )
     with show_bar(f"{len(pictures):,} pictures", len(pictures)) as bar:
         bounds = measure(model, pictures, samples=samples, seed=config.seed, on_batch=bar.advance)
     found: dict[str, Any] = {"samples": samples, **bounds}
@@ -80,7 +82,7 @@ def evaluate(options: EvaluateOptions, restored: "LoadedRun[MixedVAE]") -> Evalu
         ("-E log p(x | z)", f"{-found['reconstruction']:.3f}"),
     ]
     tables: list[Any] = [(("", "nats per picture"), nats)]
-    meaning = meaning_of(config, model.space, restored.facts)
+    meaning = read_meaning(config, model.space, restored.facts)
     told = predict(model, meaning, pictures)
     found |= {"accuracy": told.accuracy(), "accuracy_sampled": told.accuracy_sampled()}
     if found["accuracy"] is None:
@@ -104,7 +106,7 @@ def sample(options: SampleOptions) -> None:
         ArgumentError: the run has no attributes, or not those that are named, or a value is no bit.
     """
     restored = load_run(options.run, options.checkpoint, kind=MixedVAE)
-    meaning = meaning_of(restored.config, restored.model.space, restored.facts)
+    meaning = read_meaning(restored.config, restored.model.space, restored.facts)
     if not meaning.attributes and (options.attributes or options.vary):
         raise ArgumentError(
             f"--attributes and --vary are for runs with attributes, and {options.run} has none: its columns are the "
@@ -112,11 +114,11 @@ def sample(options: SampleOptions) -> None:
         )
     fixed = meaning.read(options.attributes) if options.attributes is not None else None
     vary = None if options.vary is None else [meaning.find(name) for name in split_words(options.vary)]
-    columns = columns_of(meaning, fixed, vary)
+    columns = arrange_columns(meaning, fixed, vary)
     count = options.count or _ROWS
     found = draw_samples(restored.model, meaning, columns, count, stream(options.seed, "sample"))
     names = [meaning.names[variable] for variable in columns.variables]
-    drawn = sheet(found.pictures, names=names, heads=columns.heads, rows=found.rows)
+    drawn = make_sheet(found.pictures, names=names, heads=columns.heads, rows=found.rows)
     if columns.note:
         print(columns.note)
     said = f"{count} rows of {len(columns.settings)} pictures, each row with one continuous latent,"
@@ -132,7 +134,7 @@ def edit(options: "EditOptions") -> None:
     """
     restored = load_run(options.run, options.checkpoint, kind=MixedVAE)
     config, model = restored.config, restored.model
-    meaning = meaning_of(config, model.space, restored.facts)
+    meaning = read_meaning(config, model.space, restored.facts)
     setting = meaning.read(options.set)
     paths = [Path(name).expanduser() for name in options.photos]
     files, sheet_file = _files(paths, options)
@@ -141,14 +143,14 @@ def edit(options: "EditOptions") -> None:
     shown = torch.cat([photo.seen.shown for photo in photos])
     found = model.predict(shown)
     edited = model.edit(shown, meaning.put(found, setting))
-    seen_as = [meaning.tell(dict(enumerate(values))) for values in meaning.values_of(found).tolist()]
+    seen_as = [meaning.format_setting(dict(enumerate(values))) for values in meaning.values_of(found).tolist()]
     for photo, picture, said, file in zip(photos, edited, seen_as, files, strict=True):
-        save(grid(picture[None], padding=0), file)
-        print(f"{photo.path} ({photo.done}): seen as {said}, drawn with {meaning.tell(setting)} in {file}")
+        save_image(make_grid(picture[None], padding=0), file)
+        print(f"{photo.path} ({photo.done}): seen as {said}, drawn with {meaning.format_setting(setting)} in {file}")
     columns = torch.stack([torch.cat([photo.seen.x for photo in photos]), model.edit(shown, found), edited], 1)
     rows = [f"{photo.path.name}\n{said.replace(' ', chr(10))}" for photo, said in zip(photos, seen_as, strict=True)]
-    heads = [["photo"], ["drawn again"], [meaning.tell(setting)]]
-    save(sheet(columns, names=["seen as"], heads=heads, rows=rows), sheet_file)
+    heads = [["photo"], ["drawn again"], [meaning.format_setting(setting)]]
+    save_image(make_sheet(columns, names=["seen as"], heads=heads, rows=rows), sheet_file)
     print(f"photo, drawn again and edited beside each other: {sheet_file}")
 
 

@@ -108,7 +108,7 @@ class Weights:
     recognition: float
 
 
-def weights_at(config: MixedConfig, epoch: int) -> Weights:
+def schedule_weights(config: MixedConfig, epoch: int) -> Weights:
     """Return the weights in an epoch, counted from 0."""
     early = epoch < config.head_epochs
     recognition = config.recognition

@@ -60,7 +60,7 @@ class Encoded:
         return Encoded(self.scores[part], self.mean[part], self.log_variance[part])
 
 
-def mixed_networks(
+def make_networks(
     architecture: Architecture, join: AbstractJoin, shape: tuple[int, ...], hidden: int
 ) -> tuple[nn.Module, nn.Module, nn.Module, nn.Module]:
     """Return a trunk, a head of scores, one of Gaussians and a decoder, for pictures of this shape (channels, H, W).
@@ -187,7 +187,7 @@ class MixedVAE(AbstractVAE):
         if join not in _JOINS:
             raise ArgumentError(f"join must be one of {list(_JOINS)}, got {join!r}")
         space_config, joined = space_to_config(space), _JOINS[join](space, continuous)
-        networks = mixed_networks(architecture, joined, shape, hidden)
+        networks = make_networks(architecture, joined, shape, hidden)
         model = cls(*networks, joined, estimator, prior, likelihood)
         model._config = {
             "space": space_config,

@@ -18,7 +18,7 @@ from hardmax.objectives.gaussian import gaussian_kl
 from hardmax.objectives.likelihoods import AbstractLikelihood
 from hardmax.random import noise_dtype
 from hardmax.spaces import AbstractFactorised
-from hardmax.validation import check_samples, check_scores, values_readable
+from hardmax.validation import can_read_values, check_samples, check_scores
 
 
 class MixedObjective:
@@ -312,7 +312,7 @@ def sampled_mixed_bounds(
 def _checked(scores: Tensor, join: AbstractJoin, prior: Tensor | None, samples: int) -> tuple[int, ...]:
     check_prior(prior, join.space)
     check_samples(samples)
-    return check_scores(scores, join.space, values=values_readable())
+    return check_scores(scores, join.space, values=can_read_values())
 
 
 def _log_ratio(f: MixedObjective, log_variance: Tensor) -> Tensor:

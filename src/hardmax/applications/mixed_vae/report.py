@@ -16,18 +16,26 @@ from hardmax.applications.mixed_vae.report_labels import (
     Confusion,
     Meaning,
     Predictions,
-    columns_of,
-    confusion,
-    meaning_of,
+    arrange_columns,
+    count_confusion,
     predict,
+    read_meaning,
 )
-from hardmax.applications.mixed_vae.supervision import Seen, seen
+from hardmax.applications.mixed_vae.supervision import Seen, prepare_labelled_split
 from hardmax.data import Images
 from hardmax.random import stream
-from hardmax.report.curves import Curves, Line, bound_of_run, bounds_by_epoch, draw, lines_of_run, lines_of_runs
+from hardmax.report.curves import (
+    Curves,
+    Line,
+    draw_bound,
+    draw_bounds_by_epoch,
+    draw_curves,
+    make_lines,
+    make_lines_of_runs,
+)
 from hardmax.report.run import MeasuredVAE, Run
-from hardmax.report.sections import AbstractReport, Tiles, spread, tile, trained_on
-from hardmax.report.tables import BOUND, Fact, Quantity, number
+from hardmax.report.sections import AbstractReport, Tiles, describe_data, make_tile, spread_indices
+from hardmax.report.tables import BOUND, Fact, Quantity, format_number
 
 
 @dataclass(frozen=True)
@@ -67,7 +75,7 @@ def draw_samples(
     free = [variable for variable in range(len(meaning.names)) if variable not in columns.variables]
     told = free if len(free) <= _MOST_TOLD else []
     values = meaning.values_of(drawn)[:, told].tolist()
-    rows = [meaning.tell(dict(zip(told, row, strict=True))) for row in values]
+    rows = [meaning.format_setting(dict(zip(told, row, strict=True))) for row in values]
     return Samples(torch.stack(pictures, 1), rows)
 
 
@@ -78,7 +86,7 @@ _TEACHERS = {
 }
 
 
-def subject(run: MixedRun, meaning: Meaning) -> str:
+def describe_subject(run: MixedRun, meaning: Meaning) -> str:
     """Say what was trained on what."""
     c = run.model.join.c
     if meaning.attributes:
@@ -86,10 +94,10 @@ def subject(run: MixedRun, meaning: Meaning) -> str:
         latents = f"{bits} ({', '.join(meaning.names)}) and {c} continuous dimensions beside"
     else:
         latents = f"one of {meaning.values} categories, and {c} continuous dimensions for each"
-    return f"Variational auto-encoder with {latents}, {trained_on(run)}."
+    return f"Variational auto-encoder with {latents}, {describe_data(run)}."
 
 
-def method(run: MixedRun) -> str:
+def describe_method(run: MixedRun) -> str:
     """Say what taught it."""
     config = run.config
     if not config.labels:
@@ -100,7 +108,7 @@ def method(run: MixedRun) -> str:
     return taught + ("." if config.elbo else "; the bound did not take part.")
 
 
-def measurement(run: MixedRun) -> str:
+def describe_measurement(run: MixedRun) -> str:
     """Say what the numbers are means over, and what is exact in them."""
     discrete = "gone through" if run.model.enumerable else "sampled"
     return (
@@ -114,14 +122,14 @@ _RECONSTRUCTIONS, _ROWS = 12, 6
 _MOST_NAMED = 3  # attributes beneath a picture
 
 
-def reconstructions(run: MixedRun, meaning: Meaning, predictions: Predictions) -> Tiles:
+def tile_reconstructions(run: MixedRun, meaning: Meaning, predictions: Predictions) -> Tiles:
     """Return test pictures, from all over the test set, above what the decoder makes of their latents."""
-    index = spread(len(run.pictures), _RECONSTRUCTIONS)
+    index = spread_indices(len(run.pictures), _RECONSTRUCTIONS)
     some = run.pictures[torch.tensor(index)]
     pairs = torch.stack([some.x, run.model.edit(some.shown, run.model.predict(some.shown))], 1)
     wrong = (predictions.counted & ~predictions.right).any(1) & bool(run.config.labels)
     tiles = [
-        tile(
+        make_tile(
             pair,
             f"test picture {i} above its reconstruction",
             *_caption(meaning, predictions, i),
@@ -138,15 +146,15 @@ def reconstructions(run: MixedRun, meaning: Meaning, predictions: Predictions) -
     return Tiles(note, [("", tiles)])
 
 
-def samples(run: MixedRun, meaning: Meaning, generator: torch.Generator) -> Tiles:
+def tile_samples(run: MixedRun, meaning: Meaning, generator: torch.Generator) -> Tiles:
     """Return a tile for every class, or for every setting of attributes: the same continuous latents in each."""
-    columns = columns_of(meaning)
+    columns = arrange_columns(meaning)
     found = draw_samples(run.model, meaning, columns, _ROWS, generator)
     tiles = []
     for column, head in enumerate(columns.heads):
         words = [f"{meaning.names[variable]} {value}" for variable, value in zip(columns.variables, head, strict=True)]
         alt = f"{_ROWS} pictures drawn with {', '.join(words)}"
-        tiles.append(tile(found.pictures[:, column], alt, *(words if meaning.attributes else head)))
+        tiles.append(make_tile(found.pictures[:, column], alt, *(words if meaning.attributes else head)))
     what = "setting of the attributes" if meaning.attributes else meaning.names[0]
     note = f"Drawn from the model: a column is a {what}, a row has one continuous latent, drawn from the prior."
     return Tiles(
@@ -173,7 +181,7 @@ def _on(meaning: Meaning, values: list[int]) -> str:
 
 
 @dataclass(frozen=True)
-class Told:
+class Content:
     """Its pictures, and what it takes for what."""
 
     samples: Tiles
@@ -182,7 +190,7 @@ class Told:
 
 
 def _percent(share: float | None) -> str:
-    return number(share) if share is None or math.isnan(share) else f"{100 * share:.2f} %"
+    return format_number(share) if share is None or math.isnan(share) else f"{100 * share:.2f} %"
 
 
 @final
@@ -214,19 +222,19 @@ class MixedReport(AbstractReport[MixedRun]):
 
     def pictures(self, config: MixedConfig, images: Images) -> Seen:
         """Return the test pictures that were evaluated after each epoch, with their labels."""
-        return seen(config, images, "test")[: config.evaluate_images]
+        return prepare_labelled_split(config, images, "test")[: config.evaluate_images]
 
     def subject(self, run: MixedRun) -> str:
         """Say what the latents are, and what was trained on."""
-        return subject(run, meaning_of(run.config, run.model.space, run.facts))
+        return describe_subject(run, read_meaning(run.config, run.model.space, run.facts))
 
     def method(self, run: MixedRun) -> str:
         """Say what taught it."""
-        return method(run)
+        return describe_method(run)
 
     def measurement(self, run: MixedRun) -> str:
         """Say what the numbers are means over, and what is exact in them."""
-        return measurement(run)
+        return describe_measurement(run)
 
     def facts(self, run: MixedRun) -> list[Fact]:
         """Return how many labels were used."""
@@ -235,20 +243,23 @@ class MixedReport(AbstractReport[MixedRun]):
 
     def curves_of_run(self, run: MixedRun) -> list[Curves]:
         """Draw the bound and the accuracy by epoch."""
-        return [bound_of_run(run), *_accuracy(lines_of_run(run, _of), "Accuracy by epoch", run.best_epoch)]
+        return [draw_bound(run), *_accuracy(make_lines(run, _of), "Accuracy by epoch", run.best_epoch)]
 
     def curves_of_runs(self, runs: Sequence[MixedRun], names: Sequence[str]) -> list[Curves]:
         """Draw the test bound and the test accuracy of several runs by epoch."""
-        return [bounds_by_epoch(runs, names), *_accuracy(lines_of_runs(runs, names, _of), "Test accuracy by epoch")]
+        return [
+            draw_bounds_by_epoch(runs, names),
+            *_accuracy(make_lines_of_runs(runs, names, _of), "Test accuracy by epoch"),
+        ]
 
-    def told(self, run: MixedRun, index: int) -> Told:
+    def build_content(self, run: MixedRun, index: int) -> Content:
         """Return its pictures, and what it takes for what."""
-        meaning = meaning_of(run.config, run.model.space, run.facts)
+        meaning = read_meaning(run.config, run.model.space, run.facts)
         predictions = predict(run.model, meaning, run.pictures)
-        return Told(
-            samples=samples(run, meaning, stream(run.config.seed, "report", "samples")),
-            reconstructions=reconstructions(run, meaning, predictions),
-            confusion=confusion(meaning, predictions, f"confusion-{index}"),
+        return Content(
+            samples=tile_samples(run, meaning, stream(run.config.seed, "report", "samples")),
+            reconstructions=tile_reconstructions(run, meaning, predictions),
+            confusion=count_confusion(meaning, predictions, f"confusion-{index}"),
         )
 
 
@@ -261,4 +272,4 @@ def _accuracy(lines: Sequence[Line], title: str, mark: int | None = None) -> lis
     if all(math.isnan(value) for line in lines for value in line.y):
         return []
     note = "Of the arg max." if mark is None else "Of the arg max; not measured on the training pictures."
-    return [draw("accuracy", title, "epoch", "accuracy (%)", lines, mark=mark, note=note)]
+    return [draw_curves("accuracy", title, "epoch", "accuracy (%)", lines, mark=mark, note=note)]

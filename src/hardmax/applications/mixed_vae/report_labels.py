@@ -12,11 +12,11 @@ from torch import Tensor
 
 from hardmax.applications.mixed_vae.config import MixedConfig
 from hardmax.applications.mixed_vae.model import MixedVAE
-from hardmax.applications.mixed_vae.supervision import Seen, known
+from hardmax.applications.mixed_vae.supervision import Seen, find_known
 from hardmax.data.attributes import find_attribute, find_name
 from hardmax.errors import ArgumentError
-from hardmax.report.curves import heat_map
-from hardmax.report.tables import percent
+from hardmax.report.curves import draw_heat_map
+from hardmax.report.tables import format_percent
 from hardmax.spaces import AbstractSpace
 
 # The number of a variable, and the value that it is set to.
@@ -86,7 +86,7 @@ class Meaning:
         """Return the value of each variable."""
         return z.long() if self.attributes else z.argmax(-1, keepdim=True)
 
-    def tell(self, setting: Setting) -> str:
+    def format_setting(self, setting: Setting) -> str:
         """Say what is set to what."""
         return " ".join(f"{self.names[variable]}={self.value_name(value)}" for variable, value in setting.items())
 
@@ -95,7 +95,7 @@ class Meaning:
         return self.value_names[value] if value < len(self.value_names) else str(value)
 
 
-def meaning_of(config: MixedConfig, space: AbstractSpace, said: Mapping[str, Any]) -> Meaning:
+def read_meaning(config: MixedConfig, space: AbstractSpace, said: Mapping[str, Any]) -> Meaning:
     """Return what z means in a run.
 
     Args:
@@ -145,7 +145,7 @@ class Columns:
     note: str = ""
 
 
-def columns_of(meaning: Meaning, fixed: Setting | None = None, vary: Sequence[int] | None = None) -> Columns:
+def arrange_columns(meaning: Meaning, fixed: Setting | None = None, vary: Sequence[int] | None = None) -> Columns:
     """Return a column for every class, or for every setting of the attributes that vary.
 
     Args:
@@ -200,7 +200,7 @@ class Predictions:
     @property
     def counted(self) -> Bool[Tensor, "N V"]:
         """Where there is a label."""
-        return known(self.labels)
+        return find_known(self.labels)
 
     @property
     def right(self) -> Bool[Tensor, "N V"]:
@@ -271,7 +271,7 @@ class Confusion:
     figure: Markup | None = None
 
 
-def confusion(meaning: Meaning, predictions: Predictions, name: str) -> Confusion | None:
+def count_confusion(meaning: Meaning, predictions: Predictions, name: str) -> Confusion | None:
     """Return what is taken for what; None where no picture has a label.
 
     Args:
@@ -290,7 +290,7 @@ def _classes(meaning: Meaning, predictions: Predictions, name: str) -> Confusion
     what = meaning.names[0]
     if len(counts) > _MOST_CONFUSED_CLASSES:
         note = f"How much of each class, by row, is taken for each {what}, by column."
-        figure = heat_map(name, note, shares, rows="class", columns=what, scale="share of the class")
+        figure = draw_heat_map(name, note, shares, rows="class", columns=what, scale="share of the class")
         return Confusion(note, figure=figure)
     rows = [
         (
@@ -312,6 +312,6 @@ def _attributes(meaning: Meaning, predictions: Predictions) -> Confusion:
             continue
         labels, found = (values[counted, variable].double() for values in (predictions.labels, predictions.found))
         parts = (predictions.accuracy(variable), predictions.accuracy_sampled(variable), labels.mean(), found.mean())
-        rows.append((name, [Shaded(percent(float(part or 0))) for part in parts]))
+        rows.append((name, [Shaded(format_percent(float(part or 0))) for part in parts]))
     note = "How often each attribute of the test pictures is predicted, how often it is on, and how often taken to be."
     return Confusion(note, ["attribute", "right, arg max", "right, sample", "on", "taken to be on"], rows)

@@ -12,7 +12,7 @@ from torch.func import functional_call
 from hardmax.applications.mixed_vae.config import MixedConfig
 from hardmax.applications.mixed_vae.model import MixedVAE
 from hardmax.data import Images, binarize, choose_attributes, load
-from hardmax.data.images import UNKNOWN, rank
+from hardmax.data.images import UNKNOWN, rank_by_stratum
 from hardmax.errors import ArgumentError
 from hardmax.estimators import Direct
 from hardmax.expectations import expectation
@@ -58,7 +58,7 @@ def draw_labelled(labels: Int64[Tensor, "N *A"], count: int, seed: int = 0) -> I
     stream = random.Random(f"labelled/{seed}")
     strata = [tuple(row) for row in rows[known].tolist()]
     # Round by round, one of each stratum; within a round by chance.
-    turns = [(place, stream.random()) for place in rank(strata, stream)]
+    turns = [(place, stream.random()) for place in rank_by_stratum(strata, stream)]
     order = sorted(range(len(strata)), key=turns.__getitem__)
     drawn = known[torch.tensor(order[:count])]
     for column, (there, here) in enumerate(zip(rows[known].T, rows[drawn].T, strict=True)):
@@ -125,7 +125,7 @@ class Seen:
         return Seen(*(None if t is None else t.to(device) for t in (self.x, self.shown, self.labels)))  # pyright: ignore[reportArgumentType]
 
 
-def seen(config: MixedConfig, images: Images, split: str) -> Seen:
+def prepare_labelled_split(config: MixedConfig, images: Images, split: str) -> Seen:
     """Return the pictures of a split; where pixels are drawn they are always the same ones."""
     pictures = getattr(images, split)
     x = binarize(pictures, config.binarize, stream(config.seed, "binarize", split))
@@ -141,7 +141,7 @@ def as_z(labels: Tensor, space: AbstractSpace) -> Tensor:
     return labels.float()
 
 
-def known(labels: Tensor) -> Tensor:
+def find_known(labels: Tensor) -> Tensor:
     """Return which variables of z are labelled, `[N, variables]`."""
     return (labels if labels.dim() > 1 else labels[:, None]) != UNKNOWN
 
@@ -204,7 +204,7 @@ def recognition_loss(model: MixedVAE, z_d: Tensor, z_c: Tensor) -> Tensor:
     return -model.space.log_prob(functional_call(judge, held, (pictures,)), z_d)
 
 
-def aligned(scores: Tensor, named: Tensor, prior: Tensor | None) -> Tensor:
+def align_scores(scores: Tensor, named: Tensor, prior: Tensor | None) -> Tensor:
     """Return scores as they would be if the encoder named each z as often as the prior does.
 
     `q(z | x) p(z) / named(z)`, up to a constant: Bayes' rule with one prior exchanged for another, which for scores is

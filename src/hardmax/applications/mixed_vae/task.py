@@ -7,29 +7,29 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
-from hardmax.applications.mixed_vae.config import MixedConfig, Weights, weights_at
+from hardmax.applications.mixed_vae.config import MixedConfig, Weights, schedule_weights
 from hardmax.applications.mixed_vae.model import MixedVAE
 from hardmax.applications.mixed_vae.supervision import (
     Seen,
-    aligned,
+    align_scores,
     as_z,
     consistency_loss,
     draw_labelled,
-    known,
+    find_known,
     label_loss,
     load_pictures,
     make_space,
+    prepare_labelled_split,
     recognition_loss,
-    seen,
 )
 from hardmax.data import Images
-from hardmax.data.augmentation import augmented
+from hardmax.data.augmentation import augment_images
 from hardmax.errors import ArgumentError
 from hardmax.random import stream
 from hardmax.spaces import Categorical
-from hardmax.training.estimators import estimator_at
+from hardmax.training.estimators import choose_estimator
 from hardmax.training.processes import ALONE, Group
-from hardmax.training.task import SPLITS, AbstractTask, Row, initial_weights, likelihood_for, networks_for
+from hardmax.training.task import SPLITS, AbstractTask, Row, choose_likelihood, choose_networks, draw_initial_weights
 
 _COLUMNS = ("elbo", "log_likelihood", "reconstruction", "kl")
 
@@ -81,7 +81,7 @@ def _hits(model: MixedVAE, scores: Tensor, labels: Tensor | None, generator: tor
     if labels is None:
         return [torch.zeros(())] * 3
     space = model.space
-    counted = known(labels)
+    counted = find_known(labels)
     drawn = space.sample(scores, 1, generator=generator)[0]
     found = [space.argmax(scores), drawn]
     if isinstance(space, Categorical):
@@ -112,10 +112,12 @@ class MixedTask(AbstractTask[MixedConfig, MixedVAE]):
     def __init__(self, config: MixedConfig, images: Images, model: MixedVAE, group: Group) -> None:
         self.config, self.group = config, group
         self.model = model.to(config.device)
-        self.pictures = seen(config, images, "train").to(config.device)
+        self.pictures = prepare_labelled_split(config, images, "train").to(config.device)
         self.count = len(self.pictures)
         self.labelled = self._draw_labelled(images)
-        self.held_out = {s: seen(config, images, s)[: config.evaluate_images].to(config.device) for s in SPLITS}
+        self.held_out = {
+            s: prepare_labelled_split(config, images, s)[: config.evaluate_images].to(config.device) for s in SPLITS
+        }
         self._named = nn.Parameter(torch.zeros(model.space.score_shape, device=config.device)) if self._aligns else None
         names = ("noise", "gaussian", "labelled", "distort", "teach", "recognise")
         self.generators = {name: torch.Generator(config.device) for name in names}
@@ -152,15 +154,15 @@ class MixedTask(AbstractTask[MixedConfig, MixedVAE]):
     @classmethod
     def start(cls, config: MixedConfig, images: Images, start: int = 0, group: Group = ALONE) -> "MixedTask":
         """Return the task with the initial weights of this number; torch's global generator is kept."""
-        with initial_weights(config.seed, start):
+        with draw_initial_weights(config.seed, start):
             model = MixedVAE.build(
                 make_space(config, images),
                 images.shape,
-                architecture=networks_for(config.architecture, images.shape),
+                architecture=choose_networks(config.architecture, images.shape),
                 join="beside" if config.attribute_names else "rows",
                 continuous=config.continuous or (64 if config.attribute_names else 20),
                 prior=config.prior,
-                likelihood=likelihood_for(config.likelihood, images.shape),
+                likelihood=choose_likelihood(config.likelihood, images.shape),
             )
         return cls(config, images, model, group)
 
@@ -168,17 +170,17 @@ class MixedTask(AbstractTask[MixedConfig, MixedVAE]):
     def couples_examples(cls, config: MixedConfig) -> bool:
         """Whether the estimator looks at the whole batch."""
         space = Categorical(2)
-        return estimator_at(config, space, 0, 0).couples_examples
+        return choose_estimator(config, space, 0, 0).couples_examples
 
     def explain(self) -> str:
         """Say what teaches."""
-        estimator = estimator_at(self._estimated, self.model.space, 0, 0)
+        estimator = choose_estimator(self._estimated, self.model.space, 0, 0)
         labels = f"{self.config.labels:,} labels by {self.config.supervision}" if self.labelled else "no labels"
         return f"learns from {labels}, and from {self.count:,} pictures by {estimator}"
 
     def add_gradients(self, index: Tensor, epoch: int, step: int) -> Tensor:
         """Add this process's part to the gradients of the loss of a step."""
-        weights = weights_at(self.config, epoch)
+        weights = schedule_weights(self.config, epoch)
         loss, told = self._unlabelled(index, weights, epoch, step)
         if self.labelled is not None and (weights.labels or weights.labelled_elbo):
             taught, mean = self._labelled(self.labelled, weights)
@@ -198,7 +200,7 @@ class MixedTask(AbstractTask[MixedConfig, MixedVAE]):
             return loss, told
         encoded = model.encode(some.shown)
         if weights.elbo:
-            estimator = estimator_at(self._estimated, model.space, epoch, step)
+            estimator = choose_estimator(self._estimated, model.space, epoch, step)
             samples = (config.samples or estimator.default_samples) * estimator.noises
             noise = model.space.noise((samples, len(index)), self.generators["noise"], device=config.device)[:, part]
             out = model(
@@ -223,7 +225,7 @@ class MixedTask(AbstractTask[MixedConfig, MixedVAE]):
             plain = encoded.scores.detach()
             if self._named is not None:
                 loss = loss + model.space.kl(plain, self._named).sum() / len(index)
-                plain = aligned(plain, self._named, model.prior)
+                plain = align_scores(plain, self._named, model.prior)
             losses, sure = consistency_loss(plain, distorted, model.space, config.confidence)
             loss = loss + weights.consistency * losses.sum() / len(index)
             told |= {"consistency_loss": losses.detach().sum(), "sure": sure.sum()}
@@ -260,13 +262,13 @@ class MixedTask(AbstractTask[MixedConfig, MixedVAE]):
 
     def _distorted(self, pictures: Tensor, count: int, part: slice) -> Tensor:
         """Return distorted copies of a part of so many pictures."""
-        return augmented(pictures, self.config.augment, self.generators["distort"], count, part)
+        return augment_images(pictures, self.config.augment, self.generators["distort"], count, part)
 
     def evaluate(self, split: str) -> dict[str, Any]:
         """Return the bound, what it is made of, and how often the label is predicted."""
         return evaluate(self.model, self.held_out[split], seed=self.config.seed, group=self.group)
 
-    def tell(self, rows: Mapping[str, Row]) -> str:
+    def summarize_epoch(self, rows: Mapping[str, Row]) -> str:
         """Return bounds and accuracies of an epoch."""
         test = rows["test"]
         trained = "" if rows["train"]["elbo"] is None else f"train {-rows['train']['elbo']:.2f}  "

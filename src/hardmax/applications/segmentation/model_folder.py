@@ -7,7 +7,7 @@
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from hardmax.data.datasets import cache_dir
+from hardmax.data.datasets import find_cache
 from hardmax.errors import DataError
 from hardmax.models.pretrained import read_tensors
 
@@ -39,7 +39,7 @@ def find_model(given: str | None) -> Path:
 
 def default_folder() -> Path:
     """Return where `hardmax segment prior` puts a model that no folder is named for."""
-    return cache_dir() / "segment" / "prior"
+    return find_cache() / "segment" / "prior"
 
 
 @runtime_checkable

@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hardmax.applications.command_line import EvaluateOptions, Evaluation, SampleOptions, refuse
+from hardmax.applications.command_line import EvaluateOptions, Evaluation, SampleOptions, refuse_options
 from hardmax.applications.runs import load_run
 from hardmax.applications.sequences.evaluation import evaluate as measure
 from hardmax.applications.sequences.model import SequenceGAN
@@ -24,7 +24,7 @@ def evaluate(options: EvaluateOptions, restored: "LoadedRun[SequenceGAN]") -> Ev
     Raises:
         ArgumentError: something is asked for that only discrete models have.
     """
-    refuse(options, "refine", "perturb_and_map")
+    refuse_options(options, "refine", "perturb_and_map")
     data, draws = restored.load_data(options.data_dir), options.samples or _DRAWS
     tokens = getattr(data, options.split)[: options.images]
     found = measure(restored.model, data, tokens, draws=draws, seed=restored.config.seed)
@@ -54,7 +54,7 @@ def sample(options: SampleOptions) -> None:
         ArgumentError: attributes are asked for.
         DataError: the file cannot be written.
     """
-    refuse(options, "attributes", "vary")
+    refuse_options(options, "attributes", "vary")
     restored = load_run(options.run, options.checkpoint, kind=SequenceGAN)
     count = options.count or _SEQUENCES
     texts, _ = restored.model.sample(count, generator=stream(options.seed, "sample"))

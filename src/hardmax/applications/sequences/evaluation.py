@@ -9,18 +9,18 @@ from hardmax.data import Sequences
 from hardmax.random import stream
 
 
-def validity(log_prob: Float[Tensor, "M"]) -> float:
+def measure_validity(log_prob: Float[Tensor, "M"]) -> float:
     """Return the probability that a generated sequence is a sentence, from `log q` of all sentences.
 
     Example:
         >>> import torch
-        >>> round(validity(torch.tensor([0.5, 0.25]).log()), 4)
+        >>> round(measure_validity(torch.tensor([0.5, 0.25]).log()), 4)
         0.75
     """
     return float(log_prob.double().exp().sum())
 
 
-def coverage(log_prob: Float[Tensor, "M"], draws: int) -> float:
+def measure_coverage(log_prob: Float[Tensor, "M"], draws: int) -> float:
     """Return the share of all sentences that so many generated sequences hold, in the mean.
 
     `mean_x [1 - (1 - q(x))^draws]`: exact, no sequence is drawn.
@@ -31,14 +31,14 @@ def coverage(log_prob: Float[Tensor, "M"], draws: int) -> float:
 
     Example:
         >>> import torch
-        >>> round(coverage(torch.tensor([0.5, 1e-30]).log(), draws=10), 4)  # one of two is found, almost surely
+        >>> round(measure_coverage(torch.tensor([0.5, 1e-30]).log(), draws=10), 4)  # one of two is found, almost surely
         0.4995
     """
     missed = torch.log1p(-log_prob.double().exp().clamp_max(1.0))  # of one draw; -inf where q is 1
     return float((1 - (draws * missed).exp()).mean())
 
 
-def ngram_divergence(first: Int64[Tensor, "N T"], second: Int64[Tensor, "M T"], n: int, tokens: int) -> float:
+def measure_divergence(first: Int64[Tensor, "N T"], second: Int64[Tensor, "M T"], n: int, tokens: int) -> float:
     r"""Return the Jensen-Shannon divergence of the n-grams of two sets of sequences, in nats: 0 to log 2.
 
     $$ \mathrm{JS}(p, q) = \tfrac12 \mathrm{KL}(p \,\|\, m) + \tfrac12 \mathrm{KL}(q \,\|\, m), \qquad m = (p + q)/2 $$
@@ -54,7 +54,7 @@ def ngram_divergence(first: Int64[Tensor, "N T"], second: Int64[Tensor, "M T"], 
     Example:
         >>> import torch
         >>> a, b = torch.tensor([[0, 1, 0, 1]]), torch.tensor([[2, 3, 2, 3]])
-        >>> round(ngram_divergence(a, b, 2, 4), 4), ngram_divergence(a, a, 2, 4)
+        >>> round(measure_divergence(a, b, 2, 4), 4), measure_divergence(a, a, 2, 4)
         (0.6931, 0.0)
 
     References:
@@ -69,12 +69,12 @@ def ngram_divergence(first: Int64[Tensor, "N T"], second: Int64[Tensor, "M T"], 
     return float(sum(torch.xlogy(share, share / middle).nansum() for share in shares) / 2)
 
 
-def distinct(sequences: Int64[Tensor, "N T"]) -> float:
+def measure_distinct(sequences: Int64[Tensor, "N T"]) -> float:
     """Return the share of sequences that are left when each is counted once.
 
     Example:
         >>> import torch
-        >>> distinct(torch.tensor([[0, 1], [0, 1], [1, 1], [0, 0]]))
+        >>> measure_distinct(torch.tensor([[0, 1], [0, 1], [1, 1], [0, 0]]))
         0.75
     """
     return len(sequences.unique(dim=0)) / len(sequences)
@@ -122,13 +122,13 @@ def evaluate(
         "validity": None,
         "coverage": None,
         "entropy": -_mean_log_prob(model, z),
-        "divergence": ngram_divergence(drawn, tokens.cpu(), min(NGRAM, drawn.shape[1]), len(data.symbols)),
-        "distinct": distinct(drawn),
+        "divergence": measure_divergence(drawn, tokens.cpu(), min(NGRAM, drawn.shape[1]), len(data.symbols)),
+        "distinct": measure_distinct(drawn),
     }
     if data.language is not None:
         log_prob = generator.log_prob(data.one_hot(data.language.to(device)))
-        found["validity"] = validity(log_prob)
-        found["coverage"] = coverage(log_prob, DRAWS_PER_SENTENCE * len(log_prob))
+        found["validity"] = measure_validity(log_prob)
+        found["coverage"] = measure_coverage(log_prob, DRAWS_PER_SENTENCE * len(log_prob))
     return found
 
 

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from hardmax.data.sequences import written
+from hardmax.data.sequences import format_tokens
 from hardmax.errors import ArgumentError
 from hardmax.models.pretrained import AbstractModel
 from hardmax.nn import leaky
@@ -225,7 +225,7 @@ class SequenceGAN(AbstractModel):
 
     def texts(self, z: Float[Tensor, "N T K"]) -> list[str]:
         """Return sequences as a reader wants them."""
-        return [written(tokens, self.symbols, self.between) for tokens in z.argmax(-1).tolist()]
+        return [format_tokens(tokens, self.symbols, self.between) for tokens in z.argmax(-1).tolist()]
 
     @classmethod
     def _from_config(cls, config: dict[str, Any]) -> "SequenceGAN":

@@ -13,12 +13,12 @@ from hardmax.applications.sequences.config import SequenceGANConfig
 from hardmax.applications.sequences.evaluation import DRAWS_PER_SENTENCE, NGRAM
 from hardmax.applications.sequences.model import SequenceGAN
 from hardmax.data import Sequences
-from hardmax.drawing.svg import COLOURS, drawing
+from hardmax.drawing.svg import COLOURS, draw_svg
 from hardmax.random import stream
-from hardmax.report.curves import Curves, Line, draw, lines_of_run, lines_of_runs
+from hardmax.report.curves import Curves, Line, draw_curves, make_lines, make_lines_of_runs
 from hardmax.report.run import Bounded, Run
 from hardmax.report.sections import AbstractReport
-from hardmax.report.tables import Fact, Quantity, number, percent
+from hardmax.report.tables import Fact, Quantity, format_number, format_percent
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Language:
 
 
 @torch.no_grad()
-def language(run: SequenceGANRun, name: str) -> Language | None:
+def draw_language(run: SequenceGANRun, name: str) -> Language | None:
     """Draw how often each sentence is written; None where the sentences are not known."""
     data = run.images
     if data.language is None:
@@ -92,7 +92,7 @@ def language(run: SequenceGANRun, name: str) -> Language | None:
     shares = run.model.generator.log_prob(data.one_hot(data.language)).double().exp() * count
     shares, order = shares.sort(descending=True)
     seldom = int((shares < 0.1).sum())
-    with drawing(
+    with draw_svg(
         name, f"{count} sentences by how often they are written; {seldom} less than a tenth as often as fair"
     ) as drawn:
         axes = drawn.axes
@@ -111,7 +111,7 @@ def language(run: SequenceGANRun, name: str) -> Language | None:
 _LOSSES = {"log-ratio": "log D / (1 − D)", "non-saturating": "log D", "saturating": "−log(1 − D)"}
 
 
-def subject(run: SequenceGANRun) -> str:
+def describe_subject(run: SequenceGANRun) -> str:
     """Say what was trained on what."""
     data = run.images
     language = "" if data.language is None else f", of a language of {len(data.language):,} sentences"
@@ -121,14 +121,14 @@ def subject(run: SequenceGANRun) -> str:
     )
 
 
-def method(run: SequenceGANRun) -> str:
+def describe_method(run: SequenceGANRun) -> str:
     """Say what stood in for the derivative of the arg max."""
     config = run.config
     first = f"{config.pretrain_epochs} epochs of likelihood first, then the game. " if config.pretrain_epochs else ""
     return f"{first}The generator is paid {_LOSSES[config.loss]}, through the arg max by {config.estimator}."
 
 
-def measurement(run: SequenceGANRun) -> str:
+def describe_measurement(run: SequenceGANRun) -> str:
     """Say what is exact in the numbers."""
     draws = f"entropy, divergence of {NGRAM}-grams and distinct are from {run.config.evaluate_draws:,} draws."
     if run.images.language is None:
@@ -144,7 +144,7 @@ _SAMPLES = 24
 
 
 @dataclass(frozen=True)
-class Told:
+class Content:
     """What it writes, and how often each sentence."""
 
     samples: list[Written]
@@ -152,7 +152,7 @@ class Told:
 
 
 def _percent(share: float | None) -> str:
-    return number(None) if share is None else percent(share)
+    return format_number(None) if share is None else format_percent(share)
 
 
 def _used(row: SequenceGANMeasured) -> float | None:
@@ -183,15 +183,15 @@ class SequenceGANReport(AbstractReport[SequenceGANRun]):
 
     def subject(self, run: SequenceGANRun) -> str:
         """Say what was trained on what."""
-        return subject(run)
+        return describe_subject(run)
 
     def method(self, run: SequenceGANRun) -> str:
         """Say what stood in for the derivative of the arg max."""
-        return method(run)
+        return describe_method(run)
 
     def measurement(self, run: SequenceGANRun) -> str:
         """Say what is exact in the numbers."""
-        return measurement(run)
+        return describe_measurement(run)
 
     def facts(self, run: SequenceGANRun) -> list[Fact]:
         """Return nothing else."""
@@ -200,15 +200,15 @@ class SequenceGANReport(AbstractReport[SequenceGANRun]):
     def curves_of_run(self, run: SequenceGANRun) -> list[Curves]:
         """Draw validity and coverage, and the game, by epoch."""
         return [
-            *_shares(lines_of_run(run, lambda row: row.validity), "validity", "Validity by epoch", run.best_epoch),
-            *_shares(lines_of_run(run, lambda row: row.coverage), "coverage", "Coverage by epoch", run.best_epoch),
-            _curve(lines_of_run(run, lambda row: row.divergence), "divergence", "Divergence of 3-grams by epoch"),
-            draw(
+            *_shares(make_lines(run, lambda row: row.validity), "validity", "Validity by epoch", run.best_epoch),
+            *_shares(make_lines(run, lambda row: row.coverage), "coverage", "Coverage by epoch", run.best_epoch),
+            _curve(make_lines(run, lambda row: row.divergence), "divergence", "Divergence of 3-grams by epoch"),
+            draw_curves(
                 "game",
                 "The discriminator's loss by epoch",
                 "epoch",
                 "loss (nats)",
-                lines_of_run(run, lambda row: row.discriminator_loss),
+                make_lines(run, lambda row: row.discriminator_loss),
                 note="2 log 2 = 1.39 is a discriminator that cannot tell; 0 is one that always can.",
             ),
         ]
@@ -216,18 +216,20 @@ class SequenceGANReport(AbstractReport[SequenceGANRun]):
     def curves_of_runs(self, runs: Sequence[SequenceGANRun], names: Sequence[str]) -> list[Curves]:
         """Draw the same of several runs."""
         return [
-            *_shares(lines_of_runs(runs, names, lambda row: row.validity), "validity", "Validity by epoch"),
-            *_shares(lines_of_runs(runs, names, lambda row: row.coverage), "coverage", "Coverage by epoch"),
+            *_shares(make_lines_of_runs(runs, names, lambda row: row.validity), "validity", "Validity by epoch"),
+            *_shares(make_lines_of_runs(runs, names, lambda row: row.coverage), "coverage", "Coverage by epoch"),
             _curve(
-                lines_of_runs(runs, names, lambda row: row.divergence), "divergence", "Divergence of 3-grams by epoch"
+                make_lines_of_runs(runs, names, lambda row: row.divergence),
+                "divergence",
+                "Divergence of 3-grams by epoch",
             ),
         ]
 
-    def told(self, run: SequenceGANRun, index: int) -> Told:
+    def build_content(self, run: SequenceGANRun, index: int) -> Content:
         """Return what it writes, and how often each sentence."""
-        return Told(
+        return Content(
             write_samples(run.model, run.images, _SAMPLES, stream(run.config.seed, "report", "samples")),
-            language(run, f"language-{index}"),
+            draw_language(run, f"language-{index}"),
         )
 
 
@@ -236,8 +238,8 @@ def _shares(lines: Sequence[Line], name: str, title: str, mark: int | None = Non
     found = [Line(line.name, line.x, [100 * value for value in line.y]) for line in lines]
     if all(math.isnan(value) for line in found for value in line.y):
         return []
-    return [draw(name, title, "epoch", f"{name} (%)", found, mark=mark)]
+    return [draw_curves(name, title, "epoch", f"{name} (%)", found, mark=mark)]
 
 
 def _curve(lines: Sequence[Line], name: str, title: str) -> Curves:
-    return draw(name, title, "epoch", f"{name} (nats)", lines)
+    return draw_curves(name, title, "epoch", f"{name} (nats)", lines)

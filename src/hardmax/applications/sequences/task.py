@@ -15,9 +15,9 @@ from hardmax.data import Sequences, load_sequences
 from hardmax.estimators import AbstractControlled, AbstractEstimator
 from hardmax.objectives import discriminator_loss, generator_reward
 from hardmax.spaces import Categorical
-from hardmax.training.estimators import estimator_at
+from hardmax.training.estimators import choose_estimator
 from hardmax.training.processes import ALONE, Group
-from hardmax.training.task import AbstractTask, ParameterUpdate, Row, initial_weights
+from hardmax.training.task import AbstractTask, ParameterUpdate, Row, draw_initial_weights
 
 _SECOND = 0.99  # beta of Adam; the gradients of a game change faster than those of a loss
 
@@ -49,7 +49,7 @@ class SequenceGANTask(AbstractTask[SequenceGANConfig, SequenceGAN]):
         cls, config: SequenceGANConfig, images: Sequences, start: int = 0, group: Group = ALONE
     ) -> "SequenceGANTask":
         """Return the task with the initial weights of this number; torch's global generator is kept."""
-        with initial_weights(config.seed, start):
+        with draw_initial_weights(config.seed, start):
             model = SequenceGAN.build(
                 images.symbols,
                 images.shape[0],
@@ -62,7 +62,7 @@ class SequenceGANTask(AbstractTask[SequenceGANConfig, SequenceGAN]):
     @classmethod
     def couples_examples(cls, config: SequenceGANConfig) -> bool:
         """Whether the estimator looks at the whole batch."""
-        return estimator_at(config, Categorical(2), 0, 0).couples_examples
+        return choose_estimator(config, Categorical(2), 0, 0).couples_examples
 
     def explain(self) -> str:
         """Say what stands in for the derivative of the arg max."""
@@ -148,7 +148,7 @@ class SequenceGANTask(AbstractTask[SequenceGANConfig, SequenceGAN]):
         return self._kept or self._estimator_at(epoch, step)
 
     def _estimator_at(self, epoch: int, step: int) -> AbstractEstimator:
-        return estimator_at(self.config, self.model.generator.space, epoch, step)
+        return choose_estimator(self.config, self.model.generator.space, epoch, step)
 
     def evaluate(self, split: str) -> dict[str, Any]:
         """Return how likely real sequences are, and what generated ones are like."""
@@ -160,7 +160,7 @@ class SequenceGANTask(AbstractTask[SequenceGANConfig, SequenceGAN]):
             seed=self.config.seed,
         )
 
-    def tell(self, rows: Mapping[str, Row]) -> str:
+    def summarize_epoch(self, rows: Mapping[str, Row]) -> str:
         """Return what became of an epoch."""
         test = rows["test"]
         known = (

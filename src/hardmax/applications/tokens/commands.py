@@ -12,22 +12,22 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from hardmax.applications.command_line import EvaluateOptions, Evaluation, SampleOptions, refuse, write_grid
+from hardmax.applications.command_line import EvaluateOptions, Evaluation, SampleOptions, refuse_options, write_grid
 from hardmax.applications.runs import load_run
 from hardmax.applications.tokens.model import TokenVAE
 from hardmax.applications.tokens.prior_model import TokenPrior
 from hardmax.applications.tokens.prior_task import evaluate as measure_prior
-from hardmax.applications.tokens.prior_task import tokenizer_of
+from hardmax.applications.tokens.prior_task import load_tokenizer
 from hardmax.applications.tokens.task import evaluate as measure
 from hardmax.data import binarize
 from hardmax.data.arrays import read_npz, write_npz
 from hardmax.data.loading import load_in_order
-from hardmax.drawing.images import grid, save
+from hardmax.drawing.images import make_grid, save_image
 from hardmax.errors import ArgumentError, DataError
 from hardmax.metrics.codes import perplexity
 from hardmax.progress_bar import show_bar
 from hardmax.random import stream
-from hardmax.training.task import held_out
+from hardmax.training.task import prepare_split
 
 if TYPE_CHECKING:
     from hardmax.applications.runs import LoadedRun
@@ -142,7 +142,7 @@ def detokenize(options: "DetokenizeOptions") -> None:
     whole = out.suffix.lower() == ".npz"
     if not whole and out.is_file():
         raise ArgumentError(f"--out {out} is a file; name a folder, or an .npz file")
-    files, drawn = [out / name for name in safe_names(found.names)], []
+    files, drawn = [out / name for name in make_safe_names(found.names)], []
     with show_bar("drawing", len(found.names)) as bar:
         for begin in range(0, len(found.names), _GRIDS_AT_ONCE):
             pictures = model.detokenize(found.tokens[begin : begin + _GRIDS_AT_ONCE].to(options.device)).cpu()
@@ -150,7 +150,7 @@ def detokenize(options: "DetokenizeOptions") -> None:
                 drawn.append((255 * pictures.clamp(0, 1)).round().to(torch.uint8))
             else:
                 for picture, file in zip(pictures, files[begin : begin + _GRIDS_AT_ONCE], strict=True):
-                    save(grid(picture[None], padding=0), file)
+                    save_image(make_grid(picture[None], padding=0), file)
             bar.advance(len(pictures))
     if whole:
         pixels = torch.cat(drawn) if drawn else torch.empty(0, *model.shape, dtype=torch.uint8)
@@ -158,7 +158,7 @@ def detokenize(options: "DetokenizeOptions") -> None:
     print(f"{len(found.names):,} pictures in {out}")
 
 
-def safe_names(names: Iterable[str]) -> list[str]:
+def make_safe_names(names: Iterable[str]) -> list[str]:
     """Return a PNG file's name for each picture, all different, none of which leaves the folder that it goes to."""
     out, met = [], Counter[str]()
     for name in names:
@@ -193,9 +193,9 @@ def evaluate_dvae(options: EvaluateOptions, restored: "LoadedRun[TokenVAE]") -> 
     Raises:
         ArgumentError: something is asked for that only discrete models have.
     """
-    refuse(options, "refine", "perturb_and_map")
+    refuse_options(options, "refine", "perturb_and_map")
     config, model, samples = restored.config, restored.model, options.samples or _SAMPLES
-    pictures = held_out(config, restored.load_data(options.data_dir), options.split)[: options.images].to(
+    pictures = prepare_split(config, restored.load_data(options.data_dir), options.split)[: options.images].to(
         options.device
     )
     with show_bar(f"{len(pictures):,} pictures", len(pictures)) as bar:
@@ -231,9 +231,11 @@ def evaluate_prior(options: EvaluateOptions, restored: "LoadedRun[TokenPrior]") 
     Raises:
         ArgumentError: something is asked for that other models have.
     """
-    refuse(options, "refine", "perturb_and_map", "samples")
-    told = tokenizer_of(restored.config).config
-    pictures = held_out(told, restored.load_data(options.data_dir), options.split)[: options.images].to(options.device)
+    refuse_options(options, "refine", "perturb_and_map", "samples")
+    told = load_tokenizer(restored.config).config
+    pictures = prepare_split(told, restored.load_data(options.data_dir), options.split)[: options.images].to(
+        options.device
+    )
     with show_bar(f"{len(pictures):,} pictures", len(pictures)) as bar:
         found = measure_prior(restored.model, pictures, on_batch=bar.advance)
     space = restored.model.tokenizer.space

@@ -93,7 +93,7 @@ def kl_weight_at(config: DvaeConfig, step: int, steps: int) -> float:
     return config.kl_weight * (min(1.0, step / warm) if warm else 1.0)
 
 
-def estimated(config: DvaeConfig, steps: int) -> DvaeConfig:
+def resolve_estimator(config: DvaeConfig, steps: int) -> DvaeConfig:
     """Return the configuration with the estimator, and how fast it is annealed, where these were left open."""
     if config.estimator == "auto":
         config = replace(config, estimator="reinmax")

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from hardmax.nn.convolutional import LONGEST, deepest_channels, doublings, halved_sizes, halvings
+from hardmax.nn.convolutional import LONGEST, count_deepest_channels, halve_sizes, make_downsampling, make_upsampling
 
 _JITTER = 1e-2  # of a vector's entries, which are about 1: codes that are placed on the same point can part
 
@@ -120,11 +120,11 @@ class GridEncoder(nn.Module):
 
     def __init__(self, shape: tuple[int, ...], dimensions: int, longest: int = LONGEST, width: int = 32) -> None:
         super().__init__()
-        sizes = halved_sizes(shape, longest)
-        channels = deepest_channels(shape, sizes, width)
+        sizes = halve_sizes(shape, longest)
+        channels = count_deepest_channels(shape, sizes, width)
         self.grid = sizes[-1]
         self.layers = nn.Sequential(
-            *halvings(shape, sizes, width),
+            *make_downsampling(shape, sizes, width),
             *(_Residual(channels) for _ in range(_BLOCKS)),
             nn.ReLU(),
             nn.Conv2d(channels, dimensions, 1),
@@ -153,13 +153,13 @@ class GridDecoder(nn.Module):
 
     def __init__(self, shape: tuple[int, ...], dimensions: int, longest: int = LONGEST, width: int = 32) -> None:
         super().__init__()
-        sizes = halved_sizes(shape, longest)
-        channels = deepest_channels(shape, sizes, width)
+        sizes = halve_sizes(shape, longest)
+        channels = count_deepest_channels(shape, sizes, width)
         self.grid = sizes[-1]
         self.layers = nn.Sequential(
             nn.Conv2d(dimensions, channels, 3, padding=1),
             *(_Residual(channels) for _ in range(_BLOCKS)),
-            *doublings(shape, sizes, width),
+            *make_upsampling(shape, sizes, width),
         )
 
     def forward(self, vectors: Tensor) -> Tensor:

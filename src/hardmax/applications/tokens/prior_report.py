@@ -9,14 +9,14 @@ from torch import Tensor
 
 from hardmax.applications.tokens.config import TokenPriorConfig
 from hardmax.applications.tokens.prior_model import TokenPrior
-from hardmax.applications.tokens.prior_task import tokenizer_of
+from hardmax.applications.tokens.prior_task import load_tokenizer
 from hardmax.data import Images
 from hardmax.random import stream
-from hardmax.report.curves import Curves, bounds_by_epoch, draw, lines_of_run
+from hardmax.report.curves import Curves, draw_bounds_by_epoch, draw_curves, make_lines
 from hardmax.report.run import MeasuredVAE, Run
-from hardmax.report.sections import AbstractReport, Tiles, tile, trained_on
+from hardmax.report.sections import AbstractReport, Tiles, describe_data, make_tile
 from hardmax.report.tables import BOUND, Fact, Quantity
-from hardmax.training.task import held_out
+from hardmax.training.task import prepare_split
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ _SAMPLES, _COMPARED = 64, 12
 
 
 @dataclass(frozen=True)
-class Told:
+class Content:
     """What it generates."""
 
     samples: Tiles
@@ -57,13 +57,13 @@ class TokenPriorReport(AbstractReport[TokenPriorRun]):
 
     def pictures(self, config: TokenPriorConfig, images: Images) -> Tensor:
         """Return the test pictures that were evaluated after each epoch, `[N, channels, H, W]`."""
-        return held_out(tokenizer_of(config).config, images, "test")[: config.evaluate_images]
+        return prepare_split(load_tokenizer(config).config, images, "test")[: config.evaluate_images]
 
     def subject(self, run: TokenPriorRun) -> str:
         """Say what goes together, and what was trained on."""
         space = run.model.tokenizer.space
         whose = f"of the dVAE {run.config.tokenizer}"
-        return f"Prior over {space.variables} tokens of {space.k} codes, {whose}, {trained_on(run)}."
+        return f"Prior over {space.variables} tokens of {space.k} codes, {whose}, {describe_data(run)}."
 
     def method(self, run: TokenPriorRun) -> str:
         """Say what it is."""
@@ -87,24 +87,24 @@ class TokenPriorReport(AbstractReport[TokenPriorRun]):
 
     def curves_of_run(self, run: TokenPriorRun) -> list[Curves]:
         """Draw what tokens take by epoch, on which training is seen to begin to remember."""
-        lines = lines_of_run(run, lambda row: row.kl)
+        lines = make_lines(run, lambda row: row.kl)
         title = "−log p(tokens) by epoch"
-        return [draw("tokens", title, "epoch", "−log p(tokens) (nats)", lines, clip=True, mark=run.best_epoch)]
+        return [draw_curves("tokens", title, "epoch", "−log p(tokens) (nats)", lines, clip=True, mark=run.best_epoch)]
 
     def curves_of_runs(self, runs: Sequence[TokenPriorRun], names: Sequence[str]) -> list[Curves]:
         """Draw the test bound of several runs by epoch."""
-        return [bounds_by_epoch(runs, names)]
+        return [draw_bounds_by_epoch(runs, names)]
 
-    def told(self, run: TokenPriorRun, index: int) -> Told:
+    def build_content(self, run: TokenPriorRun, index: int) -> Content:
         """Generate pictures, and find the training pictures that are most like some of them."""
         drawn, _ = run.model.sample(_SAMPLES, generator=stream(run.config.seed, "report", "samples"))
-        samples = tile(drawn, f"{_SAMPLES} generated pictures", columns=8)
-        seen = held_out(tokenizer_of(run.config).config, run.images, "train")
+        samples = make_tile(drawn, f"{_SAMPLES} generated pictures", columns=8)
+        seen = prepare_split(load_tokenizer(run.config).config, run.images, "train")
         some = drawn[:_COMPARED]
         nearest = seen[torch.cdist(some.flatten(1), seen.flatten(1)).argmin(1)]
         pairs = torch.stack([some, nearest], 1)
-        tiles = [tile(pair, f"generated picture {i} above the nearest one") for i, pair in enumerate(pairs)]
-        return Told(
+        tiles = [make_tile(pair, f"generated picture {i} above the nearest one") for i, pair in enumerate(pairs)]
+        return Content(
             Tiles("Generated token by token; each picture is the mean of p(x | tokens).", [("", [samples])]),
             Tiles("Above, a generated picture; below, the training picture whose pixels are nearest.", [("", tiles)]),
         )

@@ -14,7 +14,7 @@ from hardmax.applications.tokens.prior_model import TokenPrior
 from hardmax.data import Images, load
 from hardmax.errors import ArgumentError
 from hardmax.training.processes import ALONE, Group
-from hardmax.training.task import SPLITS, AbstractTask, Row, held_out, initial_weights
+from hardmax.training.task import SPLITS, AbstractTask, Row, draw_initial_weights, prepare_split
 
 
 @torch.no_grad()
@@ -57,10 +57,10 @@ class TokenPriorTask(AbstractTask[TokenPriorConfig, TokenPrior]):
         self.config, self.group = config, group
         self.model = model.to(config.device)
         self.generators = {}
-        told = tokenizer_of(config).config
-        self.tokens = tokenize(model.tokenizer, held_out(told, images, "train").to(config.device))
+        told = load_tokenizer(config).config
+        self.tokens = tokenize(model.tokenizer, prepare_split(told, images, "train").to(config.device))
         self.count = len(self.tokens)
-        self.held_out = {s: held_out(told, images, s)[: config.evaluate_images].to(config.device) for s in SPLITS}
+        self.held_out = {s: prepare_split(told, images, s)[: config.evaluate_images].to(config.device) for s in SPLITS}
 
     @staticmethod
     def load(config: TokenPriorConfig) -> Images:
@@ -69,15 +69,15 @@ class TokenPriorTask(AbstractTask[TokenPriorConfig, TokenPrior]):
         Raises:
             ArgumentError: no dVAE is named.
         """
-        told = tokenizer_of(config).config
+        told = load_tokenizer(config).config
         data, data_dir = config.data or told.data, config.data_dir or told.data_dir
         return load(data, data_dir=data_dir, size=told.size, limit=told.limit, seed=told.seed)
 
     @classmethod
     def start(cls, config: TokenPriorConfig, images: Images, start: int = 0, group: Group = ALONE) -> "TokenPriorTask":
         """Return the task with the initial weights of this number; torch's global generator is kept."""
-        tokenizer = tokenizer_of(config).model
-        with initial_weights(config.seed, start):
+        tokenizer = load_tokenizer(config).model
+        with draw_initial_weights(config.seed, start):
             model = TokenPrior.build(tokenizer, width=config.width, layers=config.layers, heads=config.heads)
         return cls(config, images, model, group)
 
@@ -103,7 +103,7 @@ class TokenPriorTask(AbstractTask[TokenPriorConfig, TokenPrior]):
         """Return the nats that tokens take, and the bound."""
         return evaluate(self.model, self.held_out[split], group=self.group)
 
-    def tell(self, rows: Mapping[str, Row]) -> str:
+    def summarize_epoch(self, rows: Mapping[str, Row]) -> str:
         """Return the nats that tokens take, and the bound."""
         test = rows["test"]
         nats = "  ".join(f"{split} {rows[split]['kl']:.2f}" for split in rows)
@@ -112,7 +112,7 @@ class TokenPriorTask(AbstractTask[TokenPriorConfig, TokenPrior]):
         )
 
 
-def tokenizer_of(config: TokenPriorConfig) -> LoadedRun[TokenVAE]:
+def load_tokenizer(config: TokenPriorConfig) -> LoadedRun[TokenVAE]:
     """Return the run that the tokens are from.
 
     Raises:

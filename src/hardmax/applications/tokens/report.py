@@ -11,16 +11,16 @@ from markupsafe import Markup
 from torch import Tensor
 from torch.nn.functional import interpolate, unfold
 
-from hardmax.applications.tokens.config import DvaeConfig, estimated
+from hardmax.applications.tokens.config import DvaeConfig, resolve_estimator
 from hardmax.applications.tokens.model import TokenVAE
 from hardmax.data import Images
-from hardmax.drawing.svg import COLOURS, drawing
-from hardmax.metrics.codes import alive, perplexity
-from hardmax.report.curves import Curves, bound_of_run, bounds_by_epoch, bounds_by_time, draw, lines_of_run
+from hardmax.drawing.svg import COLOURS, draw_svg
+from hardmax.metrics.codes import measure_alive, perplexity
+from hardmax.report.curves import Curves, draw_bound, draw_bounds_by_epoch, draw_bounds_by_time, draw_curves, make_lines
 from hardmax.report.run import MeasuredVAE, Run
-from hardmax.report.sections import AbstractReport, Tiles, spread, tile, trained_on
-from hardmax.report.tables import BOUND, Fact, Quantity, number, percent
-from hardmax.training.task import held_out
+from hardmax.report.sections import AbstractReport, Tiles, describe_data, make_tile, spread_indices
+from hardmax.report.tables import BOUND, Fact, Quantity, format_number, format_percent
+from hardmax.training.task import prepare_split
 
 
 @dataclass(frozen=True)
@@ -53,16 +53,16 @@ class Usage:
         """The codes, from the most used to the least."""
         return self.share.argsort(descending=True, stable=True)
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Say how evenly the codes are used."""
         return (
-            f"Perplexity {float(perplexity(self.share)):.1f} of {len(self.share)} codes; {alive(self.share):.1%} are "
-            f"alive, used at least a tenth as often as if all were used alike; {int((self.share == 0).sum())} are not "
-            "used."
+            f"Perplexity {float(perplexity(self.share)):.1f} of {len(self.share)} codes; "
+            f"{measure_alive(self.share):.1%} are alive, used at least a tenth as often as if all were used alike; "
+            f"{int((self.share == 0).sum())} are not used."
         )
 
 
-def measure(run: DvaeRun, batch_size: int = 500) -> Usage:
+def measure_usage(run: DvaeRun, batch_size: int = 500) -> Usage:
     """Tokenize the run's test pictures."""
     tokens = torch.cat([run.model.tokenize(batch) for batch in run.pictures.split(batch_size)])
     counts = tokens.flatten().bincount(minlength=run.model.space.k).double()
@@ -73,7 +73,7 @@ def draw_usage(usage: Usage, name: str) -> Markup:
     """Draw the share of each code, from the most used to the least, beside what it would be if all were alike."""
     share, even = 100 * usage.share[usage.order], 100 / len(usage.share)
     alt = f"Share of the tokens of each of {len(share)} codes: between {share.min():.2f} and {share.max():.2f} percent"
-    with drawing(name, alt, height=240) as drawn:
+    with draw_svg(name, alt, height=240) as drawn:
         axes = drawn.axes
         axes.bar(range(len(share)), share.tolist(), color=COLOURS[0], width=1.0)
         axes.axhline(even, color=COLOURS[-1], linewidth=1.2)
@@ -84,15 +84,15 @@ def draw_usage(usage: Usage, name: str) -> Markup:
 _RECONSTRUCTIONS, _LOOKED_AT = 10, 500  # pictures
 
 
-def reconstructions(run: DvaeRun, usage: Usage) -> Tiles:
+def tile_reconstructions(run: DvaeRun, usage: Usage) -> Tiles:
     """Return test pictures, from all over the test set, above what is drawn from their tokens, and the tokens."""
-    index = spread(len(run.pictures), _RECONSTRUCTIONS)
+    index = spread_indices(len(run.pictures), _RECONSTRUCTIONS)
     pictures, tokens = run.pictures[index], usage.tokens[index]
     drawn = run.model.detokenize(tokens)
-    colours = interpolate(code_colours(run)[tokens].movedim(-1, 1), size=pictures.shape[2:], mode="nearest")
+    colours = interpolate(colour_codes(run)[tokens].movedim(-1, 1), size=pictures.shape[2:], mode="nearest")
     triples = torch.stack([pictures.expand_as(colours), drawn.expand_as(colours), colours], 1)
     tiles = [
-        tile(triple, f"test picture {i}, drawn again from its tokens, and the tokens as colours")
+        make_tile(triple, f"test picture {i}, drawn again from its tokens, and the tokens as colours")
         for i, triple in zip(index, triples, strict=True)
     ]
     note = (
@@ -102,7 +102,7 @@ def reconstructions(run: DvaeRun, usage: Usage) -> Tiles:
     return Tiles(note, [("", tiles)])
 
 
-def codes(run: DvaeRun, usage: Usage) -> Tiles:
+def tile_codes(run: DvaeRun, usage: Usage) -> Tiles:
     """Return one tile: what is seen in the mean around the places where each code is the best, the most used first."""
     some = usage.tokens[:_LOOKED_AT]
     patches, cell = _patches(run.pictures[:_LOOKED_AT], run.model.grid)
@@ -116,10 +116,10 @@ def codes(run: DvaeRun, usage: Usage) -> Tiles:
         "token stands for, and one such part on each side of it. Black where the first 500 test pictures have none."
     )
     columns = math.ceil(math.sqrt(2 * len(pictures)))
-    return Tiles(note, [("", [tile(pictures, f"{len(pictures)} codes, each as a mean patch", columns=columns)])])
+    return Tiles(note, [("", [make_tile(pictures, f"{len(pictures)} codes, each as a mean patch", columns=columns)])])
 
 
-def code_colours(run: DvaeRun) -> Float[Tensor, "K 3"]:
+def colour_codes(run: DvaeRun) -> Float[Tensor, "K 3"]:
     """Return a colour for each code: its first three principal components, each spread evenly from 0 to 1."""
     vectors = run.model.codebook.vectors.detach().double()
     _, _, axes = torch.linalg.svd(vectors - vectors.mean(0), full_matrices=False)
@@ -137,7 +137,7 @@ def _patches(pictures: Tensor, grid: tuple[int, int]) -> tuple[Float[Tensor, "N 
 
 
 @dataclass(frozen=True)
-class Told:
+class Content:
     """Its pictures, and how its codes are used."""
 
     reconstructions: Tiles
@@ -147,11 +147,11 @@ class Told:
 
 
 def _small(value: float | None) -> str:
-    return number(value) if value is None else f"{value:.5f}"
+    return format_number(value) if value is None else f"{value:.5f}"
 
 
 def _share(value: float | None) -> str:
-    return number(value) if value is None else percent(value)
+    return format_number(value) if value is None else format_percent(value)
 
 
 @final
@@ -176,19 +176,20 @@ class DvaeReport(AbstractReport[DvaeRun]):
 
     def pictures(self, config: DvaeConfig, images: Images) -> Tensor:
         """Return the test pictures that were evaluated after each epoch, `[N, channels, H, W]`."""
-        return held_out(config, images, "test")[: config.evaluate_images]
+        return prepare_split(config, images, "test")[: config.evaluate_images]
 
     def subject(self, run: DvaeRun) -> str:
         """Say what tokens there are, and what was trained on."""
         height, width = run.model.grid
-        return f"dVAE of {height} × {width} tokens, each one of {run.config.codes} codes, {trained_on(run)}."
+        return f"dVAE of {height} × {width} tokens, each one of {run.config.codes} codes, {describe_data(run)}."
 
     def method(self, run: DvaeRun) -> str:
         """Say how the encoder learned."""
         config = run.config
         if config.quantize == "nearest":
             return "Vector quantization: tokens are the nearest codes, and the gradient goes past them."
-        return f"Tokens are drawn; estimator {estimated(config, 1).estimator}, weight {config.kl_weight:g} of the KL."
+        estimator = resolve_estimator(config, 1).estimator
+        return f"Tokens are drawn; estimator {estimator}, weight {config.kl_weight:g} of the KL."
 
     def measurement(self, run: DvaeRun) -> str:
         """Say what the numbers are means over, and what is exact in them."""
@@ -205,18 +206,23 @@ class DvaeReport(AbstractReport[DvaeRun]):
 
     def curves_of_run(self, run: DvaeRun) -> list[Curves]:
         """Draw the bound and the perplexity by epoch."""
-        lines = lines_of_run(run, lambda row: row.perplexity)
+        lines = make_lines(run, lambda row: row.perplexity)
         note = f"Of {run.config.codes} codes; not measured on the training pictures."
-        by_epoch = draw(
+        by_epoch = draw_curves(
             "perplexity", "Perplexity by epoch", "epoch", "perplexity", lines, mark=run.best_epoch, note=note
         )
-        return [bound_of_run(run), by_epoch]
+        return [draw_bound(run), by_epoch]
 
     def curves_of_runs(self, runs: Sequence[DvaeRun], names: Sequence[str]) -> list[Curves]:
         """Draw the test bound of several runs by epoch and by seconds of training."""
-        return [bounds_by_epoch(runs, names), bounds_by_time(runs, names)]
+        return [draw_bounds_by_epoch(runs, names), draw_bounds_by_time(runs, names)]
 
-    def told(self, run: DvaeRun, index: int) -> Told:
+    def build_content(self, run: DvaeRun, index: int) -> Content:
         """Return its pictures, and how its codes are used."""
-        usage = measure(run)
-        return Told(reconstructions(run, usage), codes(run, usage), usage.told(), draw_usage(usage, f"usage-{index}"))
+        usage = measure_usage(run)
+        return Content(
+            tile_reconstructions(run, usage),
+            tile_codes(run, usage),
+            usage.describe(),
+            draw_usage(usage, f"usage-{index}"),
+        )

@@ -7,15 +7,15 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
-from hardmax.applications.tokens.config import DvaeConfig, estimated, is_tended, kl_weight_at
+from hardmax.applications.tokens.config import DvaeConfig, is_tended, kl_weight_at, resolve_estimator
 from hardmax.applications.tokens.model import TokenVAE
 from hardmax.data import Images
-from hardmax.metrics.codes import alive, perplexity
+from hardmax.metrics.codes import measure_alive, perplexity
 from hardmax.random import stream
 from hardmax.spaces import Categorical
-from hardmax.training.estimators import estimator_at
+from hardmax.training.estimators import choose_estimator
 from hardmax.training.processes import ALONE, Group
-from hardmax.training.task import SPLITS, AbstractTask, Row, held_out, initial_weights
+from hardmax.training.task import SPLITS, AbstractTask, Row, draw_initial_weights, prepare_split
 
 _COLUMNS = ("elbo", "log_likelihood", "reconstruction", "kl")
 
@@ -66,7 +66,7 @@ def evaluate(
         "reconstruction": reconstruction,
         "mse": mse,
         "perplexity": float(perplexity(counts / counts.sum().clamp_min(1))),
-        "alive": alive(counts),
+        "alive": measure_alive(counts),
     }
 
 
@@ -79,12 +79,14 @@ class DvaeTask(AbstractTask[DvaeConfig, TokenVAE]):
     def __init__(self, config: DvaeConfig, images: Images, model: TokenVAE, group: Group) -> None:
         self.config, self.group = config, group
         self.model = model.to(config.device)
-        self.pictures = held_out(config, images, "train").to(config.device)
+        self.pictures = prepare_split(config, images, "train").to(config.device)
         self.count = len(self.pictures)
-        self.held_out = {s: held_out(config, images, s)[: config.evaluate_images].to(config.device) for s in SPLITS}
+        self.held_out = {
+            s: prepare_split(config, images, s)[: config.evaluate_images].to(config.device) for s in SPLITS
+        }
         self.generators = {name: torch.Generator(config.device) for name in ("noise", "codes")}
         self._steps = config.epochs * math.ceil(self.count / config.batch_size)
-        self._estimated = estimated(config, self._steps)
+        self._estimated = resolve_estimator(config, self._steps)
 
     @classmethod
     def start(cls, config: DvaeConfig, images: Images, start: int = 0, group: Group = ALONE) -> "DvaeTask":
@@ -92,7 +94,7 @@ class DvaeTask(AbstractTask[DvaeConfig, TokenVAE]):
         likelihood = config.likelihood
         if likelihood == "auto":
             likelihood = "gaussian" if config.binarize == "none" else "bernoulli"
-        with initial_weights(config.seed, start):
+        with draw_initial_weights(config.seed, start):
             model = TokenVAE.build(
                 images.shape,
                 config.codes,
@@ -106,7 +108,7 @@ class DvaeTask(AbstractTask[DvaeConfig, TokenVAE]):
     @classmethod
     def couples_examples(cls, config: DvaeConfig) -> bool:
         """Whether the estimator looks at the whole batch."""
-        return estimator_at(estimated(config, 1), Categorical(2, 2), 0, 0).couples_examples
+        return choose_estimator(resolve_estimator(config, 1), Categorical(2, 2), 0, 0).couples_examples
 
     def explain(self) -> str:
         """Say what tokens there are, and how the encoder learns."""
@@ -114,7 +116,7 @@ class DvaeTask(AbstractTask[DvaeConfig, TokenVAE]):
         tokens = f"{height} x {width} tokens of {self.config.codes} codes for a picture"
         if self.config.quantize == "nearest":
             return f"{tokens}, the nearest ones, with a straight-through gradient"
-        first, last = (estimator_at(self._estimated, self.model.space, 0, step) for step in (0, self._steps))
+        first, last = (choose_estimator(self._estimated, self.model.space, 0, step) for step in (0, self._steps))
         return f"{tokens}, drawn by {first}" + (f", in the end {last}" if first != last else "")
 
     def add_gradients(self, index: Tensor, epoch: int, step: int) -> Tensor:
@@ -134,7 +136,7 @@ class DvaeTask(AbstractTask[DvaeConfig, TokenVAE]):
     def _drawn(self, x: Tensor, index: Tensor, step: int) -> tuple[Tensor, list[Tensor], Tensor]:
         """Return the loss of tokens that are drawn, what is told of them, and the best ones `[B, n]`."""
         model, config, part = self.model, self.config, self.group.part(len(index))
-        estimator = estimator_at(self._estimated, model.space, 0, step)
+        estimator = choose_estimator(self._estimated, model.space, 0, step)
         samples = (config.samples or estimator.default_samples) * estimator.noises
         noise = model.space.noise((samples, len(index)), self.generators["noise"], device=config.device)[:, part]
         weight = kl_weight_at(config, step, self._steps)
@@ -170,7 +172,7 @@ class DvaeTask(AbstractTask[DvaeConfig, TokenVAE]):
         """Return the bound, what it is made of, how well tokens are drawn again, and how the codes are used."""
         return evaluate(self.model, self.held_out[split], self.config, group=self.group)
 
-    def tell(self, rows: Mapping[str, Row]) -> str:
+    def summarize_epoch(self, rows: Mapping[str, Row]) -> str:
         """Return bounds, error and use of the codes of an epoch."""
         test = rows["test"]
         return (

@@ -11,11 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hardmax.drawing.images import read_data_uri
-from hardmax.drawing.style import house_style, save
+from hardmax.drawing.style import save_figure, use_house_style
 from hardmax.experiments.pages.blocks import Block, Column, Entry, Paragraph, Table
 from hardmax.experiments.pages.training_tables import mark_best
 from hardmax.experiments.rows import ModelFigure, Row, find_row
-from hardmax.experiments.tables.declaration import Cell, Gallery, PlannedRun, slug
+from hardmax.experiments.tables.declaration import Cell, Gallery, PlannedRun, make_slug
 from hardmax.experiments.tables.metrics import Metric, describe_units
 
 _WIDTH, _HEAD = 9.0, 0.55  # inches; room above a panel for its title and the heads of its columns
@@ -101,7 +101,7 @@ def arrange_panels(gallery: Gallery) -> dict[str, list[list[Cell | None]]]:
     if most <= _MOST_PANELS:
         return {gallery.name: [_line(cells, most) for cells in problems.values()]}
     return {
-        f"{gallery.name}-{slug(problem)}": [
+        f"{gallery.name}-{make_slug(problem)}": [
             _line(cells[begin : begin + _PANELS], _PANELS) for begin in range(0, len(cells), _PANELS)
         ]
         for problem, cells in problems.items()
@@ -129,7 +129,7 @@ def draw_gallery(
     across = len(lines[0])
     wide = _WIDTH / max(_PANELS, across)
     tall = max((_height(drawn) for drawn in figures.values()), default=_TALL) * wide + _HEAD
-    with house_style(name):
+    with use_house_style(name):
         figure = Figure(figsize=(wide * across, tall * len(lines) + 0.35), layout="constrained")
         grid = figure.subplots(len(lines), across, squeeze=False)
         for cells, line in zip(lines, grid, strict=True):
@@ -139,7 +139,7 @@ def draw_gallery(
                 else:
                     _panel(axes, cell, figures.get(cell.name), gallery.metrics[0])
         figure.suptitle(gallery.title + (" (quick form)" if quick else ""), x=0.01, ha="left", fontsize=12)
-        save(figure, files)
+        save_figure(figure, files)
 
 
 def _height(figure: ModelFigure) -> float:

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from hardmax.drawing.style import house_style, plain_logarithms, save
+from hardmax.drawing.style import label_logarithms_plainly, save_figure, use_house_style
 from hardmax.drawing.svg import COLOURS
 from hardmax.experiments.pages.blocks import Block, Column, Entry, Paragraph, Table
 from hardmax.experiments.rows import Row
@@ -89,7 +89,7 @@ def draw(form: Measurement, pairs: MeasuredRows, name: str, files: Mapping[str, 
 
     A bias that does not show is drawn hollow, on the noise floor: it may be anywhere below.
     """
-    with house_style(name):
+    with use_house_style(name):
         drawn = [part for part in form.parts if part.drawn]
         height = _PANEL * len(drawn) + _LEGEND
         figure = Figure(figsize=(_WIDTH, height), layout="constrained")
@@ -110,7 +110,7 @@ def draw(form: Measurement, pairs: MeasuredRows, name: str, files: Mapping[str, 
         hollow = Line2D([], [], linestyle="", marker="o", color="#777777", markerfacecolor="white")
         hollow.set_label("hollow: no bias seen, drawn at the noise floor")
         figure.legend(handles=[*handles, hollow], loc="outside lower left", ncols=2, fontsize=9.5, handlelength=3.2)
-        save(figure, files)
+        save_figure(figure, files)
 
 
 def _styles(pairs: MeasuredRows) -> dict[str, dict[str, Any]]:
@@ -147,6 +147,6 @@ def _panel(
     if values:
         axes.set_ylim(min(values) / _ROOM, max(values) * _ROOM)
         axes.axhline(1, color="#999999", linewidth=0.8, zorder=0)
-        plain_logarithms(axes.yaxis, (1,) if max(values) > 30 * min(values) else (1, 2, 5))
-    plain_logarithms(axes.xaxis)
+        label_logarithms_plainly(axes.yaxis, (1,) if max(values) > 30 * min(values) else (1, 2, 5))
+    label_logarithms_plainly(axes.xaxis)
     axes.grid()

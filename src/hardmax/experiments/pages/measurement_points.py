@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 
 from hardmax.drawing.labels import place_around, place_in_column
-from hardmax.drawing.style import house_style, plain_logarithms, save
+from hardmax.drawing.style import label_logarithms_plainly, save_figure, use_house_style
 from hardmax.drawing.svg import COLOURS
 from hardmax.experiments.pages.blocks import Block, Column, Entry, Heading, Table
 from hardmax.experiments.pages.measurement_ladders import (
@@ -88,7 +88,7 @@ def draw(form: Measurement, pairs: MeasuredRows, name: str, files: Mapping[str, 
     last = max(planned.epoch for planned, _ in own)
     own = [(planned, row) for planned, row in own if planned.epoch == last]
     batch = form.training.batch_size
-    with house_style(name):
+    with use_house_style(name):
         figure = Figure(figsize=_SIZE, layout="constrained")
         FigureCanvasAgg(figure)
         strip, axes = figure.subplots(1, 2, sharey=True, width_ratios=_WIDTHS)
@@ -101,7 +101,7 @@ def draw(form: Measurement, pairs: MeasuredRows, name: str, files: Mapping[str, 
         figure.set_layout_engine("none")
         place_in_column(strip, unseen, 0.16)
         place_around(axes, biased)
-        save(figure, files)
+        save_figure(figure, files)
 
 
 def _least(deviations: Sequence[float]) -> float:
@@ -117,13 +117,13 @@ def _axes(strip: Axes, axes: Axes, rows: Sequence[Row], least: float, batch: int
     strip.set(xlim=(0, 1), xticks=[], yscale="log", ylim=(low, high))
     strip.set_title("no bias seen", loc="left", fontsize=10.5)
     strip.set_ylabel("standard deviation of one estimate, relative to the gradient's size")
-    plain_logarithms(strip.yaxis, (1,) if high > 1e3 * low else (1, 2, 5))
+    label_logarithms_plainly(strip.yaxis, (1,) if high > 1e3 * low else (1, 2, 5))
     biases = [row["bias"] for row in rows if row["biased"]] or [1.0]
     left, right = min(biases) / _ROOM, max(biases) * _ROOM
     axes.set(xscale="log", xlim=(left, right))
     axes.set_title(f"biased; dotted: equal error in a batch of {batch}", loc="left", fontsize=10.5)
     axes.set_xlabel("bias, relative to the gradient's size")
-    plain_logarithms(axes.xaxis)
+    label_logarithms_plainly(axes.xaxis)
     for each in (strip, axes):
         each.grid()
     for level in _ERRORS:

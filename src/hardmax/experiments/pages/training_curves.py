@@ -11,7 +11,7 @@ from matplotlib.gridspec import GridSpec, SubplotSpec
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from hardmax.drawing.style import house_style, plain_logarithms, save
+from hardmax.drawing.style import label_logarithms_plainly, save_figure, use_house_style
 from hardmax.drawing.svg import COLOURS
 from hardmax.experiments.pages.summary import Summary
 from hardmax.experiments.tables.declaration import Cell, Experiment, Panel, Picture
@@ -26,7 +26,7 @@ _UNLIKE = 4  # where the slowest cell takes so many times as long as the fastest
 _MANY, _MARKED = 30, 8  # curves of so many epochs have about so many markers; others have one for each epoch
 
 
-def styles_of(experiment: Experiment, picture: Picture) -> Styles:
+def choose_styles(experiment: Experiment, picture: Picture) -> Styles:
     """Return how each cell is drawn, by name; it does not depend on which others have run.
 
     Colour is a cell's method, dash and filling its group, marker its problem, or its method too where problems have
@@ -87,7 +87,7 @@ def _seconds_axis(axes: Axes, summaries: Sequence[Summary]) -> None:
     totals = [summary.seconds[-1] for summary in summaries]
     if totals and max(totals) > _UNLIKE * min(totals):
         axes.set_xscale("log")
-        plain_logarithms(axes.xaxis)
+        label_logarithms_plainly(axes.xaxis)
         axes.set_xlabel("seconds of training (log scale)")
 
 
@@ -139,8 +139,8 @@ def draw_curves(
         files: where to, by format: svg, png.
         quick: whether this is the quick form.
     """
-    with house_style(experiment.name + picture.name):
-        styles = styles_of(experiment, picture)
+    with use_house_style(experiment.name + picture.name):
+        styles = choose_styles(experiment, picture)
         metric = experiment.metrics[0]
         legends = (
             _method_legends(experiment, picture, summaries)
@@ -157,7 +157,7 @@ def draw_curves(
         figure.suptitle(title, x=0.01, ha="left", fontsize=12)
         if summaries:
             _legends(figure, grid[-1, :], legends, styles)
-        save(figure, files)
+        save_figure(figure, files)
 
 
 def _panels(

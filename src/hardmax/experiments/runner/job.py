@@ -12,11 +12,11 @@ from typing import Any, Literal
 from hardmax.applications.registry import find_application
 from hardmax.applications.runs import read_config, train
 from hardmax.errors import ArgumentError, DataError, HardmaxError
-from hardmax.experiments.rows import ROWS, Row, find_row, fingerprint, identity, is_same_run, read_from
+from hardmax.experiments.rows import ROWS, Row, find_row, hash_options, identify_run, is_same_run, read_from
 from hardmax.experiments.runner.locks import is_free, lock_path, try_lock
 from hardmax.experiments.runner.worker_check import collect_versions, compare_versions
 from hardmax.experiments.tables.declaration import PlannedRun
-from hardmax.report.tables import command
+from hardmax.report.tables import format_command
 from hardmax.threads import one_thread
 from hardmax.training.config import TrainConfig
 from hardmax.training.loop import Observer
@@ -141,7 +141,7 @@ def train_or_resume(config: TrainConfig, observer: Observer, say: Callable[[str]
 def holds_run(config: TrainConfig) -> bool:
     """Whether the folder holds a run of this very configuration, finished or not."""
     run = Path(config.out)
-    return has_run(run) and is_same_run(identity(read_config(run)[0]), config)
+    return has_run(run) and is_same_run(identify_run(read_config(run)[0]), config)
 
 
 def make_row(experiment: str, planned: PlannedRun, *, quick: bool) -> Row:
@@ -160,7 +160,7 @@ def make_row(experiment: str, planned: PlannedRun, *, quick: bool) -> Row:
     measured = read_rows(run / "metrics.jsonl")
     timing = read_rows(run / "timing.jsonl")
     seconds = [row["train"] for row in timing]
-    config = identity(planned.config)
+    config = identify_run(planned.config)
     kept = find_application(planned.config.model).row_metrics
     rows = {split: [_epoch(row, kept) for row in measured if row["split"] == split] for split in ("validation", "test")}
     if not seconds or not rows["test"]:
@@ -170,9 +170,9 @@ def make_row(experiment: str, planned: PlannedRun, *, quick: bool) -> Row:
         "quick": quick,
         "cell": planned.cell.name,
         "seed": planned.seed,
-        "hash": fingerprint(config),
+        "hash": hash_options(config),
         "config": config,
-        "command": command(replace(planned.config, out=f"runs/{planned.name}", data_dir=None)),
+        "command": format_command(replace(planned.config, out=f"runs/{planned.name}", data_dir=None)),
         "commit": facts.get("commit"),
         "versions": facts.get("versions"),
         "seconds_per_epoch": median(seconds),

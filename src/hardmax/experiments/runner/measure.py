@@ -13,17 +13,17 @@ from hardmax.applications.runs import read_config
 from hardmax.data import load
 from hardmax.diagnosis import Diagnosis, Reference, bounded, enumerated, expected
 from hardmax.diagnosis import measure as measure_estimators
-from hardmax.experiments.rows import Row, fingerprint, identity
+from hardmax.experiments.rows import Row, hash_options, identify_run
 from hardmax.experiments.runner.job import holds_run, train_or_resume
 from hardmax.experiments.runner.progress import ProgressCallbacks, ReproduceResult
 from hardmax.experiments.runner.results_folder import ResultsFolder
 from hardmax.experiments.tables.measurement import Part, PlannedMeasurement
 from hardmax.random import stream
-from hardmax.report.tables import command
+from hardmax.report.tables import format_command
 from hardmax.training.checkpoint import Progress
 from hardmax.training.loop import Observer
-from hardmax.training.run_folder import checkpoint_name
-from hardmax.training.task import held_out
+from hardmax.training.run_folder import find_checkpoint
+from hardmax.training.task import prepare_split
 
 
 def train_to_epoch(
@@ -76,14 +76,14 @@ def _model_folder(run: Path, epoch: int) -> Path:
 
 def _epochs_done(run: Path) -> Progress:
     """Return where the latest checkpoint stands."""
-    name = checkpoint_name(run, "latest")
+    name = find_checkpoint(run, "latest")
     return Progress() if name is None else Progress(**json.loads((run / name / "training.json").read_text()))
 
 
 def _keep(run: Path, epoch: int) -> None:
     """Copy the model of the latest checkpoint; all of it is there, or nothing."""
     temporary = run / f"epoch-{epoch}.tmp"
-    DiscreteVAE.from_pretrained(run / (checkpoint_name(run, "latest") or "")).save_pretrained(temporary)
+    DiscreteVAE.from_pretrained(run / (find_checkpoint(run, "latest") or "")).save_pretrained(temporary)
     shutil.rmtree(_model_folder(run, epoch), ignore_errors=True)
     temporary.rename(_model_folder(run, epoch))
 
@@ -134,15 +134,15 @@ def make_row(experiment: str, planned: PlannedMeasurement, diagnosis: Diagnosis,
     """Return the row of a measurement, from what was measured and from the folder of its run."""
     (quality,) = diagnosis.rows
     _, facts = read_config(planned.training.out)
-    config = {"training": identity(planned.training), **planned.terms}
+    config = {"training": identify_run(planned.training), **planned.terms}
     return {
         "experiment": experiment,
         "quick": quick,
         "part": planned.part.name,
         "epoch": planned.epoch,
-        "hash": fingerprint(config),
+        "hash": hash_options(config),
         "config": config,
-        "command": command(replace(planned.training, out=f"runs/{experiment}", data_dir=None)),
+        "command": format_command(replace(planned.training, out=f"runs/{experiment}", data_dir=None)),
         "commit": facts.get("commit"),
         "versions": facts.get("versions"),
         "norm": diagnosis.norm,
@@ -157,7 +157,7 @@ class _TrainedModel:
     def __init__(self, folder: Path, training: DiscreteConfig, pictures: int) -> None:
         self._model = DiscreteVAE.from_pretrained(folder, device=training.device).eval().requires_grad_(False)
         images = load(training.data, data_dir=training.data_dir, seed=training.seed)
-        x = held_out(training, images, "validation")[:pictures].to(training.device)
+        x = prepare_split(training, images, "validation")[:pictures].to(training.device)
         self._likelihood = self._model.likelihood(x)
         self._scores = self._model.encoder(x)
         self._seed = training.seed

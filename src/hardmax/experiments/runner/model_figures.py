@@ -11,28 +11,28 @@ from torch import Tensor, nn
 
 from hardmax.applications.completion.config import CompletionConfig
 from hardmax.applications.completion.evaluation import evaluate, measure_completions, train_judge_of
-from hardmax.applications.completion.masks import holed
+from hardmax.applications.completion.masks import prepare_masked_split
 from hardmax.applications.completion.model import CompletionModel
 from hardmax.applications.hashing.model import HashEncoder
-from hardmax.applications.hashing.retrieval import precision_of_codes, precision_of_vectors
-from hardmax.applications.hashing.task import codes_of, packed
+from hardmax.applications.hashing.retrieval import measure_code_precision, measure_vector_precision
+from hardmax.applications.hashing.task import encode_bits, pack_codes
 from hardmax.applications.mixed_vae.config import MixedConfig
 from hardmax.applications.mixed_vae.model import MixedVAE
-from hardmax.applications.mixed_vae.supervision import seen
+from hardmax.applications.mixed_vae.supervision import prepare_labelled_split
 from hardmax.applications.runs import load_run
 from hardmax.data import load
-from hardmax.drawing.images import data_uri, grid
+from hardmax.drawing.images import encode_data_uri, make_grid
 from hardmax.errors import ArgumentError
 from hardmax.experiments.rows import ModelFigure
 from hardmax.experiments.tables.declaration import FigureSpec
-from hardmax.metrics.codes import best_matching, contingency
+from hardmax.metrics.codes import count_contingency, match_categories
 from hardmax.metrics.images import Components
-from hardmax.metrics.judges import recognise, shares_right, train_recogniser
+from hardmax.metrics.judges import measure_accuracy, recognise, train_recogniser
 from hardmax.random import stream
-from hardmax.report.sections import spread
+from hardmax.report.sections import spread_indices
 from hardmax.spaces import Binary, Categorical
 from hardmax.training.config import PictureConfig, TrainConfig
-from hardmax.training.task import held_out
+from hardmax.training.task import prepare_split
 
 
 def draw_attributes(config: MixedConfig, *, rows: int, samples: int, judge_epochs: int) -> ModelFigure:
@@ -56,7 +56,7 @@ def draw_attributes(config: MixedConfig, *, rows: int, samples: int, judge_epoch
         raise ArgumentError(f"a picture for each setting needs attributes, got {space}")
     (train, taught), (validation, known), (test, wanted) = (
         (pictures.x, torch.empty(0) if pictures.labels is None else pictures.labels)
-        for pictures in (seen(config, images, split) for split in ("train", "validation", "test"))
+        for pictures in (prepare_labelled_split(config, images, split) for split in ("train", "validation", "test"))
     )
     judge = train_recogniser(train, taught, (validation, known), epochs=judge_epochs, seed=config.seed)
     settings = torch.tensor(list(product((0, 1), repeat=space.n)))
@@ -65,10 +65,10 @@ def draw_attributes(config: MixedConfig, *, rows: int, samples: int, judge_epoch
     names = [name.replace("_", " ") for name in images.attribute_names]
     heads = [", ".join(name for name, bit in zip(names, row, strict=True) if bit) or "none" for row in settings]
     return ModelFigure(
-        data_uri(grid(pictures[:rows].flatten(0, 1), columns=len(heads), padding=1)),
+        encode_data_uri(make_grid(pictures[:rows].flatten(0, 1), columns=len(heads), padding=1)),
         heads,
         rows,
-        numbers_of(names, drawn, (recognise(judge, test), wanted), Components.of(train), seed=config.seed),
+        compute_numbers(names, drawn, (recognise(judge, test), wanted), Components.of(train), seed=config.seed),
     )
 
 
@@ -87,7 +87,7 @@ class Drawn:
     settings: Tensor
 
 
-def numbers_of(
+def compute_numbers(
     names: list[str], drawn: Drawn, test: tuple[Tensor, Tensor], components: Components, *, seed: int
 ) -> list[dict[str, Any]]:
     """Return a line for each attribute, one for all at once, and one for two samples.
@@ -105,7 +105,7 @@ def numbers_of(
         seed: of the settings that two samples have.
     """
     (recognised, wanted), judged, settings = test, drawn.judged, drawn.settings
-    right, seen_right = shares_right(recognised, wanted), judged == settings
+    right, seen_right = measure_accuracy(recognised, wanted), judged == settings
     pictures, bits = drawn.pictures, drawn.judged
     lines: list[dict[str, Any]] = []
     for place, name in enumerate(names):
@@ -158,19 +158,19 @@ def draw_categories(config: MixedConfig, *, rows: int) -> ModelFigure:
         ArgumentError: the model has no categories, or the pictures have no classes.
     """
     restored = load_run(config.out, "latest", kind=MixedVAE)
-    model, pictures = restored.model, seen(config, restored.load_data(config.data_dir), "test")
+    model, pictures = restored.model, prepare_labelled_split(config, restored.load_data(config.data_dir), "test")
     if not isinstance(model.space, Categorical) or pictures.labels is None:
         raise ArgumentError(f"a picture for each category needs categories and classes, got {model.space}")
     predicted = torch.cat([model.predict(some.shown).argmax(-1) for some in pictures.split(500)])
-    counts = contingency(predicted, pictures.labels, model.space.k, int(pictures.labels.max()) + 1)
-    order, agreement = best_matching(counts)
+    counts = count_contingency(predicted, pictures.labels, model.space.k, int(pictures.labels.max()) + 1)
+    order, agreement = match_categories(counts)
     if config.labels:
         order, agreement = list(range(model.space.k)), int(counts.diagonal().sum()) / int(counts.sum())
     order = [category for category in order if category >= 0]
     order += [category for category in range(model.space.k) if category not in order]
     drawn = draw_settings(model, torch.eye(model.space.k)[order], rows, seed=config.seed)
     heads = [str(i) if i < counts.shape[1] else "–" for i in range(model.space.k)]
-    picture = data_uri(grid(drawn.flatten(0, 1), columns=len(heads), padding=1))
+    picture = encode_data_uri(make_grid(drawn.flatten(0, 1), columns=len(heads), padding=1))
     return ModelFigure(picture, heads, rows, [{"agreement": agreement}])
 
 
@@ -216,8 +216,8 @@ def draw_completions(
     """
     restored = load_run(config.out, "best", kind=CompletionModel)
     data = restored.load_data(config.data_dir)
-    pictures = holed(config, data, "test")
-    some = pictures[torch.tensor(spread(len(pictures), rows))]
+    pictures = prepare_masked_split(config, data, "test")
+    some = pictures[torch.tensor(spread_indices(len(pictures), rows))]
     generator = stream(config.seed, "gallery")
     completed = restored.model.complete(some.x, some.hidden, count=shown, generator=generator).pictures
     holes = some.x.where(~some.hidden, 0.5)
@@ -233,7 +233,9 @@ def draw_completions(
         **measure_completions(restored.model, measured, count=completions, seed=config.seed, judge=judge),
     }
     heads = ["hole", "true", *map(str, range(1, shown + 1))]
-    return ModelFigure(data_uri(grid(lines.flatten(0, 1), columns=len(heads), padding=1)), heads, rows, [numbers])
+    return ModelFigure(
+        encode_data_uri(make_grid(lines.flatten(0, 1), columns=len(heads), padding=1)), heads, rows, [numbers]
+    )
 
 
 @lru_cache(maxsize=2)  # it takes as long as epochs of the run do, and all runs on the same pictures have the same one
@@ -264,32 +266,32 @@ def draw_neighbours(config: PictureConfig, *, rows: int, found: int, queries: in
     model, images = restored.model, restored.load_data(config.data_dir)
     if images.labels is None:
         raise ArgumentError(f"how many of the nearest are of the same class needs classes, which {images.name} has not")
-    train, test = held_out(config, images, "train"), held_out(config, images, "test")[:queries]
+    train, test = prepare_split(config, images, "train"), prepare_split(config, images, "test")[:queries]
     labels, wanted = images.labels["train"], images.labels["test"][:queries]
     ks = [k for k in KS if k <= len(train)]
     if isinstance(model, HashEncoder):
-        codes, sought = codes_of(model, train), codes_of(model, test)
-        precisions = precision_of_codes(packed(sought), wanted.numpy(), packed(codes), labels.numpy(), ks)
+        codes, sought = encode_bits(model, train), encode_bits(model, test)
+        precisions = measure_code_precision(pack_codes(sought), wanted.numpy(), pack_codes(codes), labels.numpy(), ks)
         numbers: list[dict[str, Any]] = [_numbers(ks, precisions)]
     elif isinstance(model, MixedVAE):
-        codes, sought = means_of(model, train), means_of(model, test)
-        pixels = precision_of_vectors(test.flatten(1), wanted, train.flatten(1), labels, ks)
+        codes, sought = encode_means(model, train), encode_means(model, test)
+        pixels = measure_vector_precision(test.flatten(1), wanted, train.flatten(1), labels, ks)
         numbers = [
-            {"of": "means", **_numbers(ks, precision_of_vectors(sought, wanted, codes, labels, ks))},
+            {"of": "means", **_numbers(ks, measure_vector_precision(sought, wanted, codes, labels, ks))},
             {"of": "raw pixels", **_numbers(ks, pixels)},
         ]
     else:
         raise ArgumentError(f"neither codes nor means can be searched for in a {type(model).__name__}")
-    shown = spread(len(test), rows)
+    shown = spread_indices(len(test), rows)
     # Of bits, squared Euclidean distance is Hamming distance.
     near = torch.cdist(sought[shown], codes).topk(found, largest=False).indices
     pictures = torch.cat([test[shown][:, None], train[near]], 1).flatten(0, 1)
     heads = ["query", *(str(i + 1) for i in range(found))]
-    return ModelFigure(data_uri(grid(pictures, columns=found + 1, padding=1)), heads, len(shown), numbers)
+    return ModelFigure(encode_data_uri(make_grid(pictures, columns=found + 1, padding=1)), heads, len(shown), numbers)
 
 
 @torch.no_grad()
-def means_of(model: MixedVAE, pictures: Tensor) -> Tensor:
+def encode_means(model: MixedVAE, pictures: Tensor) -> Tensor:
     """Return the means of the Gaussians of a model with one category, `[N, c]`."""
     return torch.cat([model.encode(some).mean[:, 0] for some in pictures.split(1000)])
 

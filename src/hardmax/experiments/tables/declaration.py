@@ -55,7 +55,7 @@ class Picture:
         return tuple(dict.fromkeys(panel.problem for row in self.rows for panel in row if panel.problem is not None))
 
 
-def slug(label: str) -> str:
+def make_slug(label: str) -> str:
     """Return a label as `--only`, folders and files of published numbers have it."""
     return re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")
 
@@ -87,7 +87,7 @@ class Cell:
     @property
     def name(self) -> str:
         """What `--only` and folders call it."""
-        return slug(self.label)
+        return make_slug(self.label)
 
     @property
     def description(self) -> str:

@@ -1,6 +1,6 @@
 """Figure 1: bias and noise of direct against epsilon and of Gumbel-softmax against tau, at the optimum."""
 
-from hardmax.experiments.tables.measurement import MeasuredEstimator, Measurement, Part, QuickMeasurement, ladder
+from hardmax.experiments.tables.measurement import MeasuredEstimator, Measurement, Part, QuickMeasurement, make_ladder
 
 EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 TAUS = (0.05, 0.1, 0.2, 0.5, 1.0)
@@ -17,10 +17,10 @@ def list_estimators(part: Part) -> list[MeasuredEstimator]:
         return Direct(epsilon, two_sided=True)
 
     estimators = [
-        *ladder("direct", "Direct({})", EPSILONS, Direct),
-        *ladder("direct, two-sided", "Direct({}, two_sided=True)", EPSILONS, two_sided),
-        *ladder("Gumbel-softmax", "GumbelSoftmax({})", TAUS, GumbelSoftmax),
-        *ladder(
+        *make_ladder("direct", "Direct({})", EPSILONS, Direct),
+        *make_ladder("direct, two-sided", "Direct({}, two_sided=True)", EPSILONS, two_sided),
+        *make_ladder("Gumbel-softmax", "GumbelSoftmax({})", TAUS, GumbelSoftmax),
+        *make_ladder(
             "straight-through Gumbel-softmax",
             "GumbelSoftmax({}, hard=True)",
             TAUS,
@@ -29,8 +29,8 @@ def list_estimators(part: Part) -> list[MeasuredEstimator]:
     ]
     if part.objective == "bound":
         typed = "posterior Direct({}, two_sided=True)"
-        estimators += ladder("posterior direct", "posterior Direct({})", EPSILONS, Direct, "auto")
-        estimators += ladder("posterior direct, two-sided", typed, EPSILONS, two_sided, "auto")
+        estimators += make_ladder("posterior direct", "posterior Direct({})", EPSILONS, Direct, "auto")
+        estimators += make_ladder("posterior direct, two-sided", typed, EPSILONS, two_sided, "auto")
     return estimators
 
 

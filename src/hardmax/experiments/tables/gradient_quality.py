@@ -1,6 +1,6 @@
 """Gradient quality: all estimators at equal numbers of evaluations, as one model is trained."""
 
-from hardmax.experiments.tables.measurement import MeasuredEstimator, Measurement, Part, QuickMeasurement, ladder
+from hardmax.experiments.tables.measurement import MeasuredEstimator, Measurement, Part, QuickMeasurement, make_ladder
 
 EPSILONS = (0.05, 0.1, 0.2, 0.5, 1.0)
 TAUS = (0.1, 0.5, 1.0)
@@ -27,19 +27,19 @@ def _all() -> list[MeasuredEstimator]:
     return [
         MeasuredEstimator("LocalExpectation()", LocalExpectation()),
         MeasuredEstimator("LocalExpectation(roulette=True)", LocalExpectation(roulette=True)),
-        *ladder("Direct", "Direct({})", EPSILONS, Direct),
-        *ladder(
+        *make_ladder("Direct", "Direct({})", EPSILONS, Direct),
+        *make_ladder(
             "two-sided Direct",
             "Direct({}, two_sided=True)",
             (0.2, 1.0),
             lambda epsilon: Direct(epsilon, two_sided=True),
         ),
-        *ladder("posterior Direct", "posterior Direct({})", EPSILONS, Direct, "auto"),
+        *make_ladder("posterior Direct", "posterior Direct({})", EPSILONS, Direct, "auto"),
         MeasuredEstimator("AveragedDirect(0.2)", AveragedDirect(0.2)),
         MeasuredEstimator("posterior AveragedDirect(0.2)", AveragedDirect(0.2), "auto"),
         MeasuredEstimator("AdaptiveDirect()", AdaptiveDirect()),
         MeasuredEstimator("posterior AdaptiveDirect()", AdaptiveDirect(), "auto"),
-        *ladder("DebiasedDirect", "DebiasedDirect({})", (0.1, 0.3, 1.0), DebiasedDirect),
+        *make_ladder("DebiasedDirect", "DebiasedDirect({})", (0.1, 0.3, 1.0), DebiasedDirect),
         MeasuredEstimator("Arsm()", Arsm()),
         MeasuredEstimator("MuProp('leave-one-out')", MuProp("leave-one-out")),
         *_cheap(),
@@ -63,8 +63,10 @@ def _cheap() -> list[MeasuredEstimator]:
         MeasuredEstimator("Rebar(0.5)", Rebar(0.5)),
         MeasuredEstimator("MuProp()", MuProp()),
         MeasuredEstimator("DoubleControlVariates()", DoubleControlVariates()),
-        *ladder("GumbelSoftmax", "GumbelSoftmax({})", TAUS, GumbelSoftmax),
-        *ladder("hard GumbelSoftmax", "GumbelSoftmax({}, hard=True)", TAUS, lambda tau: GumbelSoftmax(tau, hard=True)),
+        *make_ladder("GumbelSoftmax", "GumbelSoftmax({})", TAUS, GumbelSoftmax),
+        *make_ladder(
+            "hard GumbelSoftmax", "GumbelSoftmax({}, hard=True)", TAUS, lambda tau: GumbelSoftmax(tau, hard=True)
+        ),
         MeasuredEstimator("GumbelRao(10, 0.5)", GumbelRao(10, 0.5)),
         MeasuredEstimator("StraightThrough()", StraightThrough()),
         MeasuredEstimator("ReinMax()", ReinMax()),

@@ -38,7 +38,7 @@ class MeasuredEstimator:
         return self.name if self.line is None else f"{self.line}, {self.step:g}"
 
 
-def ladder(
+def make_ladder(
     line: str,
     typed: str,
     steps: Sequence[float],

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
-from hardmax.experiments.tables.declaration import slug
+from hardmax.experiments.tables.declaration import make_slug
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Published:
 
     def of_problem(self, problem: str) -> list[float]:
         """Return all numbers of a problem, also of cells that are not ours."""
-        return [value for name, value in self.values.items() if name.startswith(f"{slug(problem)}-")]
+        return [value for name, value in self.values.items() if name.startswith(f"{make_slug(problem)}-")]
 
 
 def read_published(file: str) -> dict[str, Published]:

@@ -48,7 +48,7 @@ MORE: dict[str, tuple[str, Options]] = {
 MADE = {PLAIN: WAYS, SMOOTH: {**WAYS, **ROLLOUTS, **MORE}, BRACKETS: {**WAYS, **ROLLOUTS}}
 
 
-def verdict(ends: Sequence[Mapping[str, float]]) -> str:
+def judge_seeds(ends: Sequence[Mapping[str, float]]) -> str:
     """Return how many seeds came to 95 % validity and 80 % coverage, and how the others failed."""
     kinds = Counter(_kind(end) for end in ends)
     good = kinds.pop("good", 0)
@@ -85,7 +85,7 @@ SEQUENCES = Experiment(
     epochs=(5, 10, EPOCHS),
     pictures=(Picture((tuple(Panel("epoch", problem) for problem in PROBLEMS),)),),
     evaluated="the discriminator, for each token that is drawn",
-    verdict=verdict,
+    verdict=judge_seeds,
     notes=(
         "Validity is the probability of writing a sentence of the language, coverage the share of its sentences that "
         "ten draws for each are expected to hold. Both are exact: the generator's probability of every sentence is "

@@ -17,7 +17,7 @@ from hardmax.applications.segmentation.volumes.agreement import volumes
 from hardmax.applications.segmentation.volumes.geometry import Reorientation
 from hardmax.applications.segmentation.volumes.labels import LabelTable
 from hardmax.applications.segmentation.volumes.reading import Volume
-from hardmax.drawing.style import house_style
+from hardmax.drawing.style import use_house_style
 from hardmax.files import write_output
 
 _MARGIN = 8.0  # mm around what is labelled
@@ -57,7 +57,7 @@ def write_quality_image(
     Raises:
         DataError: the file cannot be written.
     """
-    with house_style("qc"):
+    with use_house_style("qc"):
         figure = _draw(scan, labels, table, title, flag)
         with write_output(path, "folder") as temporary:
             figure.savefig(temporary, format="png", dpi=110, facecolor=_PAPER, metadata={"Software": None})

@@ -20,7 +20,7 @@ from hardmax.applications.segmentation.vae.label_vae import LabelVAE
 from hardmax.errors import ArgumentError, DataError
 from hardmax.models.pretrained import read_tensors, write_tensors
 from hardmax.random import stream
-from hardmax.training.checkpoint import TRAINING_FILES, load_optimizer, optimizer_tensors
+from hardmax.training.checkpoint import TRAINING_FILES, collect_optimizer_tensors, load_optimizer
 
 Loss = Callable[[torch.Generator], Tensor]
 Progress = Callable[[int, int, float], None]
@@ -94,7 +94,7 @@ def optimise(
 
 def _save_state(folder: Path, module: nn.Module, optimizer: torch.optim.Adam, losses: list[float], seed: int) -> None:
     weights = {f"weights/{name}": tensor for name, tensor in module.state_dict().items()}
-    tensors = weights | optimizer_tensors(optimizer) | {"losses": torch.tensor(losses, dtype=torch.float64)}
+    tensors = weights | collect_optimizer_tensors(optimizer) | {"losses": torch.tensor(losses, dtype=torch.float64)}
     write_tensors(folder, tensors, {"seed": seed}, TRAINING_FILES)
 
 
