@@ -53,11 +53,12 @@ test-slow: venv ## run only the tests marked slow
 	$(PYTEST) $(PLAIN) -m 'slow and plain' $(PYTEST_ARGS) || [ $$? -eq 5 ] || failed=1; \
 	exit $$failed
 
-lint: venv ## check style, formatting, types and the direction of imports
+lint: venv ## check style, formatting, types, the direction of imports, and words
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
+	$(BIN)/python tools/check_words.py
 
 format: venv ## format the code and mend what ruff can mend
 	$(BIN)/ruff check --fix-only

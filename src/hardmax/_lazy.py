@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are first used (PEP 562)."""
+"""Lazy imports: names of a package that are imported on first use (PEP 562)."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -8,12 +8,12 @@ from importlib import import_module
 def load_lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return the functions `__getattr__` and `__dir__` of a package.
 
-    Parts of a package that do not need torch never wait for it. No module of the package may have the name of a
+    Parts of a package that do not need torch do not import it. No module of the package may have the name of a
     function here: importing the module would hide the function.
 
     Args:
-        package: its dotted name.
-        homes: the module within the package that each name is in.
+        package: dotted name of the package.
+        homes: the module within the package that defines each name.
     """
 
     def get_attribute(name: str) -> object:

@@ -1,4 +1,4 @@
-"""From and to `torch.distributions`, for people who hold one."""
+"""Conversion from and to `torch.distributions`."""
 
 from torch import Tensor
 from torch import distributions as td
@@ -11,9 +11,8 @@ def from_distribution(distribution: td.Distribution) -> tuple[AbstractSpace, Ten
     """Return the space and the scores of a torch distribution, so that `q(z | scores)` is that distribution.
 
     Args:
-        distribution: `OneHotCategorical` or `Categorical` (z is one-hot here), `Bernoulli` (every one of its
-            batch is a `Binary(1)`), or `Independent(..., 1)` of these, whose last batch dimension becomes the
-            variables of z.
+        distribution: `OneHotCategorical` or `Categorical` (z is one-hot here), `Bernoulli` (each element of its batch
+            is a `Binary(1)`), or `Independent(..., 1)` of these, whose last batch dimension becomes the variables of z.
 
     Returns:
         The space, and the scores `[*B, *score]`, which carry the gradient to the distribution's parameters.

@@ -1,4 +1,4 @@
-"""f, called by its contract: results checked, memory bounded, evaluations counted."""
+"""Calls of f, with results checked, memory bounded and evaluations counted."""
 
 import math
 from collections.abc import Callable
@@ -14,9 +14,9 @@ from hardmax.validation import can_read_values, find_first_index, is_transformed
 
 
 class Evaluator:
-    """The only way an estimator reaches f, so that `evaluations` is true by construction.
+    """The only interface between an estimator and f, so that `evaluations` is correct by construction.
 
-    To the user's f a part that is linear in the statistics may be added, `<linear, statistics(z)>`: of a bound,
+    To the user's f a part that is linear in the statistics may be added, `<linear, statistics(z)>`: for a bound,
     `log p(z) - log q(z)`. It costs no evaluation, and estimators that solve for an arg max take it exactly.
 
     Attributes:
@@ -25,7 +25,7 @@ class Evaluator:
         chunk_size: the largest C of one call of f, or None.
         has_table: whether values of all categories come from `f.table()` or `f.pairs()`.
         has_rows: whether chosen examples can be evaluated alone, by `f.rows()`.
-        has_flips: whether the flips of single bits are cheaper than as many evaluations, by `f.flips()`.
+        has_flips: whether the flips of single bits are cheaper than separate evaluations, by `f.flips()`.
     """
 
     def __init__(
@@ -63,8 +63,8 @@ class Evaluator:
     def plain(self, z: Tensor) -> Tensor:
         """Evaluate f without the linear part, `[C, *B, *event] -> [C, *B]`, at most `chunk_size` candidates at a time.
 
-        What a chunk needs for its backward pass is not kept but computed again there, or chunks would bound
-        nothing.
+        The activations of a chunk are not kept but recomputed in the backward pass; otherwise chunks would not bound
+        the memory.
         """
         self.evaluations += len(z)
         return self._in_chunks(self._call, z, 0)
@@ -73,7 +73,7 @@ class Evaluator:
         """Call with at most `chunk_size` z at a time and join the results along dim."""
         if self.fits(len(z)):
             return call(z)
-        # torch.func refuses the saved-tensor hooks of checkpoint; there, memory is the caller's affair.
+        # torch.func refuses the saved-tensor hooks of checkpoint; there, the caller has to limit the memory.
         recompute = torch.is_grad_enabled() and not is_transformed()
         chunks = z.split(self.chunk_size or len(z))
         return torch.cat(
@@ -81,9 +81,9 @@ class Evaluator:
         )
 
     def distinct(self, z: Tensor) -> Tensor:
-        """Evaluate as a call does, `[S, *B, *event] -> [S, *B]`, but samples of an example that are the same only once.
+        """Evaluate like `__call__`, `[S, *B, *event] -> [S, *B]`, but equal samples of an example only once.
 
-        By `f.rows()`, and where zeros and ones fit the digits of an integer; a q that is sure repeats itself.
+        Needs `f.rows()`, and zeros and ones that fit the bits of an integer; a q of low entropy repeats its samples.
         """
         samples, examples, width = len(z), math.prod(self._batch_shape), math.prod(self._space.event_shape)
         if not self.has_rows or width + examples.bit_length() > 62 or not can_read_values():
@@ -110,7 +110,7 @@ class Evaluator:
         return values + flat
 
     def _plain_table(self) -> Tensor:
-        """Evaluate by `f.pairs()` or `f.table()` where they are there."""
+        """Evaluate by `f.pairs()` or `f.table()` where f has them."""
         pairs = hasattr(self._f, "pairs")
         if self.has_table and not pairs:
             self.evaluations += self._space.size
@@ -139,9 +139,9 @@ class Evaluator:
 
     def flips(self, z: Tensor) -> "CountedFlips":
         """Return the flips of the bits of z `[S, *B, N]`, without the linear part."""
-        return CountedFlips(self._f.flips(z), self._flipped)  # pyright: ignore[reportFunctionMemberAccess]
+        return CountedFlips(self._f.flips(z), self._check_gains)  # pyright: ignore[reportFunctionMemberAccess]
 
-    def _flipped(self, gains: Tensor, wanted: Tensor) -> Tensor:
+    def _check_gains(self, gains: Tensor, wanted: Tensor) -> Tensor:
         """Count and check the gains of flips where wanted `[S, *B, N]`."""
         count = int(wanted.sum())
         self.evaluations += count / max(math.prod(self._batch_shape), 1)
@@ -152,16 +152,16 @@ class Evaluator:
         return self._checked(gains, (count,), "f.flips(z).gains()", example)
 
     def keeps_table(self, samples: int) -> bool:
-        """Whether to keep the graph of a whole table for the sake of its entries at z.
+        """Whether to keep the graph of a whole table in order to use its entries at z.
 
-        Not if it does not fit; nor if many categories share their rows between few examples: backward would go
-        through K rows, where f at z takes one for each example and sample. Nor if every category of every example is a
-        row of its own, as `f.rows()` without a table says: backward costs twice what forward does, so that K rows to
-        and fro cost more than K rows to, and those at z again.
+        Not if it does not fit; nor if many categories share their rows between few examples: backward would process K
+        rows, where f at z takes one for each example and sample. Nor if every category of every example is a separate
+        row, as `f.rows()` without a table implies: backward costs twice as much as forward, so that K rows forward and
+        backward cost more than K rows forward, and those at z again.
         """
         if not self.has_table:
-            own = self.has_rows and 2 * self._space.size > 3 * samples
-            return not own and self.fits(self._space.size)
+            separate_rows = self.has_rows and 2 * self._space.size > 3 * samples
+            return not separate_rows and self.fits(self._space.size)
         return not hasattr(self._f, "pairs") or self._space.size <= 2 * samples * math.prod(self._batch_shape)
 
     def fits(self, count: int) -> bool:
@@ -178,7 +178,7 @@ class Evaluator:
     def _checked(
         self, values: Tensor, shape: tuple[int, ...], name: str, example: Callable[[list[int]], list[int]]
     ) -> Tensor:
-        """Check what f returned; `example` tells from an index into it which example that is."""
+        """Check the values that f returned; `example` maps an index into them to the index of the example."""
         if not isinstance(values, Tensor) or not values.is_floating_point():
             got = values.dtype if isinstance(values, Tensor) else type(values).__name__
             raise DtypeError(f"{name} must return a floating-point tensor of shape {list(shape)}, got {got}")
@@ -198,7 +198,7 @@ class Evaluator:
 
 
 class CountedFlips:
-    """What `f.flips(z)` returned, with its evaluations counted."""
+    """The result of `f.flips(z)`, with its evaluations counted."""
 
     def __init__(self, flips: Flips, count: Callable[[Tensor, Tensor], Tensor]) -> None:
         self._flips = flips
@@ -206,7 +206,7 @@ class CountedFlips:
 
     @property
     def bounds(self) -> Tensor:
-        """`[S, *B, N]`. No flip gains more than this; worked out when asked for."""
+        """`[S, *B, N]`. No flip gains more than this; computed on access."""
         return self._flips.bounds
 
     def gains(self, wanted: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""hm.expectation and hm.sample: where a space, an estimator and an objective meet."""
+"""hm.expectation and hm.sample: apply an estimator to an objective and a space."""
 
 from dataclasses import replace
 from typing import Literal
@@ -36,34 +36,36 @@ def expectation(
 ) -> Estimate:
     """Estimate `E_{z ~ q(z | scores)}[f(z)]` so that backward gives its gradient.
 
-    The gradient for `scores` is the estimator's, with the bias and variance its own page states; the gradient
-    for all that f closes over (a decoder's weights) is the ordinary one.
+    The gradient for `scores` is the estimator's, with the bias and variance that its page states; the gradient for all
+    that f closes over (a decoder's weights) is the ordinary one.
 
     Args:
-        f: `f(z [C, *B, *event]) -> [C, *B]`, one leading dimension for samples or candidates; deterministic
-            within one call. Optional methods make it faster and change nothing else: `f.table() -> [*B, K]`, the
-            value of every category of a single categorical; `f.pairs(z [M, *event]) -> [*B, M]`, the values of the
-            same z for every example; `f.rows(z [R, *event], index [R]) -> [R]`, values for chosen examples (flat
-            batch index); `f.flips(z [S, *B, n])`, for bits, what single flips gain and bounds of it (`hardmax.types`).
+        f: `f(z [C, *B, *event]) -> [C, *B]`, one leading dimension for samples or candidates; deterministic within one
+            call. Optional methods make it faster and change nothing else: `f.table() -> [*B, K]`, the value of every
+            category of a single categorical; `f.pairs(z [M, *event]) -> [*B, M]`, the values of the same z for every
+            example; `f.rows(z [R, *event], index [R]) -> [R]`, values for chosen examples (flat batch index);
+            `f.flips(z [S, *B, n])`, for bits, the gains of single flips and bounds of them (`hardmax.types`).
         scores: `[*B, *score]`, floating point, finite.
-        space: what z may be.
+        space: the space of z.
         estimator: how the gradient is estimated. "auto": `Exact` for one categorical, `LocalExpectation`
             (with roulette where f has rows) for independent variables, `GibbsCovariance` for structured spaces with
             exact samples, else `Direct`.
-        samples: S, how many z are drawn for each example; by default 1, for `GibbsCovariance` 16.
+        samples: S, the number of z drawn for each example; by default 1, for `GibbsCovariance` 16.
         generator: where the noise comes from; None is torch's global generator.
         noise: `[S, *B, *score]`, instead of drawing it (`space.noise`): the same noise gives the same estimate.
-            `[S * estimator.noises, *B, *score]` for the few estimators that take more than one for a sample.
-        chunk_size: the most candidates C that f gets in one call; bounds the memory. Beyond it, what backward
-            needs of f is computed again there.
-        validate: look at values for NaN and inf; never done while compiling or under `torch.func`.
+            `[S * estimator.noises, *B, *score]` for the few estimators that take more than one noise tensor for a
+            sample.
+        chunk_size: the most candidates C that f gets in one call; bounds the memory. Beyond it, the activations of f
+            are recomputed in the backward pass.
+        validate: check values for NaN and inf; never done while compiling or under `torch.func`.
 
     Returns:
-        The value `[*B]`, the draws, and what they cost.
+        The value `[*B]`, the draws, and their cost.
 
     Raises:
-        ArgumentError: an argument, the scores or a value of f cannot be used; `ShapeError`, `DtypeError` are kinds.
-        NotExactError: the space cannot give what the estimator needs.
+        ArgumentError: an argument, the scores or a value of f cannot be used; `ShapeError`, `DtypeError` are
+            subclasses.
+        NotExactError: the space lacks a method that the estimator needs.
 
     Example:
         >>> import torch, hardmax as hm
@@ -79,7 +81,7 @@ def expectation(
         Mohamed et al., "Monte Carlo gradient estimation in machine learning", 2020.
     """
     if isinstance(estimator, str):
-        estimator = _automatic(estimator, f, space)
+        estimator = _choose_estimator(estimator, f, space)
     return estimate(
         f,
         scores,
@@ -107,7 +109,7 @@ def estimate(
     chunk_size: int | None,
     validate: bool,
 ) -> Estimate:
-    """Estimate `E_q[f(z) + <linear, statistics(z)>]`: what `expectation` does, for objectives with a linear part."""
+    """Estimate `E_q[f(z) + <linear, statistics(z)>]`: `expectation` for objectives with a linear part."""
     batch_shape = check_scores(scores, space, values=validate and can_read_values())
     if chunk_size is not None and chunk_size < 1:
         raise ArgumentError(f"chunk_size must be at least 1, got {chunk_size}")
@@ -132,17 +134,17 @@ def sample(
     noise: Tensor | None = None,
     validate: bool = True,
 ) -> Tensor:
-    """Draw z that carry a gradient to scores themselves, for use anywhere in a model.
+    """Draw z that carry a gradient to scores, for use anywhere in a model.
 
     Args:
         scores: `[*B, *score]`, floating point, finite.
-        space: what z may be.
+        space: the space of z.
         estimator: a sample-style one: `GumbelSoftmax`, `StraightThrough`, `ReinMax`, `GumbelRao`; for structured spaces
             `ImplicitMLE`, `AdaptiveImplicitMLE`, `PerturbedOptimizer`, `Blackbox`, `IdentityBackward`.
         samples: S.
         generator: where the noise comes from; None is torch's global generator.
         noise: `[S, *B, *score]`, instead of drawing it.
-        validate: look at scores for NaN and inf.
+        validate: check scores for NaN and inf.
 
     Returns:
         `[S, *B, *event]`.
@@ -166,7 +168,7 @@ def sample(
     return estimator.sample(scores, space, _noise(scores, space, estimator, batch_shape, samples, generator, noise))[1]
 
 
-def _automatic(name: str, f: Objective, space: AbstractSpace) -> AbstractEstimator:
+def _choose_estimator(name: str, f: Objective, space: AbstractSpace) -> AbstractEstimator:
     if name != "auto":
         raise ArgumentError(f"estimator must be an estimator such as Direct() or 'auto', got {name!r}")
     if space.categories is not None:
@@ -185,7 +187,7 @@ def _noise(
     generator: torch.Generator | None,
     noise: Tensor | None,
 ) -> Tensor:
-    """Return the caller's noise, checked, or draw it; the estimator is asked first."""
+    """Return the caller's noise, checked, or draw it; the estimator's check comes first."""
     if noise is not None:
         estimator.check(space, check_noise(noise, scores, samples, estimator.noises))
         return noise

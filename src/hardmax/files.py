@@ -12,14 +12,14 @@ from hardmax.errors import DataError
 
 @contextmanager
 def replace_atomically(path: Path, suffix: str = ".tmp") -> Iterator[Path]:
-    """Give a temporary name in the same folder; what the block writes there is flushed to disk and renamed.
+    """Yield a temporary path in the same folder; the file that the block writes there is flushed to disk and renamed.
 
     A reader sees the old file or the new one. If the block fails, nothing is left, and the old file stays.
 
     Args:
-        path: of the file.
-        suffix: of the temporary name. The default is the same every time, so that what a kill has left is replaced;
-            give each process one of its own where several may write the file at once.
+        path: path of the file.
+        suffix: suffix of the temporary name. The default is constant, so that the next write replaces the leftovers
+            of a kill; give each process its own suffix if several may write the file at once.
 
     Raises:
         OSError: the file cannot be written.
@@ -31,13 +31,13 @@ def replace_atomically(path: Path, suffix: str = ".tmp") -> Iterator[Path]:
             os.fsync(file.fileno())  # or a power failure may leave an empty file under the new name
         temporary.replace(path)
     finally:
-        # After a failure of any kind, Ctrl-C too; after a success there is nothing left of that name.
+        # After a failure of any kind, including Ctrl-C; after a success no file has this name.
         if temporary.is_file():
             temporary.unlink()
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace a file by a text, atomically.
+    """Write a text to a file atomically.
 
     Raises:
         OSError: the file cannot be written.
@@ -48,11 +48,11 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def write_output(path: Path, instead: str = "file") -> Iterator[Path]:
-    """Write a file that the user has named, atomically; its folder is made if it is missing.
+    """Write a file that the user has named, atomically; its folder is created if it is missing.
 
     Args:
-        path: of the file.
-        instead: what the user names with --out, and is to name another one of if it cannot be written.
+        path: path of the file.
+        instead: what --out names; the error message asks for another one.
 
     Raises:
         DataError: the file cannot be written.
@@ -62,7 +62,7 @@ def write_output(path: Path, instead: str = "file") -> Iterator[Path]:
         >>> path = Path(tempfile.mkdtemp()) / "a" / "b.txt"
         >>> with write_output(path) as temporary:
         ...     _ = temporary.write_text("whole")
-        >>> path.read_text(), [found.name for found in path.parent.iterdir()]
+        >>> path.read_text(), [file.name for file in path.parent.iterdir()]
         ('whole', ['b.txt'])
     """
     try:
@@ -76,10 +76,10 @@ def write_output(path: Path, instead: str = "file") -> Iterator[Path]:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder to write to, and try it, before any work is done.
+    """Create a folder, and test that it is writable, before any work is done.
 
     Raises:
-        DataError: it cannot be made, or cannot be written to.
+        DataError: it cannot be created, or is not writable.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -93,19 +93,19 @@ def make_folder(folder: Path) -> None:
 
 @contextmanager
 def write_folder(folder: Path) -> Iterator[Path]:
-    """Give a temporary folder beside this one to write to; at the end it is renamed.
+    """Yield a temporary folder next to this one to write to; at the end it is renamed.
 
     If the block fails, nothing is left.
 
     Raises:
-        DataError: there is something in the folder already, or it cannot be written.
+        DataError: the folder is not empty, or it cannot be written.
     """
     if folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()
     if folder.exists():
         raise DataError(f"{folder} is there already, and is not written over; choose another one with --out")
     temporary = folder.with_name(folder.name + ".tmp")
-    shutil.rmtree(temporary, ignore_errors=True)  # what a killed program left
+    shutil.rmtree(temporary, ignore_errors=True)  # leftovers of a killed program
     make_folder(temporary)
     try:
         yield temporary

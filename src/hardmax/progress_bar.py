@@ -21,17 +21,17 @@ from rich.progress import (
 
 
 class ProgressBar:
-    """A bar, the time gone by, the time left, and what is being done; made by `show_bar`."""
+    """A bar with the time elapsed, the time left, and a description; created by `show_bar`."""
 
     def __init__(self, display: Progress, task: TaskID) -> None:
         self._display, self._task = display, task
 
     def update(self, done: float, total: float | None = None, description: str | None = None) -> None:
-        """Show how much is done; what is not given stays as it was."""
+        """Set the amount done; the total and the description stay unchanged if they are not given."""
         self._display.update(self._task, completed=max(done, 0), total=total, description=description)
 
     def advance(self, count: float = 1, description: str | None = None) -> None:
-        """Show that so much more is done."""
+        """Add `count` to the amount done."""
         self._display.update(self._task, advance=count, description=description)
 
 
@@ -43,9 +43,9 @@ def show_bar(
 
     Args:
         description: what is being done.
-        total: how much there is to do; the bar pulses while it is unknown.
-        console: where to; by default standard error.
-        seconds: the speed that tells the time left is the mean over so many.
+        total: the amount to do; the bar pulses while it is unknown.
+        console: the console to write to; by default standard error.
+        seconds: the time left is estimated from the mean speed over this many seconds.
     """
     columns = (
         BarColumn(),
@@ -61,10 +61,9 @@ def show_bar(
 
 @contextmanager
 def show_named_bars(unit: Literal["bytes", "items"]) -> Iterator[Callable[[str, int, int | None], None]]:
-    """Show a bar for each of several things, on standard error; they stay there.
+    """Show a bar for each of several items on standard error; the bars are not erased.
 
-    The block is given a function to call with the thing's name, how much of it is done, and how much there is, if that
-    is known.
+    Yields a function to call with the name of an item, the amount done, and the total amount, if that is known.
     """
     counts: dict[str, tuple[ProgressColumn, ...]] = {
         "bytes": (DownloadColumn(), TransferSpeedColumn()),
@@ -76,7 +75,7 @@ def show_named_bars(unit: Literal["bytes", "items"]) -> Iterator[Callable[[str, 
 
     def update(name: str, done: int, total: int | None) -> None:
         if not tasks:
-            display.start()  # not before: a display with nothing to show would leave an empty line
+            display.start()  # not earlier: an empty display would leave an empty line
         if name not in tasks:
             tasks[name] = display.add_task(name, total=total)
         display.update(tasks[name], completed=done, total=total)

@@ -1,4 +1,4 @@
-"""Noise that makes an arg max a sample, from a generator, never inf or NaN; and generators by name from one seed."""
+"""Noise that turns an arg max into a sample, never inf or NaN; and generators derived by name from one seed."""
 
 from hashlib import sha256
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def stream(seed: int, *names: str | int, device: torch.device | str = "cpu") -> torch.Generator:
-    """Return the generator that goes by these names under this seed: the same each time, unlike every other.
+    """Return the generator of these names for a seed: always the same, and different from every other.
 
     Example:
         >>> a, b = stream(0, "noise", 3), stream(0, "noise", 3)
@@ -19,7 +19,7 @@ def stream(seed: int, *names: str | int, device: torch.device | str = "cpu") -> 
 
 
 def noise_dtype(dtype: torch.dtype) -> torch.dtype:
-    """Float32 or wider: in half precision, perturbed scores tie and the arg max is no sample any more."""
+    """Return float32 or wider: in half precision, perturbed scores tie and the arg max is no longer a sample."""
     return torch.promote_types(dtype, torch.float32)
 
 
@@ -32,15 +32,15 @@ def gumbel(
 ) -> Tensor:
     """Draw standard Gumbel noise, `-log(Exponential(1))`.
 
-    The density is `exp(-(g + exp(-g)))` and the CDF `exp(-exp(-g))`; `argmax_k (scores_k + g_k)` is then a
-    sample of `softmax(scores)` (Gumbel-max). `torch.distributions.Gumbel` takes no generator and inverts a
-    uniform, whose edges are what the clamp below is about.
+    The density is `exp(-(g + exp(-g)))` and the CDF `exp(-exp(-g))`; `argmax_k (scores_k + g_k)` is then a sample of
+    `softmax(scores)` (Gumbel-max). `torch.distributions.Gumbel` takes no generator and inverts a uniform, whose edges
+    are the reason for the clamp below.
 
     Args:
         shape: any.
         generator: where the randomness comes from; None is torch's global generator.
         dtype: half precision is drawn, and returned, as float32.
-        device: where the noise lives.
+        device: of the noise.
 
     Returns:
         `[*shape]`, finite.
@@ -59,7 +59,7 @@ def gumbel(
 
 
 def from_exponential(exponential: Tensor) -> Tensor:
-    """Gumbel noise from Exponential(1) draws; a draw of zero gives the largest noise the dtype can hold."""
+    """Return Gumbel noise from Exponential(1) draws; a draw of zero gives the largest noise the dtype can hold."""
     return -exponential.clamp_min(torch.finfo(exponential.dtype).tiny).log()
 
 
@@ -70,7 +70,7 @@ def logistic(
     dtype: torch.dtype = torch.float32,
     device: torch.device | str | None = None,
 ) -> Tensor:
-    """Draw standard logistic noise: the difference of two Gumbels, so both tails are equally fine.
+    """Draw standard logistic noise: the difference of two Gumbels, so both tails are equally accurate.
 
     With it `1[logit + noise > 0]` is a Bernoulli sample of `sigmoid(logit)`. Arguments as for `gumbel`.
 

@@ -1,4 +1,4 @@
-"""How many threads torch computes with."""
+"""The number of threads that torch uses."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ import torch
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let torch compute with one thread, and with as many as before afterwards.
+    """Run torch with one thread, and restore the previous number on exit.
 
     For many small operations more threads are slower, and much slower on a busy machine: each waits for all others at
     the end of every operation. With one the result is also the same on every machine, to the last bit.

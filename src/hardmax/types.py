@@ -1,4 +1,4 @@
-"""What everything else is written in: the result of an estimate, and the names of dimensions.
+"""Shared types: the objective, the result of an estimate, and the names of dimensions.
 
 Glossary of dimensions, used in every shape of the library:
 
@@ -30,7 +30,7 @@ Objective = Callable[[Tensor], Tensor]
 
 @runtime_checkable
 class Flips(Protocol):
-    """What f gains by flipping single bits of z `[S, *B, N]`: bounds that are cheap, and the gains themselves."""
+    """Gains of f from flipping single bits of z `[S, *B, N]`: cheap upper bounds, and the gains themselves."""
 
     @property
     def bounds(self) -> Tensor:
@@ -53,9 +53,9 @@ class Estimate:
         evaluations: evaluations of f, mean per example over all S samples, z* included.
         solves: arg maxes solved, counted the same way.
         auxiliary: `[]`. Loss for an estimator's own parameters, or None if it has none.
-        log_prob: `[S, *B]`. log q of the draws, detached, where the estimator knows it anyway; else None.
-        solver: what solved the arg maxes, where the space has several ways to: all that ran, in their order; None
-            where none did. While compiling, or under vmap, what the space would choose by its promises.
+        log_prob: `[S, *B]`. log q of the draws, detached, where the estimator computes it anyway; else None.
+        solver: names of the solvers of the arg maxes, where the space has several: all that ran, in their order; None
+            where none did. While compiling, or under vmap, the one that the space would choose by its promises.
 
     Example:
         >>> import torch, hardmax as hm

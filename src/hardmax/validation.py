@@ -1,4 +1,4 @@
-"""Checks of what a caller passes in, made before any work is done."""
+"""Checks of a caller's arguments, before any work is done."""
 
 import math
 
@@ -10,7 +10,7 @@ from hardmax.spaces.abstract import AbstractSpace
 
 
 def can_read_values() -> bool:
-    """Whether code may look at the values in a tensor: not while compiling, nor under vmap or grad."""
+    """Whether code may read the values in a tensor: not while compiling, nor under vmap or grad."""
     return not torch.compiler.is_compiling() and not is_transformed()
 
 
@@ -25,13 +25,13 @@ def find_first_index(mask: Tensor) -> list[int]:
 
 
 def check_scores(scores: Tensor, space: AbstractSpace, *, values: bool) -> tuple[int, ...]:
-    """Check scores against a space and return `*B`; their values are only looked at on request."""
+    """Check scores against a space and return `*B`; their values are only checked on request."""
     if not isinstance(scores, Tensor):
         raise DtypeError(f"scores must be a torch.Tensor, got {type(scores).__name__}")
     if not scores.is_floating_point():
         raise DtypeError(f"scores must be floating point, got {scores.dtype}; pass scores.float()")
     batch_shape = space.batch_shape(scores)
-    # A finite sum has finite terms; only another one is worth a closer look.
+    # A finite sum has finite terms; only a sum that is not finite needs a closer look.
     if values and not math.isfinite(scores.detach().sum().item()) and not (finite := scores.isfinite()).all():
         index = find_first_index(~finite)
         raise ArgumentError(
@@ -44,19 +44,19 @@ def check_scores(scores: Tensor, space: AbstractSpace, *, values: bool) -> tuple
 
 
 def check_noise(noise: Tensor, scores: Tensor, samples: int | None, noises: int) -> int:
-    """Check a caller's own noise, `[S * noises, *B, *score]`, and return S; samples may be left out, or at 1."""
+    """Check the caller's noise, `[S * noises, *B, *score]`, and return S; samples may be None, 1 or S."""
     if noise.dim() != scores.dim() + 1 or noise.shape[1:] != scores.shape or not noise.is_floating_point():
         raise ShapeError(
             f"noise has shape {list(noise.shape)} and dtype {noise.dtype}, but scores of shape "
             f"{list(scores.shape)} need floating-point noise [S, {', '.join(map(str, scores.shape))}]"
         )
-    found, rest = divmod(len(noise), noises)
+    count, rest = divmod(len(noise), noises)
     if rest:
         raise ShapeError(f"this estimator takes {noises} noise tensors for a sample, but noise holds {len(noise)}")
-    if samples not in (None, 1, found):
-        raise ShapeError(f"noise holds {found} samples, but samples={samples}; leave samples out")
-    check_samples(found)
-    return found
+    if samples not in (None, 1, count):
+        raise ShapeError(f"noise holds {count} samples, but samples={samples}; leave samples out")
+    check_samples(count)
+    return count
 
 
 def check_samples(samples: int) -> None:
@@ -66,13 +66,13 @@ def check_samples(samples: int) -> None:
 
 
 def check_positive(name: str, value: float) -> None:
-    """Check a step or a temperature."""
+    """Check that a step or a temperature is positive and finite."""
     if not value > 0 or value == float("inf"):
         raise ArgumentError(f"{name} must be a positive number, got {value}")
 
 
 def check_device(name: str) -> None:
-    """Check that there is such a device here."""
+    """Check that the device exists on this machine."""
     try:
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError) as error:

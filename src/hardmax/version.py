@@ -1,4 +1,4 @@
-"""Which hardmax this is: its version, the commit of its source, and a hash of its files. No torch here."""
+"""The version of hardmax, the commit of its source, and a hash of its files. Imports no torch."""
 
 import hashlib
 import subprocess
@@ -11,7 +11,7 @@ _SOURCE = Path(__file__).parent
 
 
 def find_commit() -> str | None:
-    """Return the commit of hardmax's own source, where it runs from a checkout."""
+    """Return the commit of hardmax's own source if it runs from a checkout, else None."""
     try:
         git = subprocess.run(
             ["git", "-C", str(_SOURCE), "rev-parse", "HEAD"], capture_output=True, text=True, check=True, timeout=5
@@ -23,7 +23,7 @@ def find_commit() -> str | None:
 
 @cache
 def hash_source() -> str:
-    """Return a hash of the installed package's Python files: two installations with the same one run the same code.
+    """Return a hash of the installed package's Python files: two installations with equal hashes run the same code.
 
     A version number changes with a release and a commit is not known everywhere; the files are what runs.
     """

@@ -149,8 +149,8 @@ def pair(code, out, *words):
 def test_a_process_that_does_not_answer(tmp_path):
     """It is stopped, not ended; the other one waits as long as it was told, here five seconds."""
     code = (
-        "import sys, datetime\nfrom hardmax.training import launch\nfrom hardmax.cli.main import main\n"
-        "launch.TIMEOUT = datetime.timedelta(seconds=5)\nsys.exit(main(sys.argv[1:]))"
+        "import sys, datetime\nfrom hardmax.training import processes\nfrom hardmax.cli.main import main\n"
+        "processes.TIMEOUT = datetime.timedelta(seconds=5)\nsys.exit(main(sys.argv[1:]))"
     )
     out = tmp_path / "run"
     first, second = pair(code, out, "--epochs", "500")

@@ -1,9 +1,9 @@
-"""Reads the arguments of a command into a dataclass of options. No torch here.
+"""Reads the arguments of a command into a dataclass of options. Imports no torch.
 
-Each field is an option: its name and type say how it is typed, and its docstring is its help. tyro prints the help. The
-arguments are read here, not by tyro, so that each error is one line that says what is wrong, what came, what was
-expected and what to do: tyro prints its errors in a frame and ends the program, also where the dataclass itself refuses
-a value.
+Each field is an option: its name and type define how it is written, and its docstring is its help. tyro prints the
+help. The arguments are parsed here, not by tyro, so that each error is one line that states what is wrong, what was
+received, what was expected and what to do: tyro prints its errors in a frame and exits the program, also when the
+dataclass itself rejects a value.
 """
 
 import inspect
@@ -23,20 +23,20 @@ _TYPES = {str: "a text", int: "a whole number", float: "a number", bool: ""}
 
 
 def parse(kind: type[T], command: str, arguments: list[str], about: str = "") -> T:
-    """Return the dataclass that the arguments describe; `--help` prints and ends the program.
+    """Return the dataclass that the arguments describe; `--help` prints the help and exits the program.
 
-    Options are written `--name value` or `--name=value`, a yes or no `--name` or `--no-name`; `--batch_size` is
-    `--batch-size`; of an option that is given twice the last one counts; what follows `--` is no option.
+    Options are written `--name value` or `--name=value`, booleans `--name` or `--no-name`; `--batch_size` is read as
+    `--batch-size`; if an option is given twice, the last value counts; words after `--` are not options.
 
     Args:
         kind: a dataclass; its fields are of type str, int, float, bool or `Literal`, also with `| None` (the word None
             is then a value), or tuples of any length of these; those marked `tyro.conf.Positional` have no `--name`.
-        command: its name, as typed.
-        arguments: what follows it.
-        about: what its help says after the docstring of the dataclass.
+        command: name of the command, as typed.
+        arguments: the words after it.
+        about: text of its help after the docstring of the dataclass.
 
     Raises:
-        ArgumentError: an option that does not exist or does not fit, or what the dataclass itself raises.
+        ArgumentError: an unknown option or an invalid value; or raised by the dataclass itself.
     """
     before = [*takewhile(lambda word: word != "--", arguments)]
     if "--help" in before or "-h" in before:
@@ -50,12 +50,12 @@ class _Option:
     """A field of a dataclass of options.
 
     Attributes:
-        field: its name.
-        type: of one value: str, int, float or bool.
-        choices: the values of a `Literal`; none where any of the type will do.
-        nullable: whether None is a value.
+        field: name of the field.
+        type: type of one value: str, int, float or bool.
+        choices: the values of a `Literal`; empty if any value of the type is valid.
+        nullable: whether None is a valid value.
         several: whether it takes several values.
-        positional: whether it is known by its place.
+        positional: whether it is identified by its position.
         required: whether it has no default.
     """
 
@@ -69,20 +69,20 @@ class _Option:
 
     @property
     def name(self) -> str:
-        """What a user knows it by: --batch-size, or RUN."""
+        """Its name on the command line: --batch-size, or RUN."""
         return self.field.upper() if self.positional else f"--{self.field.replace('_', '-')}"
 
     @property
     def expected(self) -> str:
-        """What a value is, in words."""
+        """A description of its valid values."""
         words = f"one of {', '.join(self.choices)}" if len(self.choices) > 1 else "".join(self.choices)
         return f"{words or _TYPES[self.type]}{' or None' if self.nullable else ''}"
 
     def convert(self, word: str) -> Any:
-        """Return the value that a word is.
+        """Return the value of a word.
 
         Raises:
-            ArgumentError: it is none.
+            ArgumentError: the word is not a valid value.
         """
         if self.nullable and word == "None":
             return None
@@ -108,7 +108,7 @@ def _describe_field(field: Any, hint: Any) -> _Option:
     """Return the option of a field.
 
     Raises:
-        TypeError: its type is none that can be read.
+        TypeError: its type is not supported.
     """
     positional = get_origin(hint) is Annotated and tyro.conf.Positional in hint.__metadata__
     inner = get_args(hint)[0] if get_origin(hint) is Annotated else hint
@@ -127,7 +127,7 @@ def _describe_field(field: Any, hint: Any) -> _Option:
 
 
 def _is_option(word: str) -> bool:
-    """Whether a word is the name of an option, with or without a value; negative numbers and a dash are not."""
+    """Whether a word is the name of an option, with or without a value; negative numbers and a single dash are not."""
     name = word.partition("=")[0]
     number = name[:1] == "-" and name[1:].lower() in ("inf", "infinity", "nan")
     return word.startswith("-") and name.lstrip("-")[:1].isalpha() and not number
@@ -138,7 +138,7 @@ class _Reader:
 
     Args:
         kind: dataclass of its options.
-        command: as typed, for errors.
+        command: name of the command as typed, for error messages.
     """
 
     def __init__(self, kind: type, command: str) -> None:
@@ -146,7 +146,7 @@ class _Reader:
         options = _describe(kind)
         self._positional = [option for option in options if option.positional]
         self._named = {option.name: option for option in options if not option.positional}
-        # What is typed, with the option that it means and, of a yes or no, its value.
+        # Each flag as typed, with its option and, for booleans, its value.
         self._flags = {name: (option, True) for name, option in self._named.items()}
         for name, option in self._named.items():
             if option.type is bool:
@@ -157,7 +157,7 @@ class _Reader:
         """Return the values of the fields that are given.
 
         Raises:
-            ArgumentError: they do not fit.
+            ArgumentError: an option is unknown or missing, or a value is invalid.
         """
         words, places = [*arguments], []
         while words:
@@ -180,16 +180,16 @@ class _Reader:
         return f"see {self._command} --help"
 
     def _near_flag(self, word: str) -> str:
-        """Return what to do about a word that may have been meant as an option."""
+        """Return a hint about a word that may have been meant as an option."""
         near = get_close_matches(word.lstrip("-"), [flag[2:] for flag in self._flags], n=1)
         return f"; did you mean --{near[0]}?" if near else f"; {self._help}"
 
     def _missing(self, places: Sequence[str]) -> int:
-        """Return how many positional arguments are still needed."""
+        """Return the number of positional arguments that are still needed."""
         return max(sum(option.required for option in self._positional) - len(places), 0)
 
     def _read_option(self, word: str, words: list[str], needed: int) -> None:
-        """Read an option, and take its values off the words that follow it."""
+        """Read an option, and remove its values from the words that follow it."""
         name, attached, value = word.partition("=")
         name = f"--{name[2:].replace('_', '-')}" if name.startswith("--") else name
         if name not in self._flags:
@@ -202,29 +202,29 @@ class _Reader:
             return
         following = [*takewhile(lambda one: one != "--" and not _is_option(one), words)]
         if option.several:
-            if len(following) == len(words):  # the last of these are positional arguments, where any are missing
+            if len(following) == len(words):  # the last of these are positional arguments, if any are missing
                 following = following[: max(len(following) - needed, 0 if attached else 1)]
         else:
             following = [] if attached else following[:1]
         del words[: len(following)]
-        taken = [value, *following] if attached else following
-        if not taken:
+        texts = [value, *following] if attached else following
+        if not texts:
             dash = f"; {words[0]} is an option: if it is the value, write {name}={words[0]}" if words else ""
             raise ArgumentError(f"{name} needs a value: {option.expected}{dash}")
-        values = tuple(option.convert(one) for one in taken)
+        values = tuple(option.convert(one) for one in texts)
         self._values[option.field] = values if option.several else values[0]
 
     def _read_positional(self, places: list[str]) -> None:
-        """Read the arguments that are known by their place."""
+        """Read the positional arguments."""
         for number, option in enumerate(self._positional):
             later = sum(one.required for one in self._positional[number + 1 :])
-            taken = places[: max(len(places) - later, 0) if option.several else 1]
-            del places[: len(taken)]
-            if not taken and option.required:
+            texts = places[: max(len(places) - later, 0) if option.several else 1]
+            del places[: len(texts)]
+            if not texts and option.required:
                 several = " (one or more)" if option.several else ""
                 raise ArgumentError(f"{self._command} needs {option.name}{several}; {self._help}")
-            if taken:
-                values = tuple(option.convert(one) for one in taken)
+            if texts:
+                values = tuple(option.convert(one) for one in texts)
                 self._values[option.field] = values if option.several else values[0]
         if places:
             allowed = " ".join(option.name for option in self._positional) or "options"

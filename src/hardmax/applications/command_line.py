@@ -1,4 +1,4 @@
-"""Options and helpers that the commands of all applications share. No torch here."""
+"""Options and helpers shared by the commands of all applications. Imports no torch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 def check_model(command: str, run: str, served: Sequence[str]) -> Application:
-    """Return the application of a run that a command is asked to serve.
+    """Return the application of a run, after checking that a command supports it.
 
     Args:
-        command: its name.
-        run: the folder.
+        command: name of the command.
+        run: folder of the run.
         served: names of the applications that have the command.
 
     Raises:
-        DataError: no run is there, or the command is not for its model.
+        DataError: the folder holds no run, or the command does not support its model.
     """
     model = read_facts(Path(run))["config"].get("model", "discrete")
     if model not in served:
@@ -36,14 +36,14 @@ def check_model(command: str, run: str, served: Sequence[str]) -> Application:
 
 
 def refuse_options(options: Any, *names: str) -> None:
-    """Complain of options that mean nothing for the model of the run.
+    """Raise an error for options that do not apply to the model of the run.
 
     Args:
-        options: with the field `run`.
-        names: of fields that must have their default.
+        options: options of a command, with the field `run`.
+        names: names of fields that must have their default.
 
     Raises:
-        ArgumentError: one has another value.
+        ArgumentError: one of them has another value.
     """
     for name in names:
         if getattr(options, name) != getattr(type(options), name):
@@ -95,12 +95,12 @@ class EvaluateOptions:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What was found.
+    """The result of an evaluation.
 
     Attributes:
         images: number of pictures, or of other examples.
         numbers: all numbers, by name.
-        tables: headings, and rows of as many texts.
+        tables: for each table its headings, and rows with one text for each heading.
     """
 
     images: int
@@ -145,7 +145,7 @@ class SampleOptions:
 
 
 def write_picture(options: SampleOptions, picture: "Image.Image", said: str) -> None:
-    """Write what a model has drawn, and say what it is and where."""
+    """Write a picture of samples to a file, and print `said` with its path."""
     from hardmax.drawing.images import save_image
 
     path = Path(options.out or Path(options.run) / "figures" / "samples.png")
@@ -154,10 +154,10 @@ def write_picture(options: SampleOptions, picture: "Image.Image", said: str) -> 
 
 
 def write_grid(options: SampleOptions, kind: "type[AbstractModel]") -> None:
-    """Write a grid of pictures that a model draws, one that takes nothing but their number.
+    """Write a grid of samples from a model whose `sample` needs only their number.
 
     Raises:
-        ArgumentError: attributes are asked for.
+        ArgumentError: attributes are given.
     """
     from hardmax.applications.runs import load_run
     from hardmax.drawing.images import make_grid

@@ -1,8 +1,8 @@
-"""The applications: one record for each, strings only, no torch.
+"""The registry of applications: one record for each, strings only, no torch.
 
-A record says all that the rest of the program needs to know of an application: its names, where its configuration,
-task, model, report and commands are, what is measured of it, and how a finished run is summarised. A new application is
-one folder and one record here; nothing else lists applications.
+A record holds all that the rest of the program needs to know about an application: its names, where its configuration,
+task, model, report and commands are defined, its metrics, and how a finished run is summarised. To add an application,
+add one folder and one record here; nothing else lists applications.
 """
 
 from dataclasses import dataclass, field
@@ -28,8 +28,8 @@ class Command:
         name: as typed, such as "edit" or "segment run".
         help: one line.
         options: the dataclass of its options, as "module:name" within the application's package.
-        function: what is called with them; it returns the exit code, or None for 0.
-        run: the option that names a run of this application; empty where there is none.
+        function: the function that is called with them; it returns the exit code, or None for 0.
+        run: the option that names a run of this application; empty if there is none.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Command:
 
 @dataclass(frozen=True)
 class CommandGroup:
-    """What is said of commands that share their first word: in one line, at length, and examples."""
+    """The help of commands that share their first word: one line, a longer text, and examples."""
 
     help: str
     about: str
@@ -63,25 +63,25 @@ BOUND, NLL = Shown("-ELBO", "negative_elbo"), Shown("-log p", "nll")
 
 @dataclass(frozen=True, kw_only=True)
 class Application:
-    """What the program knows of an application; places are given as "module:name" within its package.
+    """The record of an application; places are given as "module:name" within its package.
 
     Attributes:
-        name: what `--model` and the configuration of a run call it.
+        name: its name in `--model` and in the configuration of a run.
         help: what it is, in one line.
         package: its folder, as a dotted name.
-        config: class of its options, a `TrainConfig`; empty where `hardmax train` does not train it.
+        config: class of its options, a `TrainConfig`; empty if `hardmax train` does not train it.
         task: class that trains it, an `AbstractTask`.
         model: class of its model, an `AbstractModel`.
-        kind: what saved files call that model.
-        other_models: places of models that it saves beside that one, by what saved files call them.
+        kind: name of that model in saved files.
+        other_models: places of other models that it saves, by their names in saved files.
         report: class of its report, an `AbstractReport`.
         evaluate: function of `hardmax evaluate`.
         sample: function of `hardmax sample`.
-        commands: commands that it alone has.
-        metrics: what is measured of it after every epoch, and which of that is the criterion.
-        row_metrics: columns of `metrics.jsonl` that a result row keeps, beside the bound.
-        summary: what the summary of a finished run shows.
-        comparable: options that must agree for the numbers of two runs to compare.
+        commands: commands that only this application has.
+        metrics: the metrics measured after every epoch, and the criterion among them.
+        row_metrics: columns of `metrics.jsonl` that a result row keeps in addition to the bound.
+        summary: the numbers in the summary of a finished run.
+        comparable: options that must agree for the numbers of two runs to be comparable.
     """
 
     name: str
@@ -102,7 +102,7 @@ class Application:
     comparable: tuple[str, ...] = ()
 
     def load(self, place: str) -> Any:
-        """Import what stands at a place "module:name" of this application."""
+        """Import the object at a place "module:name" of this application."""
         module, name = place.split(":")
         return getattr(import_module(f"{self.package}.{module}"), name)
 
@@ -329,10 +329,10 @@ APPLICATIONS = (
     ),
 )
 
-# Saved models that are no application's main one, by what their files call them.
+# Saved models that are not the main model of any application, by their names in saved files.
 OTHER_MODELS = {"gaussian-vae": "hardmax.models.gaussian_vae:GaussianVAE"}
 
-# The first words of commands of several words, and what is said of each.
+# The help of command groups, by the first word of their commands.
 GROUPS = {
     "segment": CommandGroup(
         "segment brain scans by an anatomical prior learned from label maps alone",
@@ -347,10 +347,10 @@ GROUPS = {
 
 
 def find_application(model: str) -> Application:
-    """Return the application that `hardmax train --model` calls by a name.
+    """Return the application with a name, as given to `hardmax train --model`.
 
     Raises:
-        ArgumentError: there is none of that name.
+        ArgumentError: the name is unknown.
     """
     trained = {application.name: application for application in list_trained()}
     if model not in trained:
@@ -366,12 +366,12 @@ def list_trained() -> list[Application]:
 
 
 def names_with(command: Literal["evaluate", "sample"]) -> list[str]:
-    """Return the names of the applications that have a command which several share."""
+    """Return the names of the applications that support a shared command."""
     return [application.name for application in APPLICATIONS if getattr(application, command)]
 
 
 def list_model_places() -> dict[str, str]:
-    """Return where the class of every saved kind of model is, as "module:name"."""
+    """Return the place "module:name" of the class of every kind of saved model."""
     places = dict(OTHER_MODELS)
     for application in APPLICATIONS:
         models = {application.kind: application.model} if application.kind else {}
@@ -382,5 +382,5 @@ def list_model_places() -> dict[str, str]:
 
 
 def list_commands() -> dict[str, tuple[Application, Command]]:
-    """Return the commands that single applications have, by name, with whose they are."""
+    """Return the commands that belong to one application, by name, each with its application."""
     return {command.name: (application, command) for application in APPLICATIONS for command in application.commands}

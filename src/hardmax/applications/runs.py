@@ -1,4 +1,4 @@
-"""Runs of any application: train them, read their configuration, load their models and what was measured."""
+"""Runs of any application: train them, read their configuration, load their models and metrics."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,12 +24,12 @@ M = TypeVar("M", bound=AbstractModel)
 
 
 def train(config: TrainConfig, observer: Observer | None = None, group: Group = ALONE) -> bool:
-    """Train, writing to `config.out`; return False if an observer stopped it before the end.
+    """Train and write to `config.out`; return False if an observer stopped the run before its end.
 
     Every process of a group calls this, with the same configuration and an observer of its own.
 
     Raises:
-        ArgumentError: the folder holds a run already, or there is none to resume; the group cannot train this.
+        ArgumentError: the folder holds a run already, or there is none to resume; the group cannot train it.
         DataError: data or checkpoints cannot be read or written.
     """
     config = group.from_first(lambda: _resolve(config))
@@ -38,7 +38,7 @@ def train(config: TrainConfig, observer: Observer | None = None, group: Group = 
 
 
 def _resolve(config: TrainConfig) -> TrainConfig:
-    """Return the options of the run; of one that is resumed, those that it began with."""
+    """Return the options of the run; for a resumed run, those that it started with."""
     run = Path(config.out)
     if config.resume:
         began = read_config(run)[0]
@@ -49,10 +49,10 @@ def _resolve(config: TrainConfig) -> TrainConfig:
 
 
 def read_config(folder: str | Path) -> tuple[Any, dict[str, Any]]:
-    """Return the configuration of the run in a folder, of its application's class, and all that `config.json` says.
+    """Return the configuration of the run in a folder, of its application's class, and the contents of `config.json`.
 
     Raises:
-        DataError: no run is there, or its configuration is broken.
+        DataError: the folder holds no run, or its configuration is broken.
     """
     facts = read_facts(Path(folder))
     options = facts["config"]
@@ -63,11 +63,11 @@ def read_config(folder: str | Path) -> tuple[Any, dict[str, Any]]:
 
 
 def load_model(folder: str | Path, *, device: torch.device | str = "cpu") -> AbstractModel:
-    """Load whatever model `save_pretrained` wrote into a folder; nothing is unpickled.
+    """Load a model of any kind that `save_pretrained` wrote to a folder; nothing is unpickled.
 
     Args:
-        folder: the one that was written, from a model made by `build`.
-        device: where the weights go.
+        folder: the folder of a saved model, which was created by `build`.
+        device: device of the weights.
 
     Returns:
         A model of the kind that was saved.
@@ -97,9 +97,9 @@ class LoadedRun(Generic[M]):
 
     Attributes:
         config: its options, of its application's class.
-        model: what it has learned.
-        checkpoint: which that is from.
-        facts: all that `config.json` says: data, versions, commit.
+        model: the trained model.
+        checkpoint: name of the checkpoint that it was loaded from.
+        facts: the contents of `config.json`: data, versions, commit.
     """
 
     config: Any
@@ -123,13 +123,13 @@ def load_run(
     """Load a run's model, from its best checkpoint by validation or its latest one.
 
     Args:
-        run: its folder.
-        checkpoint: which.
-        device: where the model goes.
-        kind: of the model that is wanted.
+        run: folder of the run.
+        checkpoint: which checkpoint to load.
+        device: device of the model.
+        kind: expected class of the model.
 
     Raises:
-        DataError: no run is there, it has no checkpoint yet, a file is broken, or its model is of another kind.
+        DataError: the folder holds no run, it has no checkpoint yet, a file is broken, or its model is of another kind.
     """
     check_device(str(device))
     run = Path(run)
@@ -147,12 +147,12 @@ def read_run(folder: str | Path, *, data: str | None = None, data_dir: str | Non
     """Read a run's folder for a report; it may still be in training.
 
     Args:
-        folder: what `hardmax train --out` named.
-        data: where the run's data are now, if no longer where it read them.
+        folder: the folder given to `hardmax train --out`.
+        data: the current location of the run's data, if they have moved.
         data_dir: the folder that holds named data sets, if it is no longer the run's.
 
     Raises:
-        DataError: there is no run, no epoch of it has finished, or a file of it is broken.
+        DataError: there is no run, none of its epochs has finished, or one of its files is broken.
     """
     folder = Path(folder)
     if not (folder / CONFIG).is_file():
@@ -160,7 +160,7 @@ def read_run(folder: str | Path, *, data: str | None = None, data_dir: str | Non
     config, facts = read_config(folder)
     application = find_application(config.model)
     report = application.load_report()
-    # The model first: rows are written before the checkpoint that belongs to them.
+    # Load the model first: rows are written before the checkpoint that belongs to them.
     model, step = _load_best(folder)
     rows = parse_rows(folder / METRICS, report.row)
     measured = {split: [row for row in rows if row.split == split] for split in SPLITS}
@@ -218,9 +218,9 @@ def _explain_missing(folder: Path) -> str:
 
 
 def _load_best(folder: Path) -> tuple[AbstractModel | None, int]:
-    """Return the model and the step of its checkpoint; None where there is no checkpoint.
+    """Return the model and the step of its checkpoint; None if there is no checkpoint.
 
-    The best one if there is one: a run whose criterion was never a number has only a latest one.
+    Loads the best checkpoint if there is one: a run whose criterion was always NaN has only a latest one.
     """
     while name := find_checkpoint(folder, "best") or find_checkpoint(folder, "latest"):
         try:

@@ -1,4 +1,4 @@
-"""`hardmax data list`, `data get` and `data check`: which data sets there are, getting and checking them."""
+"""The commands `hardmax data list`, `data get` and `data check`: list, download and verify data sets."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from hardmax.data.datasets import (
 from hardmax.data.download import compute_md5
 from hardmax.errors import DataError, HardmaxError
 
-_TRIED = 1000  # of the many picture files of CelebA, so many are read by `check`
+_TRIED = 1000  # number of CelebA's many picture files that `check` reads
 
 
 @dataclass(frozen=True)
@@ -71,24 +71,24 @@ def list_sets(arguments: list[str]) -> int:
     for entry in SETS.values():
         print(f"{entry.name:<14} {entry.summary}")
         print(f"{'':<14} licence: {entry.licence}")
-        print(f"{'':<14} {_whereabouts(entry, locate_files(entry, list_folders(entry.name, data_dir)))}")
+        print(f"{'':<14} {_describe_location(entry, locate_files(entry, list_folders(entry.name, data_dir)))}")
     print(f"\ndownloads go to {find_cache()}; your own images are given by their path")
     return 0
 
 
-def _whereabouts(entry: DataSet, found: dict[str, Path]) -> str:
+def _describe_location(entry: DataSet, paths: dict[str, Path]) -> str:
     if not entry.files and not entry.bring:
         return "found: part of hardmax"
-    if is_complete(entry, found):
-        return f"found: {_folder(found)}"
+    if is_complete(entry, paths):
+        return f"found: {_join_folders(paths)}"
     if entry.bring:
         return f"not here, and cannot be downloaded: {entry.bring}"
-    some = f" ({len(found)} of {len(entry.files)} files found in {_folder(found)})" if found else ""
+    some = f" ({len(paths)} of {len(entry.files)} files found in {_join_folders(paths)})" if paths else ""
     return f"not here{some}: hardmax data get {entry.name}"
 
 
-def _folder(found: dict[str, Path]) -> str:
-    return " and ".join(sorted({str(path.parent) for path in found.values()}))
+def _join_folders(paths: dict[str, Path]) -> str:
+    return " and ".join(sorted({str(path.parent) for path in paths.values()}))
 
 
 def get_sets(arguments: list[str]) -> int:
@@ -106,13 +106,13 @@ def get_sets(arguments: list[str]) -> int:
         if not entry.files and not entry.bring:
             print(f"{name}: part of hardmax, nothing to get")
             continue
-        into = Path(options.data_dir).expanduser() / name if options.data_dir else None
-        print(f"{name}: {_folder(_fetch(entry, into))}")
+        folder = Path(options.data_dir).expanduser() / name if options.data_dir else None
+        print(f"{name}: {_join_folders(_fetch(entry, folder))}")
     return 0
 
 
 def _fetch(entry: DataSet, into: Path | None) -> dict[str, Path]:
-    """Get a set with a progress bar, and return where its files are."""
+    """Download a set with a progress bar, and return the paths of its files."""
     from hardmax.progress_bar import show_named_bars
 
     with show_named_bars("bytes") as progress:
@@ -137,31 +137,35 @@ def check_sets(arguments: list[str]) -> int:
     broken = 0
     for name in options.names or SETS:
         try:
-            print(f"{name:<14} {_verdict(name, options.data_dir, asked=bool(options.names))}")
+            print(f"{name:<14} {_verify(name, options.data_dir, asked=bool(options.names))}")
         except HardmaxError as error:
             broken += 1
             print(f"{name:<14} BROKEN: {error}")
     return 1 if broken else 0
 
 
-def _verdict(name: str, data_dir: str | None, *, asked: bool) -> str:
-    """Say in a line that a set, or the user's own images, can be used; what cannot raises an error."""
-    checked = ""
+def _verify(name: str, data_dir: str | None, *, asked: bool) -> str:
+    """Return one line that confirms that a set, or the user's own images, can be used.
+
+    Raises:
+        HardmaxError: they cannot be used.
+    """
+    details = ""
     if name in SETS:
         entry = SETS[name]
-        found = locate_files(entry, list_folders(name, data_dir))
-        if not is_complete(entry, found):
-            if asked or found:
-                raise DataError(_whereabouts(entry, found))
-            return _whereabouts(entry, found)
-        published = [file for file in entry.files if found.get(file.name, Path()).name == file.name]
+        paths = locate_files(entry, list_folders(name, data_dir))
+        if not is_complete(entry, paths):
+            if asked or paths:
+                raise DataError(_describe_location(entry, paths))
+            return _describe_location(entry, paths)
+        published = [file for file in entry.files if paths.get(file.name, Path()).name == file.name]
         for file in published:
-            if (actual := compute_md5(found[file.name])) != file.md5:
+            if (actual := compute_md5(paths[file.name])) != file.md5:
                 raise DataError(
-                    f"{found[file.name]} has md5 {actual}, published is {file.md5}; remove it, then: "
+                    f"{paths[file.name]} has md5 {actual}, published is {file.md5}; remove it, then: "
                     f"hardmax data get {name}"
                 )
-        checked = f", md5 of {len(published)} files as published" if published else ""
+        details = f", md5 of {len(published)} files as published" if published else ""
     from hardmax.data.loading import load
     from hardmax.progress_bar import show_named_bars
 
@@ -169,5 +173,5 @@ def _verdict(name: str, data_dir: str | None, *, asked: bool) -> str:
         images = load(name, data_dir=data_dir, limit=_TRIED if name == "celeba" else None, progress=progress)
     sizes = f"{len(images.train):,} + {len(images.validation):,} + {len(images.test):,}"
     if images.attribute_names:
-        checked += f", attributes {', '.join(images.attribute_names)}"
-    return f"ok: {sizes} images of {'x'.join(map(str, images.shape))}{checked}; {images.source}"
+        details += f", attributes {', '.join(images.attribute_names)}"
+    return f"ok: {sizes} images of {'x'.join(map(str, images.shape))}{details}; {images.source}"

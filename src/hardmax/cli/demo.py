@@ -1,4 +1,4 @@
-"""`hardmax demo`: four estimators on the embedded pictures, side by side."""
+"""The command `hardmax demo`: compare four estimators on the embedded pictures."""
 
 import shutil
 import time
@@ -8,7 +8,7 @@ from pathlib import Path
 from hardmax.applications.argument_parser import parse
 from hardmax.applications.discrete_vae.config import DiscreteConfig
 
-# name, options: the same pictures, networks, seed and number of epochs for all
+# Options by name; pictures, networks, seed and number of epochs are the same for all.
 RUNS = {
     "exact": {"estimator": "exact"},
     "posterior-direct": {"estimator": "direct"},
@@ -33,7 +33,7 @@ class DemoOptions:
 
 
 def run(arguments: list[str]) -> int:
-    """Train, print a table, write the report and say where it is."""
+    """Train, print a table, write the report and print its path."""
     options = parse(DemoOptions, "demo", arguments)
     out = Path(options.out)
     configs = {

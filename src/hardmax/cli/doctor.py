@@ -1,4 +1,4 @@
-"""`hardmax doctor`: what is installed, what is missing and how to get it."""
+"""The command `hardmax doctor`: print what is installed, what is missing and how to get it."""
 
 import importlib.metadata
 import importlib.util
@@ -31,7 +31,7 @@ class DoctorOptions:
 
 
 def run(arguments: list[str]) -> int:
-    """Print the findings; the exit code is 1 if something that hardmax cannot do without is missing."""
+    """Print the findings; the exit code is 1 if a required package is missing."""
     parse(DoctorOptions, "doctor", arguments)
     from hardmax import __version__
 
@@ -61,11 +61,11 @@ def _devices() -> str:
         return "unknown without torch"
     import torch
 
-    found = [f"cpu ({torch.get_num_threads()} threads)"]
-    found += [f"cuda:{i} ({torch.cuda.get_device_name(i)})" for i in range(torch.cuda.device_count())]
+    devices = [f"cpu ({torch.get_num_threads()} threads)"]
+    devices += [f"cuda:{i} ({torch.cuda.get_device_name(i)})" for i in range(torch.cuda.device_count())]
     if torch.backends.mps.is_available():
-        found.append("mps")
-    return ", ".join(found)
+        devices.append("mps")
+    return ", ".join(devices)
 
 
 def _data() -> str:

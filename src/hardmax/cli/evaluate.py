@@ -1,4 +1,4 @@
-"""`hardmax evaluate` and `hardmax sample`: how good a trained model is, and what it draws."""
+"""The commands `hardmax evaluate` and `hardmax sample`: measure a trained model, and draw samples from it."""
 
 import json
 
@@ -8,7 +8,7 @@ from hardmax.applications.registry import names_with
 
 
 def evaluate(arguments: list[str]) -> int:
-    """Evaluate and print."""
+    """Evaluate a model and print the results."""
     options = parse(EvaluateOptions, "evaluate", arguments)
     application = check_model("evaluate", options.run, names_with("evaluate"))
     from rich.console import Console
@@ -35,7 +35,7 @@ def evaluate(arguments: list[str]) -> int:
 
 
 def sample(arguments: list[str]) -> int:
-    """Sample, and show or write the samples."""
+    """Draw samples from a model, and print or write them."""
     options = parse(SampleOptions, "sample", arguments)
     application = check_model("sample", options.run, names_with("sample"))
     application.load(application.sample)(options)

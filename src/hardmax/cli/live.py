@@ -14,13 +14,13 @@ from rich.table import Table
 from hardmax.experiments.runner.progress import Pace, ProgressCallbacks, SweepStatus
 from hardmax.progress_bar import show_bar
 
-_LINES = 20  # most runs that are shown
-_READS = 20  # runs whose progress is read in a second: of a thousand, each comes once in a minute
-_PAUSE = 60.0  # seconds between two lines where there is no terminal
+_LINES = 20  # largest number of runs that are shown
+_READS = 20  # runs whose progress is read per second: with a thousand runs, each is read once a minute
+_PAUSE = 60.0  # seconds between two lines if there is no terminal
 
 
 class SweepDisplay:
-    """How far the runs are: numbers, a line for each that is being made, and the time left."""
+    """Display of the progress of runs: counts, a line for each that is running, and the time left."""
 
     def __init__(self) -> None:
         self._begin = self._due = time.monotonic()
@@ -28,11 +28,11 @@ class SweepDisplay:
         self._running, self._left = [], None
 
     def update(self, status: SweepStatus) -> None:
-        """Take note of how far the runs are."""
+        """Store the current progress of the runs."""
         self._status = status
 
     def summarize(self) -> str:
-        """Return one line."""
+        """Return the progress as one line."""
         self._read_progress()
         status = self._status
         parts = [f"{status.done} of {status.total} done", f"{len(status.running)} running"]
@@ -64,7 +64,7 @@ class SweepDisplay:
 
 @contextmanager
 def show_runs(console: Console, callbacks: ProgressCallbacks) -> Iterator[ProgressCallbacks]:
-    """Show the progress of runs: live on a terminal, else a line now and then."""
+    """Show the progress of runs: live on a terminal, else one line a minute."""
     display = SweepDisplay()
     if console.is_terminal:
         with Live(display, console=console, transient=True, refresh_per_second=2):
@@ -85,7 +85,7 @@ def show_runs(console: Console, callbacks: ProgressCallbacks) -> Iterator[Progre
 @contextmanager
 def show_measurements(console: Console, callbacks: ProgressCallbacks) -> Iterator[ProgressCallbacks]:
     """Show the progress of measurements, one at a time."""
-    # They take very different times: the speed behind the time left is the mean over the last hour.
+    # Their durations differ widely: the time left is estimated from the mean speed over the last hour.
     with show_bar(console=console, seconds=3600) as bar:
         at, place = 0, ""
 
@@ -100,7 +100,7 @@ def show_measurements(console: Console, callbacks: ProgressCallbacks) -> Iterato
         yield replace(callbacks, begin=begin, step=step)
 
 
-# By what a table or figure is made of.
+# By the kind of work that a table or figure needs.
 SHOW_PROGRESS = {"runs": show_runs, "measurements": show_measurements}
 
 

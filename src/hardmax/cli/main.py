@@ -1,4 +1,4 @@
-"""`hardmax COMMAND ...`: finds the command and turns errors into one line. Imports no torch."""
+"""The entry point `hardmax COMMAND ...`: runs a command and prints errors as one line. Imports no torch."""
 
 import sys
 from difflib import get_close_matches
@@ -8,8 +8,8 @@ from hardmax.applications.registry import GROUPS as APPLICATION_GROUPS
 from hardmax.applications.registry import CommandGroup, list_commands
 from hardmax.errors import ArgumentError, HardmaxError
 
-# name, with a space where it is of a group: where its function(arguments) -> exit code is, as "module:name" beside this
-# module, and one line of help. Commands that belong to one application are in its record.
+# By name (two words for a command of a group): its function(arguments) -> exit code, as "module:name" in this folder,
+# and one line of help. Commands that belong to one application are in its record.
 COMMANDS = {
     "demo": ("demo:run", "train four estimators on the embedded pictures and compare them, in a minute"),
     "train": ("train:run", "train a model: VAEs with discrete latents, completion, tokens, codes, sequences"),
@@ -37,7 +37,7 @@ _HELP = ("-h", "--help", "help")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command and return its exit code: 0, 1 where something was found wrong, 2 for bad input."""
+    """Run a command and return its exit code: 0, 1 if a check failed, 2 for invalid input."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if not arguments or arguments[0] in _HELP:
         print(_usage())
@@ -53,13 +53,13 @@ def main(arguments: list[str] | None = None) -> int:
         return _fail(str(error))
     except KeyboardInterrupt:
         return _fail("interrupted", code=130)
-    except BrokenPipeError:  # the reader has seen enough, as `head` has
+    except BrokenPipeError:  # the reader closed the pipe, as `head` does
         sys.stderr.close()
         return 0
 
 
 def _run(arguments: list[str]) -> int:
-    """Run a command of this folder or of an application; in a group, its name is two words."""
+    """Run a command of this folder or of an application; the name of a command in a group is two words."""
     name, *rest = arguments
     if name in GROUPS:
         if not rest or rest[0] in _HELP:
@@ -79,7 +79,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _run_of_application(name: str, arguments: list[str]) -> int:
-    """Run a command that one application has: its options are parsed, then its function is called with them."""
+    """Run a command of one application: parse its options, then call its function with them."""
     from hardmax.applications.argument_parser import parse
     from hardmax.applications.command_line import check_model
 
@@ -91,20 +91,20 @@ def _run_of_application(name: str, arguments: list[str]) -> int:
 
 
 def _all_lines() -> dict[str, str]:
-    """Return all commands, by full name, with their line of help."""
-    own = {name: line for name, (_, line) in COMMANDS.items()}
-    return own | {name: command.help for name, (_, command) in list_commands().items()}
+    """Return the line of help of every command, by full name."""
+    shared = {name: line for name, (_, line) in COMMANDS.items()}
+    return shared | {name: command.help for name, (_, command) in list_commands().items()}
 
 
 def _lines() -> dict[str, str]:
-    """Return what stands first in a command line, with its line of help: a command, or a group."""
+    """Return the line of help of every first word of a command line: a command, or a group."""
     return {
         name.split()[0]: GROUPS[name.split()[0]].help if " " in name else line for name, line in _all_lines().items()
     }
 
 
 def _group_lines(group: str) -> dict[str, str]:
-    """Return the commands of a group, by their second word, with their line of help."""
+    """Return the line of help of every command of a group, by its second word."""
     start = f"{group} "
     return {name.removeprefix(start): line for name, line in _all_lines().items() if name.startswith(start)}
 

@@ -1,4 +1,4 @@
-"""`hardmax report`: one HTML page about one or several runs."""
+"""The command `hardmax report`: write one HTML page about one or several runs."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,10 +37,10 @@ class ReportOptions:
 
 
 def run(arguments: list[str]) -> int:
-    """Write the page, and say where it is.
+    """Write the page, and print its path.
 
     Raises:
-        HardmaxError: a folder holds no run, what it holds cannot be read, or the runs are of different models.
+        HardmaxError: a folder holds no run, its files cannot be read, or the runs are of different models.
     """
     options = parse(ReportOptions, "report", arguments)
     folders = list(dict.fromkeys(Path(folder) for folder in options.runs))

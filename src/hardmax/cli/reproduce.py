@@ -1,4 +1,4 @@
-"""`hardmax reproduce`: a table or figure, from its declaration to what a reader looks at."""
+"""The command `hardmax reproduce`: train, measure and write a table or figure of the paper."""
 
 import signal
 import sys
@@ -57,10 +57,10 @@ class ReproduceOptions:
 
 
 def run(arguments: list[str]) -> int:
-    """Make what is missing, and say where the results are.
+    """Compute the missing results, and print where the results are.
 
     Raises:
-        HardmaxError: no such table, figure, cell or part; data or folders that cannot be used.
+        HardmaxError: an unknown table, figure, cell or part; data or folders that cannot be used.
     """
     options = parse(ReproduceOptions, "reproduce", arguments)
     if options.name is None:
@@ -86,7 +86,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _list_items(experiment: AbstractExperiment, options: ReproduceOptions) -> list[str]:
-    """Return lines on what `--seeds` and `--only` choose from."""
+    """Return lines that list the choices of `--seeds` and `--only`."""
     head = experiment.describe(options.seeds, quick=options.quick)
     items = {item.name: item.description for item in experiment.choose_items(options.only)}
     width = max(map(len, items))
@@ -121,7 +121,7 @@ def _reproduce(experiment: AbstractExperiment, out: Path, options: ReproduceOpti
     )
     before = signal.signal(signal.SIGINT, on_signal)
     try:
-        with executor or nullcontext(), SHOW_PROGRESS[experiment.work](console, callbacks) as shown:
+        with executor or nullcontext(), SHOW_PROGRESS[experiment.work](console, callbacks) as display_callbacks:
             result = reproduce(
                 experiment,
                 out,
@@ -131,7 +131,7 @@ def _reproduce(experiment: AbstractExperiment, out: Path, options: ReproduceOpti
                 data_dir=options.data_dir,
                 rows=[*map(Path, options.rows)],
                 executor=executor,
-                callbacks=shown,
+                callbacks=display_callbacks,
             )
     finally:
         signal.signal(signal.SIGINT, before)

@@ -1,4 +1,4 @@
-"""`hardmax train`."""
+"""The command `hardmax train`: train a model and write its run to a folder."""
 
 import signal
 import time
@@ -11,12 +11,12 @@ from hardmax.training.config import TrainConfig
 if TYPE_CHECKING:
     from hardmax.training.processes import Group
 
-_DEFAULT = "discrete"  # the model that is trained without --model
-_TWICE = 1.0  # seconds; within them a second signal is the first one again, passed on by what started the processes
+_DEFAULT = "discrete"  # the model that is trained if --model is not given
+_TWICE = 1.0  # seconds within which a second signal is the first one again, passed on by the launcher of the processes
 
 
 def run(arguments: list[str]) -> int:
-    """Train, show progress, and say where the result is; with --devices in processes of their own."""
+    """Train, show progress, and print where the result is; with --devices, in separate processes."""
     model = _model(arguments)
     command = "train" if model == _DEFAULT else f"train --model {model}"
     config = parse(find_application(model).load_config(), command, arguments, about=_describe_models())
@@ -72,7 +72,7 @@ def _train(config: TrainConfig, group: "Group") -> int:
 
 
 def _model(arguments: list[str]) -> str:
-    """Return the model that is asked for: it decides which other options there are."""
+    """Return the value of --model, which determines the other options."""
     for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
         if word == "--model":
             return following
@@ -82,7 +82,7 @@ def _model(arguments: list[str]) -> str:
 
 
 def _describe_models() -> str:
-    """Return what `--help` says of the models."""
+    """Return the text about the models in `--help`."""
     lines = {application.name: application.help for application in list_trained()}
     width = max(map(len, lines))
     return "\n".join(

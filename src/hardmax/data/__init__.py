@@ -1,7 +1,7 @@
-"""Images and sequences to learn from: published sets, the sample that ships with hardmax, and the user's own.
+"""Images and sequences for training: published sets, the sample that ships with hardmax, and the user's files.
 
-`load` gives any images as `Images`, `load_sequences` any language or text as `Sequences`. The names are loaded when
-first used: `hardmax data list` lists the data sets without waiting for torch.
+`load` returns any images as `Images`, `load_sequences` any language or text as `Sequences`. The names are imported
+when first used: `hardmax data list` lists the data sets without waiting for torch.
 """
 
 from typing import TYPE_CHECKING

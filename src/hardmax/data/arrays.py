@@ -1,4 +1,4 @@
-"""The user's own arrays of images: .npz, .npy and IDX files, read without running what is in them."""
+"""Arrays of images in .npz, .npy and IDX files, read without unpickling."""
 
 import math
 import zipfile
@@ -19,7 +19,7 @@ from hardmax.files import write_output
 
 
 def read_npz(path: Path, only: tuple[str, ...] | None = None) -> dict[str, np.ndarray]:
-    """Read the arrays of an .npz file, all of them or only those named that are there.
+    """Read the arrays of an .npz file, all of them or only those in `only` that exist.
 
     Raises:
         DataError: the file cannot be read, is broken, or holds pickled objects.
@@ -28,16 +28,16 @@ def read_npz(path: Path, only: tuple[str, ...] | None = None) -> dict[str, np.nd
     name = None
     try:
         with path.open("rb") as stream:  # opened here, since numpy leaves a broken file open
-            zipfile.ZipFile(stream).close()  # says more about what is wrong than numpy does
+            zipfile.ZipFile(stream).close()  # its errors are clearer than numpy's
             stream.seek(0)
             members = np.load(stream, allow_pickle=False)
             for name in members.files:
                 if only is None or name in only:
                     arrays[name] = members[name]
-                    if not isinstance(arrays[name], np.ndarray):  # numpy's way with members in no format it knows
+                    if not isinstance(arrays[name], np.ndarray):  # numpy returns members of unknown formats as bytes
                         raise ValueError("it is not in numpy's format")
     except _BROKEN as error:
-        raise _explained(path, name, error) from error
+        raise _explain_error(path, name, error) from error
     return arrays
 
 
@@ -46,7 +46,7 @@ def read_npy(path: Path) -> np.ndarray:
     try:
         return np.load(path, allow_pickle=False)
     except _BROKEN as error:
-        raise _explained(path, None, error) from error
+        raise _explain_error(path, None, error) from error
 
 
 def write_npz(path: Path, **arrays: np.ndarray) -> None:
@@ -62,7 +62,7 @@ def write_npz(path: Path, **arrays: np.ndarray) -> None:
 _BROKEN = (ValueError, OSError, EOFError, KeyError, NotImplementedError, MemoryError, zipfile.BadZipFile, zlib.error)
 
 
-def _explained(path: Path, member: str | None, error: Exception) -> DataError:
+def _explain_error(path: Path, member: str | None, error: Exception) -> DataError:
     what = f"{path}, array {member!r}," if member else f"{path}"
     if "Object arrays" in str(error):
         return DataError(
@@ -72,7 +72,7 @@ def _explained(path: Path, member: str | None, error: Exception) -> DataError:
     if isinstance(error, OSError) and error.strerror:
         return DataError(f"{path} cannot be read: {error.strerror}")
     reason = " ".join(str(error).split()) or type(error).__name__
-    if isinstance(error, ValueError) and "pickled data" in reason:  # numpy's guess for what it does not know
+    if isinstance(error, ValueError) and "pickled data" in reason:  # numpy's guess for unknown formats
         reason = "it is not in numpy's format"
     return DataError(f"{what} is broken or not a numpy file: {reason}; get the file again")
 
@@ -99,14 +99,14 @@ def load_array(path: Path, *, seed: int = 0) -> Images:
     of train. Attributes are `attributes` (or `train_attributes`, ...) with `attribute_names`.
 
     Args:
-        path: the file; its first bytes tell its format.
-        seed: of the split.
+        path: the file; its format is read from its first bytes.
+        seed: seed of the split.
 
     Returns:
-        The images; their `source` says what was done.
+        The images; their `source` reports the conversions.
 
     Raises:
-        DataError: the file is broken, or holds no images in a shape and dtype that is known.
+        DataError: the file is broken, or holds no images of a supported shape and dtype.
     """
     arrays, images, notes = read_parts(path)
     columns = {"images": images}
@@ -131,7 +131,7 @@ def load_array(path: Path, *, seed: int = 0) -> Images:
 
 
 def read_parts(path: Path) -> tuple[dict[str, np.ndarray], dict[str, UInt8[Tensor, "N channels H W"]], list[str]]:
-    """Read all arrays of a file, the images of each part that it has, and notes of what was done to them.
+    """Read all arrays of a file, the images of each part that it has, and notes on their conversion.
 
     Raises:
         DataError: as `load_array`.
@@ -155,14 +155,14 @@ def read_parts(path: Path) -> tuple[dict[str, np.ndarray], dict[str, UInt8[Tenso
 
 
 def to_images(array: np.ndarray, name: str) -> tuple[UInt8[Tensor, "N channels H W"], str]:
-    """Turn an array of images in any layout into uint8 `[N, channels, H, W]`, with a note of what was done.
+    """Turn an array of images in any layout into uint8 `[N, channels, H, W]`, with a note on the conversion.
 
     Args:
         array: `[N, H, W]`, `[N, H, W, C]`, `[N, C, H, W]` or `[N, D]`; uint8, bool or floats in [0, 1].
-        name: what errors call it.
+        name: name of the array in error messages.
 
     Raises:
-        DataError: shape, dtype or values are others.
+        DataError: an unsupported shape, dtype or range of values.
     """
     shape = array.shape
     note = f"{array.dtype} [{', '.join(map(str, shape))}]"
@@ -197,7 +197,7 @@ def to_images(array: np.ndarray, name: str) -> tuple[UInt8[Tensor, "N channels H
 
 
 def _read(path: Path) -> dict[str, np.ndarray]:
-    """Read all arrays; a file of one array gives it as "images"."""
+    """Read all arrays; the array of an .npy or IDX file is called "images"."""
     try:
         with path.open("rb") as stream:
             start = stream.read(6)

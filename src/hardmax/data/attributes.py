@@ -1,4 +1,4 @@
-"""Attributes: zeros and ones with names, such as "smiling"; chosen by name, and read from files of arrays."""
+"""Named binary attributes, such as "smiling": choose them by name, and read them from files of arrays."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,16 +18,16 @@ def choose_attributes(images: Images, names: Sequence[str]) -> Images:
     """Keep these attributes, in this order.
 
     Args:
-        images: with attributes.
-        names: of those to keep. Upper and lower case, "_", "-" and spaces do not matter: "mouth slightly open" is
-            "Mouth_Slightly_Open".
+        images: images with attributes.
+        names: names of the attributes to keep. Upper and lower case, "_", "-" and spaces do not matter: "mouth
+            slightly open" is "Mouth_Slightly_Open".
 
     Returns:
-        The same images, with the names as the data has them.
+        The same images, with the names as spelled in the data.
 
     Raises:
         DataError: the images have no attributes.
-        ArgumentError: an attribute does not exist or is named twice, or none is named.
+        ArgumentError: an attribute does not exist or is named twice, or `names` is empty.
 
     Example:
         >>> import torch
@@ -51,19 +51,19 @@ def choose_attributes(images: Images, names: Sequence[str]) -> Images:
 
 
 def find_attribute(name: str, names: Sequence[str]) -> int:
-    """Return the place of an attribute among these, as `choose_attributes` understands its name.
+    """Return the index of an attribute in a list of names, matched as by `choose_attributes`.
 
     Raises:
-        ArgumentError: there is no such attribute; says which ones look like it.
+        ArgumentError: an unknown attribute; the message suggests similar ones.
     """
     return find_name(name, names, "attribute", "attributes")
 
 
 def find_name(name: str, names: Sequence[str], what: str, plural: str) -> int:
-    """Return the place of a name among these; upper and lower case, "_", "-" and spaces do not matter.
+    """Return the index of a name in a list; upper and lower case, "_", "-" and spaces do not matter.
 
     Raises:
-        ArgumentError: it is not among them; says which ones look like it, and what they are.
+        ArgumentError: an unknown name; the message suggests similar ones, and lists all of them.
     """
     known = {_plain(known): column for column, known in enumerate(names)}
     if (column := known.get(_plain(name))) is not None:
@@ -74,18 +74,18 @@ def find_name(name: str, names: Sequence[str], what: str, plural: str) -> int:
 
 
 def check_names(names: Sequence[str], origin: str) -> tuple[str, ...]:
-    """Return the names without the spaces around them.
+    """Return the names without leading and trailing spaces.
 
     Raises:
-        DataError: one is empty, or two are the same but for case, "_", "-" and spaces.
+        DataError: a name is empty, or two are equal up to case, "_", "-" and spaces.
     """
-    seen: dict[str, str] = {}
+    names_by_key: dict[str, str] = {}
     for column, name in enumerate(names, 1):
         if not _plain(name):
             raise DataError(f"{origin}: attribute {column} of {len(names)} has no name")
-        if (other := seen.get(_plain(name))) is not None:
+        if (other := names_by_key.get(_plain(name))) is not None:
             raise DataError(f"{origin}: the attributes {other!r} and {name!r} have the same name; rename one")
-        seen[_plain(name)] = name
+        names_by_key[_plain(name)] = name
     return tuple(name.strip() for name in names)
 
 
@@ -102,10 +102,10 @@ ATTRIBUTES = {
 
 
 def read_attribute_names(path: Path, arrays: dict[str, np.ndarray]) -> tuple[str, ...]:
-    """Return what the attributes are called; empty if the file does not say, and so has none.
+    """Return the names of the attributes; empty if the file has none, and so no attributes.
 
     Raises:
-        DataError: these are no names.
+        DataError: the array does not hold names.
     """
     if NAMES not in arrays:
         return ()
@@ -119,18 +119,18 @@ def read_attribute_names(path: Path, arrays: dict[str, np.ndarray]) -> tuple[str
 def read_attribute_bits(
     path: Path, arrays: dict[str, np.ndarray], counts: dict[str, int], names: tuple[str, ...]
 ) -> dict[str, Int64[Tensor, "_ A"]]:
-    """Return the attributes of each part: 0, 1, and -1 for what is not known.
+    """Return the attributes of each part: 0, 1, and -1 for unknown.
 
-    In the file they are the same; or -1 for no and 1 for yes, as CelebA has them, if there is no 0 at all.
+    The file has the same values; or -1 for no and 1 for yes, as in CelebA, if it has no 0 at all.
 
     Args:
-        path: of the file.
-        arrays: what is in it.
-        counts: how many images each part has.
-        names: of the attributes.
+        path: path of the file.
+        arrays: the arrays of the file.
+        counts: number of images of each part.
+        names: names of the attributes.
 
     Raises:
-        DataError: a part has none, or not one for each image, or other values.
+        DataError: a part has no attributes, not one row for each image, or other values.
     """
     bits: dict[str, np.ndarray] = {}
     for part, count in counts.items():

@@ -10,19 +10,19 @@ from torch.nn.functional import grid_sample, interpolate
 
 Augment = Literal["none", "mirror", "shift", "affine", "elastic", "flip"]
 
-# In units of half a picture, of which 28 pixels have 14.
+# In units of half a picture, which is 14 pixels of 28.
 _SHIFT, _BEND = 2.5 / 14, 1 / 14
 _TURN, _SCALE, _SHEAR = math.radians(15), 0.15, 0.2  # to either side
-_NODES = 7  # in height and in width, each of which is bent by chance; smooth between them
+_NODES = 7  # in height and in width, each displaced at random; smooth between them
 
 
 @dataclass(frozen=True, eq=False)
 class Distortions:
-    """What is done to each of N pictures.
+    """Random distortions of N pictures.
 
     Attributes:
-        matrices: `[N, 2, 3]`, from places in the copy to places in the picture.
-        bends: `[N, 2, nodes, nodes]`, how far places are moved beside that; None: not at all.
+        matrices: `[N, 2, 3]`, affine maps from positions in the copy to positions in the picture.
+        bends: `[N, 2, nodes, nodes]`, additional displacements of the positions; None for no displacement.
     """
 
     matrices: Tensor
@@ -33,16 +33,16 @@ class Distortions:
 
 
 def augment_images(pictures: Tensor, kind: Augment, generator: torch.Generator, count: int, part: slice) -> Tensor:
-    """Return distorted copies of a part of so many pictures; distortions are drawn for all of them, for "none" none."""
+    """Return distorted copies of `part` of `count` pictures; draws distortions for all of them, or none for "none"."""
     return pictures if kind == "none" else distort(pictures, draw_distortions(kind, count, generator)[part])
 
 
 def draw_distortions(kind: Augment, count: int, generator: torch.Generator) -> Distortions:
-    """Draw so many distortions.
+    """Draw `count` distortions.
 
-    "shift" moves, "affine" also turns, scales and shears, "elastic" also bends; "flip" turns and shears half as much,
-    bends half as much, and mirrors every second one: clothes stay what they are, digits do not. "mirror" does nothing
-    else: for aligned faces, where a shift by a few pixels hides more than it teaches.
+    "shift" translates, "affine" also rotates, scales and shears, "elastic" also bends; "flip" rotates and shears half
+    as much, bends half as much, and mirrors with probability 1/2: clothes keep their class, digits do not. "mirror"
+    only mirrors: for aligned faces, where a shift by a few pixels hides more than it teaches.
     """
 
     def uniform(*shape: int) -> Tensor:
@@ -69,30 +69,32 @@ def draw_distortions(kind: Augment, count: int, generator: torch.Generator) -> D
 
 
 def distort(pictures: Tensor, distortions: Distortions) -> Tensor:
-    """Return distorted copies `[B, channels, H, W]`; what comes from beyond the edge is as the edge is.
+    """Return distorted copies `[B, channels, H, W]`; positions outside the picture have the value of the nearest edge.
 
     References:
         Simard, Steinkraus & Platt, "Best practices for convolutional neural networks applied to visual document
         analysis", 2003 (elastic distortions).
     """
-    if not len(pictures):  # torch refuses them
+    if not len(pictures):  # torch refuses empty batches
         return pictures
-    # By matrix products, for torch's affine_grid and its bicubic interpolation take longer than the networks they feed.
+    # Matrix products, since torch's affine_grid and bicubic interpolation take longer than the networks they feed.
     (height, width), like = pictures.shape[-2:], distortions.matrices
-    down, across = (_middles(size, like) for size in (height, width))
+    down, across = (_pixel_centres(size, like) for size in (height, width))
     pixels = torch.stack([across.expand(height, -1), down[:, None].expand(-1, width), like.new_ones(height, width)])
     places = (like.flatten(0, 1) @ pixels.flatten(1)).view(-1, 2, height, width)
     if distortions.bends is not None:
-        places = places + _between(height, like) @ distortions.bends @ _between(width, like).mT
+        places = (
+            places + _interpolation_matrix(height, like) @ distortions.bends @ _interpolation_matrix(width, like).mT
+        )
     return grid_sample(pictures, places.movedim(1, -1), padding_mode="border", align_corners=False)
 
 
-def _middles(size: int, like: Tensor) -> Tensor:
-    """Return where the middles of pixels are, from -1 to 1 between the edges of the picture."""
+def _pixel_centres(size: int, like: Tensor) -> Tensor:
+    """Return the centres of the pixels, where the edges of the picture are -1 and 1."""
     return torch.arange(1 - size, size, 2, dtype=like.dtype, device=like.device) / size
 
 
-def _between(size: int, like: Tensor) -> Tensor:
-    """Return `[size, nodes]`, by which values at nodes become those of pixels: bicubic, the first and last at nodes."""
+def _interpolation_matrix(size: int, like: Tensor) -> Tensor:
+    """Return the bicubic interpolation matrix `[size, nodes]`; the first and last pixels are at nodes."""
     nodes = torch.eye(_NODES, dtype=like.dtype, device=like.device)[None, None]
     return interpolate(nodes, size=(size, _NODES), mode="bicubic", align_corners=True)[0, 0]

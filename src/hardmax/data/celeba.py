@@ -1,4 +1,4 @@
-"""Faces: CelebA, 202,599 faces of celebrities with 40 attributes, from the user's own copy; and the set "faces"."""
+"""Faces: CelebA, 202,599 faces of celebrities with 40 attributes, from the user's copy; and the set "faces"."""
 
 import os
 from collections.abc import Sequence
@@ -25,10 +25,10 @@ def read_attribute_list(path: Path) -> tuple[list[str], list[str], Int64[np.ndar
     """Read `list_attr_celeba.txt`: the number of pictures, the names of the attributes, then a line per picture.
 
     Returns:
-        The pictures' file names, the attributes' names, and zeros and ones.
+        The pictures' file names, the attributes' names, and the attributes as zeros and ones.
 
     Raises:
-        DataError: something in the file is wrong; says in which line.
+        DataError: the file is invalid; the message names the line.
     """
     lines = read_text(path).rstrip().splitlines()
     if not lines[0].strip().isdecimal() or len(lines) < 2:
@@ -40,14 +40,14 @@ def read_attribute_list(path: Path) -> tuple[list[str], list[str], Int64[np.ndar
     pictures: dict[str, int] = {}
     values: list[list[int]] = []
     for number, line in enumerate(lines[2:], 3):
-        picture, *said = line.split() or [""]
-        if len(said) != len(names):
-            raise DataError(f"{path}, line {number}: {len(said)} values, but line 2 names {len(names)} attributes")
+        picture, *bits = line.split() or [""]
+        if len(bits) != len(names):
+            raise DataError(f"{path}, line {number}: {len(bits)} values, but line 2 names {len(names)} attributes")
         if picture in pictures:
             raise DataError(f"{path}, line {number}: {picture} is here a second time; line {pictures[picture]} has it")
         pictures[picture] = number
         try:
-            values.append([_BITS[value] for value in said])
+            values.append([_BITS[value] for value in bits])
         except KeyError as error:
             raise DataError(f"{path}, line {number}: a value is {error.args[0]!r}, expected -1 or 1") from error
     if len(pictures) != count or not count:
@@ -59,8 +59,8 @@ def read_partition(path: Path, pictures: Sequence[str]) -> list[str]:
     """Read `list_eval_partition.txt`, lines such as `000001.jpg 0`: 0 to train, 1 to validate, 2 to test.
 
     Args:
-        path: the file; it may have more pictures than are asked for.
-        pictures: file names.
+        path: the file; it may list more pictures than requested.
+        pictures: the requested file names.
 
     Returns:
         The part of each picture.
@@ -88,38 +88,38 @@ _PICTURES = "img_align_celeba"
 
 
 def is_celeba(folder: Path) -> bool:
-    """Tell whether a folder is one that `find_celeba` can use: it holds CelebA's list of attributes."""
-    return _list(folder, "Anno", _LIST) is not None
+    """Return whether a folder contains CelebA's list of attributes, so that `find_celeba` can read it."""
+    return _find_list(folder, "Anno", _LIST) is not None
 
 
 def find_celeba_folder(data_dir: str | Path | None = None) -> Path:
     """Return the folder of the set "celeba".
 
     Raises:
-        DataError: it is not here; says what is expected where.
+        DataError: the set is missing; the message lists the expected files and folders.
     """
-    (found,) = obtain_files(SETS["celeba"], data_dir).values()
-    return found.parent.parent if found.parent.name == "Anno" else found.parent
+    (attribute_list,) = obtain_files(SETS["celeba"], data_dir).values()
+    return attribute_list.parent.parent if attribute_list.parent.name == "Anno" else attribute_list.parent
 
 
 def find_celeba(folder: Path) -> Collection:
     """Find CelebA's pictures and their attributes, in the folder that holds `list_attr_celeba.txt`.
 
-    The pictures are in `img_align_celeba`, or beside the list. `list_eval_partition.txt` gives the parts, if it is
-    there. The publisher's own sub-folders `Anno`, `Eval` and `Img` are looked into as well.
+    The pictures are in `img_align_celeba`, or next to the list. `list_eval_partition.txt` gives the parts, if it
+    exists. The publisher's sub-folders `Anno`, `Eval` and `Img` are searched as well.
 
     Raises:
-        DataError: a list is wrong, or pictures are missing.
+        DataError: a list is invalid, or pictures are missing.
 
     References:
         Liu, Luo, Wang & Tang, "Deep learning face attributes in the wild", 2015.
     """
-    listed, partition = _list(folder, "Anno", _LIST), _list(folder, "Eval", _PARTITION)
+    listed, partition = _find_list(folder, "Anno", _LIST), _find_list(folder, "Eval", _PARTITION)
     if listed is None:
         raise DataError(f"{folder} has no {_LIST}")
     pictures, names, values = read_attribute_list(listed)
     names = check_names(names, f"{listed}, line 2")
-    place = _place(folder, pictures)
+    place = _find_pictures(folder, pictures)
     return Collection(
         "celeba",
         place,
@@ -135,13 +135,13 @@ def find_celeba(folder: Path) -> Collection:
     )
 
 
-def _list(folder: Path, published: str, name: str) -> Path | None:
-    """Find a text file in the folder, or in the sub-folder that the publisher keeps it in."""
+def _find_list(folder: Path, published: str, name: str) -> Path | None:
+    """Find a text file in the folder, or in the sub-folder where the publisher keeps it."""
     return next((path for path in (folder / name, folder / published / name) if path.is_file()), None)
 
 
-def _place(folder: Path, pictures: list[str]) -> Path:
-    """Find the folder that the pictures lie in, all of them."""
+def _find_pictures(folder: Path, pictures: list[str]) -> Path:
+    """Find the folder that contains all pictures."""
     places = (folder / _PICTURES, folder / "Img" / _PICTURES, folder / _PICTURES / _PICTURES, folder)
     here = {place: set(os.listdir(place)) for place in places if place.is_dir()}
     most = max(here, key=lambda place: len(here[place].intersection(pictures)))
@@ -156,14 +156,14 @@ def _place(folder: Path, pictures: list[str]) -> Path:
 
 
 def load_faces(data_dir: str | Path | None = None, *, seed: int = 0) -> Images:
-    """Load the set "faces": 80 % to train, 10 % to validate, 10 % to test, alike in their attributes.
+    """Load the set "faces": 80 % to train, 10 % to validate, 10 % to test, stratified by their attributes.
 
     Args:
         data_dir: where to look first.
-        seed: of the split.
+        seed: seed of the split.
 
     Raises:
-        DataError: the file is not here, is broken, or has no attributes.
+        DataError: the file is missing or broken, or has no attributes.
     """
     entry = SETS["faces"]
     files = obtain_files(entry, data_dir)

@@ -1,4 +1,4 @@
-"""The published data sets: what they are, where they are kept on this machine, where they come from. No torch here."""
+"""Registry of the data sets: contents, licence, download addresses and local folders. Does not import torch."""
 
 import os
 from dataclasses import dataclass
@@ -11,16 +11,16 @@ from hardmax.errors import DataError
 
 @dataclass(frozen=True)
 class DataSet:
-    """A set that can be loaded by name.
+    """A data set that can be loaded by name.
 
     Attributes:
-        name: what `load` takes, and the name of the set's folder.
-        summary: what it holds, in a few words.
-        licence: its licence, and whose it is.
-        files: what the publisher offers; none for the sample that comes with hardmax, or a set to bring.
-        converted: a file made from `files`, which is enough on its own.
-        bring: for a set that cannot be downloaded: what its user has to put into its folder.
-        signs: patterns of the file that shows such a set to be here, the best first.
+        name: the name that `load` takes, and the name of the set's folder.
+        summary: its contents, in a few words.
+        licence: its licence and the licensor.
+        files: the published files; empty for the sample that ships with hardmax and a set that cannot be downloaded.
+        converted: name of a file converted from `files`, which replaces all of them.
+        bring: for a set that cannot be downloaded: the files that the user has to put into its folder.
+        signs: for such a set: patterns of the file that shows that the set is present, the best first.
     """
 
     name: str
@@ -107,7 +107,7 @@ SETS = {
 
 
 def make_unknown_error(name: str) -> DataError:
-    """Return the error for a name that is no set, with those that look like it."""
+    """Return the error for an unknown data set, with suggestions of similar names."""
     near = get_close_matches(name.lower().replace("_", "-"), SETS, n=2, cutoff=0.5)
     meant = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
     return DataError(f"there is no data set {name!r}: {meant}the sets are {', '.join(SETS)}")
@@ -116,48 +116,48 @@ def make_unknown_error(name: str) -> DataError:
 def find_cache() -> Path:
     """Return the folder that downloads go to: `$XDG_CACHE_HOME/hardmax`, else `~/.cache/hardmax`."""
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    # The XDG standard: a relative path there is to be ignored.
+    # The XDG standard: relative paths are ignored.
     return (base if base.is_absolute() else Path.home() / ".cache") / "hardmax"
 
 
 def list_folders(name: str, data_dir: str | Path | None = None) -> list[Path]:
-    """Return the folders a set is looked for in: its own in `data_dir` (or `$HARDMAX_DATA`), then in the cache.
+    """Return the folders where a set is searched: `name` in `data_dir` (or `$HARDMAX_DATA`), then in the cache.
 
     Raises:
-        DataError: `data_dir` or `$HARDMAX_DATA` is no folder.
+        DataError: `data_dir` or `$HARDMAX_DATA` is not a folder.
     """
     asked = data_dir or os.environ.get("HARDMAX_DATA")
     if asked and not Path(asked).expanduser().is_dir():
-        said = "data_dir" if data_dir else "the environment variable HARDMAX_DATA"
-        raise DataError(f"{said} is {str(asked)!r}, which is not a folder; it should hold folders such as {name}/")
+        origin = "data_dir" if data_dir else "the environment variable HARDMAX_DATA"
+        raise DataError(f"{origin} is {str(asked)!r}, which is not a folder; it should hold folders such as {name}/")
     return [base / name for base in ([Path(asked).expanduser()] if asked else []) + [find_cache()]]
 
 
 def locate_files(entry: DataSet, places: list[Path]) -> dict[str, Path]:
-    """Find the files of a set in some folders, gzipped or not: published name -> path, for those that are there.
+    """Find the files of a set in some folders, gzipped or not: published name -> path, for the files that exist.
 
-    If the set's converted file is there, it is the only one in the answer. Of a set to bring, the answer has the files
-    that show it to be here.
+    If the set's converted file exists, only that one is returned. For a set that cannot be downloaded, the files that
+    match its `signs` are returned.
     """
     for place in places:
         for sign in entry.signs:
-            if shown := sorted(place.glob(sign)):
-                return {path.name: path for path in shown}
+            if matches := sorted(place.glob(sign)):
+                return {path.name: path for path in matches}
     if entry.converted:
         for place in places:
             if (place / entry.converted).is_file():
                 return {entry.converted: place / entry.converted}
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for file in entry.files:
         names = dict.fromkeys([file.name, file.name.removesuffix(".gz")])
         candidates = [place / name for place in places for name in names if (place / name).is_file()]
         if candidates:
-            found[file.name] = candidates[0]
-    return found
+            paths[file.name] = candidates[0]
+    return paths
 
 
 def is_complete(entry: DataSet, found: dict[str, Path]) -> bool:
-    """Tell whether these files are all that the set needs."""
+    """Return whether these files are all that the set needs."""
     if entry.signs:
         return bool(found)
     return entry.converted in found or all(file.name in found for file in entry.files)
@@ -174,19 +174,19 @@ def obtain_files(
 
     Args:
         entry: the set.
-        data_dir: where to look first; `list_folders` says where else.
-        into: look only in this folder, and put there what is missing; by default, that goes to the cache.
+        data_dir: where to look first; see `list_folders` for the other folders.
+        into: look only in this folder, and download missing files into it; by default, they go to the cache.
         progress: see `download`.
 
     Returns:
-        As `locate_files`, complete.
+        The same as `locate_files`, with no file missing.
 
     Raises:
         DataError: a file cannot be downloaded.
     """
     places = [into] if into else list_folders(entry.name, data_dir)
-    found = locate_files(entry, places)
-    if not is_complete(entry, found):
+    paths = locate_files(entry, places)
+    if not is_complete(entry, paths):
         if entry.bring:
             raise DataError(
                 f"the set {entry.name!r} is not in {' nor in '.join(map(str, places))}, and cannot be downloaded; "
@@ -194,6 +194,6 @@ def obtain_files(
                 f"{entry.name}"
             )
         for file in entry.files:
-            if file.name not in found:
-                found[file.name] = download(file, into or find_cache() / entry.name, progress)
-    return found
+            if file.name not in paths:
+                paths[file.name] = download(file, into or find_cache() / entry.name, progress)
+    return paths

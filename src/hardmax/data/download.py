@@ -1,4 +1,4 @@
-"""Downloads that are checked, go on where they broke off, and never leave half a file under its real name."""
+"""Downloads that are verified, resume after an interruption, and never leave half a file under its real name."""
 
 import hashlib
 import http.client
@@ -21,24 +21,24 @@ try:
 except ImportError:  # Windows
     fcntl = None
 
-# progress(file name, bytes that are here, bytes in all or None where the server does not say)
+# progress(file name, bytes received, total bytes or None where the server does not report them)
 Progress = Callable[[str, int, int | None], None]
 
 _CHUNK = 1 << 18
 _TIMEOUT = 30.0  # seconds without a byte
-_ATTEMPTS = 3  # per address, as long as each brings something
+_ATTEMPTS = 3  # per address, as long as each receives something
 _NETWORK = (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError, ssl.SSLError)
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file that its publisher offers.
+    """A published file.
 
     Attributes:
-        name: of the file.
-        md5: of its bytes, in hexadecimal digits.
-        urls: addresses it can be had from, the best first.
+        name: name of the file.
+        md5: md5 of its bytes, in hexadecimal digits.
+        urls: addresses to download it from, the best first.
     """
 
     name: str
@@ -47,15 +47,15 @@ class RemoteFile:
 
 
 def download(file: RemoteFile, folder: Path, progress: Progress | None = None) -> Path:
-    """Download a file into a folder, unless it is there.
+    """Download a file into a folder, unless it exists.
 
-    What arrives is kept as `<name>.part` until it is complete and its md5 is right; then it is renamed. A later call
-    goes on from the part.
+    The received bytes are kept as `<name>.part` until the file is complete and its md5 matches; then it is renamed. A
+    later call resumes from the part.
 
     Args:
-        file: what to get.
-        folder: made if missing.
-        progress: called with the file's name, the bytes that are here and the bytes in all.
+        file: the file to download.
+        folder: created if missing.
+        progress: called with the file's name, the number of bytes received and the total number.
 
     Returns:
         The file's path.
@@ -66,7 +66,7 @@ def download(file: RemoteFile, folder: Path, progress: Progress | None = None) -
     target = folder / file.name
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _alone(folder / f"{file.name}.part") as stream:
+        with _open_locked(folder / f"{file.name}.part") as stream:
             if not target.exists():  # another process may have been faster
                 _complete(file, stream, target, progress)
     except OSError as error:
@@ -81,14 +81,14 @@ def compute_md5(path: Path) -> str:
 
 
 @contextmanager
-def _alone(part: Path) -> Iterator[BinaryIO]:
-    """Open a part for appending while no other process does (several may load the same data); remove an empty one."""
+def _open_locked(part: Path) -> Iterator[BinaryIO]:
+    """Open a part for appending, locked against other processes that load the same data; remove an empty one."""
     while True:
         with part.open("ab") as stream:
             if fcntl is not None:
                 with suppress(OSError):  # file systems without locks
                     fcntl.flock(stream, fcntl.LOCK_EX)
-            if not _is_open_at(stream, part):  # renamed or removed by the one we waited for
+            if not _is_open_at(stream, part):  # renamed or removed by the process that held the lock
                 continue
             try:
                 yield stream
@@ -109,7 +109,7 @@ def _size(stream: BinaryIO) -> int:
 
 
 def _complete(file: RemoteFile, stream: BinaryIO, target: Path, progress: Progress | None) -> None:
-    """Try the addresses in order until the part is the file."""
+    """Try the addresses in order until the file is complete."""
     part = Path(stream.name)
     problems: list[str] = []
     for url in file.urls:
@@ -146,7 +146,7 @@ def _complete(file: RemoteFile, stream: BinaryIO, target: Path, progress: Progre
 
 
 def _receive(url: str, name: str, stream: BinaryIO, progress: Progress | None) -> None:
-    """Append what is missing, or everything again if the server cannot give a range."""
+    """Append the missing bytes, or download all again if the server does not support ranges."""
     here = _size(stream)
     headers = {"User-Agent": "hardmax"} | ({"Range": f"bytes={here}-"} if here else {})
     _log.info("downloading %s%s", url, f" from byte {here:,}" if here else "")

@@ -1,4 +1,4 @@
-"""A folder of the user's own image files: its splits, classes and attributes."""
+"""Folders of image files: their splits, classes and attributes."""
 
 import os
 from dataclasses import dataclass, field
@@ -18,19 +18,19 @@ from hardmax.errors import DataError
 
 @dataclass(frozen=True, eq=False)
 class Collection:
-    """Picture files and what is known about them, before any of them is read.
+    """Image files with their splits, labels and attributes, before any of them is read.
 
     Attributes:
-        name: what the images are to be called.
-        folder: the pictures lie in it or below.
-        paths: of the N pictures.
-        parts: "train", "validation" or "test" for each picture; parts that do not occur are made from train.
-        labels: `[N]`, -1 where not known, or None if there are none.
-        attributes: `[N, A]`, -1 where not known, or None if there are none.
-        attribute_names: of the A attributes.
-        notes: where all that came from.
-        class_names: of the classes, in the order of their numbers; empty if they have none.
-        size: what the pictures are read as if no size is asked for; None is the size that most of them have.
+        name: name of the images.
+        folder: the folder that contains the images, directly or in sub-folders.
+        paths: the N image files.
+        parts: "train", "validation" or "test" for each image; parts that do not occur are split off from train.
+        labels: `[N]`, -1 for unknown, or None if there are none.
+        attributes: `[N, A]`, -1 for unknown, or None if there are none.
+        attribute_names: names of the A attributes.
+        notes: the origin of all of these.
+        class_names: names of the classes, in the order of their numbers; empty if they have none.
+        size: the default size of the images; None is the most common size.
     """
 
     name: str
@@ -52,16 +52,16 @@ class Collection:
         seed: int = 0,
         progress: Progress | None = None,
     ) -> Images:
-        """Read the pictures.
+        """Read the images.
 
         Args:
-            size: height and width, or one number for both; None takes the collection's own.
-            limit: how many to read at most, evenly spread over all of them: parts and classes keep their proportions.
-            seed: of the split into the parts that are missing.
-            progress: called now and then.
+            size: height and width, or one number for both; None is the collection's default.
+            limit: maximal number of images, evenly spread over all of them: parts and classes keep their proportions.
+            seed: seed of the split, for the parts that are missing.
+            progress: called from time to time.
 
         Raises:
-            DataError: 5 % or more of the pictures cannot be read, they are too few, or do not fit into memory.
+            DataError: 5 % or more of the images cannot be read, there are too few, or they do not fit into memory.
         """
         count = len(self.paths)
         if limit is not None and limit < 1:
@@ -70,7 +70,7 @@ class Collection:
         chosen = [i * count // read for i in range(read)]
         size = self.size if size is None else size
         gallery = read_pictures([self.paths[i] for i in chosen], self.folder, size, progress)
-        files = torch.tensor(chosen)[gallery.index]  # of each picture that could be read
+        files = torch.tensor(chosen)[gallery.index]  # index of each image that could be read
         columns = {"images": gallery.pixels}
         columns |= {} if self.labels is None else {"labels": self.labels[files]}
         columns |= {} if self.attributes is None else {"attributes": self.attributes[files]}
@@ -97,14 +97,14 @@ _SPLITS = {"train": "train", "validation": "validation", "valid": "validation", 
 
 
 def find_folder(folder: Path) -> Collection:
-    """Find all pictures in a folder and below it, and what is known about them.
+    """Find all images in a folder and its sub-folders, with their splits, labels and attributes.
 
-    Sub-folders named train, validation (or val) and test are the parts. If all pictures lie in sub-folders (below
-    those), these are the classes, numbered in the order of their names. Hidden files are left out. A file `labels.csv`
+    Sub-folders named train, validation (or val) and test are the parts. If all images are in sub-folders (below
+    those), these are the classes, numbered in the order of their names. Hidden files are ignored. A file `labels.csv`
     in the folder gives the classes instead, and `attributes.csv` gives attributes (see `hardmax.data.tables`).
 
     Raises:
-        DataError: there are no pictures, or a table is wrong.
+        DataError: there are no images, or a table is wrong.
     """
     paths = find_pictures(folder)
     if not paths:
@@ -118,35 +118,35 @@ def find_folder(folder: Path) -> Collection:
     parts, classes, labels = _arrange([path.parts for path in inside])
     attributes, names, notes = None, (), []
     if (table := folder / "labels.csv").is_file():
-        classes, found = read_labels(table, pictures)
-        labels = torch.from_numpy(found)
+        classes, numbers = read_labels(table, pictures)
+        labels = torch.from_numpy(numbers)
         notes.append(f"labels.csv has {int((labels >= 0).sum()):,} pictures")
     if classes:
         notes.append(f"{len(classes):,} classes: {list_some(classes)}")
     if (table := folder / "attributes.csv").is_file():
-        header, found = read_attributes(table, pictures)
+        header, bits = read_attributes(table, pictures)
         names = check_names(header, f"{table}, line 1")
-        attributes = torch.from_numpy(found)
+        attributes = torch.from_numpy(bits)
         notes.append(f"attributes.csv has {int((attributes >= 0).any(1).sum()):,} pictures: {list_some(names)}")
     return Collection(folder.resolve().name, folder, paths, parts, labels, attributes, names, notes, tuple(classes))
 
 
 def find_pictures(folder: Path) -> list[Path]:
-    """Return all pictures in a folder and below it, sorted; nothing hidden; linked folders are followed, once."""
-    found: list[Path] = []
-    seen: set[str] = set()
+    """Return all image files in a folder and its sub-folders, sorted, without hidden ones; follows each link once."""
+    paths: list[Path] = []
+    visited: set[str] = set()
     for parent, folders, files in os.walk(folder, followlinks=True):
         real = os.path.realpath(parent)
-        # Sorted, so that of two ways to one folder always the same is taken.
-        folders[:] = [] if real in seen else sorted(name for name in folders if not name.startswith("."))
-        if real not in seen:
-            found += [Path(parent, n) for n in files if n.lower().endswith(SUFFIXES) and not n.startswith(".")]
-        seen.add(real)
-    return sorted(found)
+        # Sorted, so that a folder with two paths is always reached by the same one.
+        folders[:] = [] if real in visited else sorted(name for name in folders if not name.startswith("."))
+        if real not in visited:
+            paths += [Path(parent, n) for n in files if n.lower().endswith(SUFFIXES) and not n.startswith(".")]
+        visited.add(real)
+    return sorted(paths)
 
 
 def _arrange(names: list[tuple[str, ...]]) -> tuple[list[str], list[str], Int64[Tensor, "N"] | None]:
-    """Read part and class of each picture from where it lies: parts, names of classes, labels `[N]` or None."""
+    """Return parts, class names and labels `[N]` (or None) of images from the components of their paths."""
     parts = [_SPLITS.get(name[0].lower(), "") if len(name) > 1 else "" for name in names]
     if all(parts) and "train" in parts:
         names = [name[1:] for name in names]

@@ -1,4 +1,4 @@
-"""Grammars: rules in a text file, and all sentences of bounded length."""
+"""Context-free grammars: parse rules from text and enumerate all sentences up to a given length."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import final
 
 from hardmax.errors import DataError
 
-MOST = 100_000  # sentences that are listed
+MOST = 100_000  # sentences of one length that are enumerated
 _ARROW, _OR = "->", "|"
 Sentence = tuple[str, ...]
 
@@ -15,13 +15,13 @@ Sentence = tuple[str, ...]
 @final
 @dataclass(frozen=True)
 class Grammar:
-    """A context-free grammar: what stands on the left of a rule is replaced by one of the choices on the right.
+    """A context-free grammar: the name on the left of a rule is replaced by one of the choices on the right.
 
-    What stands on no left side is a token. Every sentence of at most so many tokens is found, so that what a model
-    knows of the language is a number and no estimate.
+    A word that is on no left side is a token. All sentences of up to n tokens can be enumerated, so a model's knowledge
+    of the language is computed exactly, not estimated.
 
     Attributes:
-        rules: for every name, the choices; the first name is where a sentence begins.
+        rules: the choices of every name; a sentence begins with the first name.
 
     Example:
         >>> grammar = Grammar.parse("sentence -> a | a sentence b")
@@ -33,10 +33,10 @@ class Grammar:
 
     @classmethod
     def parse(cls, text: str, origin: str = "the grammar") -> "Grammar":
-        """Read rules, one in a line, `name -> word word | word`; what follows a # is a comment.
+        """Parse rules, one per line, `name -> word word | word`; a comment starts with #.
 
         Raises:
-            DataError: a line is no rule, a choice is empty, or there is no rule.
+            DataError: a line is not a rule, a choice is empty, or there are no rules.
         """
         rules: dict[str, tuple[Sentence, ...]] = {}
         for number, line in enumerate(text.splitlines(), 1):
@@ -57,48 +57,52 @@ class Grammar:
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """All words that are not replaced, in the order of the rules."""
+        """All tokens (words without a rule), in the order of the rules."""
         words = (word for choices in self.rules.values() for choice in choices for word in choice)
         return tuple(dict.fromkeys(word for word in words if word not in self.rules))
 
     def sentences(self, length: int) -> list[Sentence]:
-        """Return all different sentences of at most so many tokens, short ones first.
+        """Return all distinct sentences of at most `length` tokens, the shortest first.
 
         Raises:
-            DataError: there are none, or too many.
+            DataError: there are no such sentences, or too many.
         """
-        # found[n][name]: what a name can become with n tokens. Every word of a choice has at least one, so that
-        # all but the choices of a single name need fewer tokens; those are gone round until nothing is new.
-        found: list[dict[str, dict[Sentence, None]]] = [{}]
+        # expansions[n][name]: the expansions of a name with n tokens. Every word of a choice has at least one token, so
+        # all choices except those of a single name need only shorter expansions; those are repeated until none is new.
+        expansions: list[dict[str, dict[Sentence, None]]] = [{}]
         start = next(iter(self.rules))
         for n in range(1, length + 1):
-            found.append({name: {} for name in self.rules})
-            while any(self._grow(name, choice, n, found) for name in self.rules for choice in self.rules[name]):
+            expansions.append({name: {} for name in self.rules})
+            while any(self._grow(name, choice, n, expansions) for name in self.rules for choice in self.rules[name]):
                 pass
-        sentences = [sentence for own in found[1:] for sentence in own[start]]
+        sentences = [sentence for by_name in expansions[1:] for sentence in by_name[start]]
         if not sentences:
             raise DataError(f"the grammar has no sentence of at most {length} tokens; give a larger length")
         return sentences
 
-    def _grow(self, name: str, choice: Sentence, n: int, found: list[dict[str, dict[Sentence, None]]]) -> bool:
-        """Add what a choice makes of n tokens; return whether anything is new."""
-        own = found[n][name]
-        before = len(own)
-        for sentence in self._of(choice, n, found):
-            own[sentence] = None
-            if len(own) > MOST:
+    def _grow(self, name: str, choice: Sentence, n: int, expansions: list[dict[str, dict[Sentence, None]]]) -> bool:
+        """Add the expansions of a choice with n tokens; return whether any of them is new."""
+        sentences = expansions[n][name]
+        before = len(sentences)
+        for sentence in self._expand(choice, n, expansions):
+            sentences[sentence] = None
+            if len(sentences) > MOST:
                 raise DataError(f"the grammar has more than {MOST:,} sentences of {n} tokens; give a smaller length")
-        return len(own) > before
+        return len(sentences) > before
 
-    def _of(self, words: Sequence[str], n: int, found: list[dict[str, dict[Sentence, None]]]) -> list[Sentence]:
-        """Return all ways to make n tokens of words."""
+    def _expand(
+        self, words: Sequence[str], n: int, expansions: list[dict[str, dict[Sentence, None]]]
+    ) -> list[Sentence]:
+        """Return all expansions of these words with n tokens."""
         first, *rest = words
         if not rest:
-            return list(found[n][first]) if first in self.rules else [(first,)] * (n == 1)
+            return list(expansions[n][first]) if first in self.rules else [(first,)] * (n == 1)
         ways = []
         for size in range(1, n - len(rest) + 1):
-            heads = found[size][first] if first in self.rules else [(first,)] * (size == 1)
-            ways += [(*head, *tail) for head in heads for tail in self._of(rest, n - size, found)] if heads else []
+            heads = expansions[size][first] if first in self.rules else [(first,)] * (size == 1)
+            ways += (
+                [(*head, *tail) for head in heads for tail in self._expand(rest, n - size, expansions)] if heads else []
+            )
         return ways
 
 

@@ -20,13 +20,13 @@ def read_idx(path: Path, dimensions: int | None = None) -> UInt8[np.ndarray, "..
 
     Args:
         path: the file.
-        dimensions: how many there must be: 3 for images `[N, H, W]`, 1 for labels `[N]`; None takes any.
+        dimensions: required number of dimensions: 3 for images `[N, H, W]`, 1 for labels `[N]`; None for any.
 
     Returns:
-        The values, in the shape that the header says.
+        The values, in the shape given by the header.
 
     Raises:
-        DataError: the file cannot be read, is no IDX file, is cut off, or holds something else.
+        DataError: the file cannot be read, is not an IDX file, is truncated, or holds other data.
     """
     try:
         data = path.read_bytes()
@@ -36,7 +36,7 @@ def read_idx(path: Path, dimensions: int | None = None) -> UInt8[np.ndarray, "..
 
 
 def parse_idx(data: bytes, name: str, dimensions: int | None = None) -> UInt8[np.ndarray, "..."]:
-    """Parse the bytes of an IDX file; `name` is what errors call it. As `read_idx` otherwise."""
+    """Parse the bytes of an IDX file; `name` is its name in error messages. Otherwise the same as `read_idx`."""
     if data.startswith(GZIP):
         data = _decompress(data, name)
     if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in _TYPES:
@@ -62,12 +62,12 @@ def parse_idx(data: bytes, name: str, dimensions: int | None = None) -> UInt8[np
             f"{name} {fault}: it has {len(data) - start:,} bytes of {what} data, its header says {expected:,} "
             f"({' x '.join(f'{size:,}' for size in shape)}); get the file again"
         )
-    # A bytearray, since torch wants memory that may be written to.
+    # A bytearray, since torch needs writable memory.
     return np.frombuffer(bytearray(data[start:]), np.uint8).reshape(shape)
 
 
 def _decompress(data: bytes, name: str) -> bytes:
-    """Decompress gzip, and of a file that is cut off return what there is: the header then says what is missing."""
+    """Decompress gzip; return the available part of a truncated file, whose header shows how much is missing."""
     pieces: list[bytes] = []
     try:
         while data.startswith(GZIP):

@@ -1,4 +1,4 @@
-"""Read many image files as images of one size, and one photo as a model sees it; grey as RGB and RGB as grey."""
+"""Read many image files as images of one size, or one photo in a model's shape; convert between grey and RGB."""
 
 import logging
 import os
@@ -18,37 +18,37 @@ from torch import Tensor
 from hardmax.data.image_reading import read_image, read_image_size
 from hardmax.errors import ArgumentError, DataError
 
-_GREY = (19595, 38470, 7471)  # of 65,536: how bright red, green and blue are, as Pillow has it
+_GREY = (19595, 38470, 7471)  # brightness of red, green and blue, of 65,536, as in Pillow
 
 
 def to_channels(images: UInt8[Tensor, "N channels H W"], channels: int) -> UInt8[Tensor, "N out H W"]:
-    """Return pictures with one or three channels.
+    """Convert pictures to one or three channels.
 
     Args:
-        images: with one or three.
-        channels: how many are wanted.
+        images: pictures with one or three channels.
+        channels: number of channels of the result.
 
     Raises:
-        ArgumentError: another number is wanted or there.
+        ArgumentError: either number is not one or three.
 
     Example:
         >>> to_channels(torch.tensor([255, 0, 0], dtype=torch.uint8).view(1, 3, 1, 1), 1).item()
         76
     """
-    found = images.shape[1]
-    if found == channels:
+    current = images.shape[1]
+    if current == channels:
         return images
-    if (found, channels) == (1, 3):
+    if (current, channels) == (1, 3):
         return images.expand(-1, 3, -1, -1)
-    if (found, channels) == (3, 1):
+    if (current, channels) == (3, 1):
         weights = torch.tensor(_GREY, device=images.device)
-        # In parts: numbers of eight bytes in place of one.
+        # In parts, since the products take eight bytes instead of one.
         sums = [(some * weights[:, None, None]).sum(1, keepdim=True) for some in images.split(1000)]
         return torch.cat([((some + 32768) >> 16).to(torch.uint8) for some in sums])
-    raise ArgumentError(f"pictures have one channel or three, got {found} where {channels} are wanted")
+    raise ArgumentError(f"pictures have one channel or three, got {current} where {channels} are wanted")
 
 
-# progress(what is read, pictures that are read, pictures in all)
+# progress(description, number of pictures read, number of all pictures)
 Progress = Callable[[str, int, int], None]
 
 _MOST_BROKEN = 0.05
@@ -58,12 +58,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class Gallery:
-    """Pictures that were read.
+    """Pictures of one size, read from files.
 
     Attributes:
         pixels: `[N, channels, H, W]`; one channel if every picture is grey, else three.
-        index: `[N]`, which of the files each one is.
-        notes: what was done to them.
+        index: `[N]`, index of each picture's file.
+        notes: how the pictures were processed.
     """
 
     pixels: UInt8[Tensor, "N channels H W"]
@@ -74,14 +74,14 @@ class Gallery:
 def read_pictures(
     paths: Sequence[Path], folder: Path, size: int | tuple[int, int] | None, progress: Progress | None = None
 ) -> Gallery:
-    """Read pictures, several at a time; a few that are broken are left out.
+    """Read picture files in parallel; skip broken ones if they are few.
 
     Args:
-        paths: at least one.
-        folder: they lie in it; what notes and errors call them after.
-        size: height and width, or one number for both; None takes the size that most pictures have, of several the
-            smallest.
-        progress: called now and then.
+        paths: at least one file.
+        folder: the folder that contains them; notes and errors name the files relative to it.
+        size: height and width, or one number for both; None is the most common size, the smallest of equally common
+            ones.
+        progress: called from time to time.
 
     Returns:
         The pictures, in the order of their paths.
@@ -92,8 +92,8 @@ def read_pictures(
     broken: dict[int, DataError] = {}
     if size is None:
         sizes = _each(read_image_size, paths, broken)
-        counts = Counter(found for _, found in sizes)
-        # As common: the smaller one, and the order of the files decides nothing.
+        counts = Counter(size_of_file for _, size_of_file in sizes)
+        # Of equally common sizes the smaller one, independent of the order of the files.
         height, width = max(counts, key=lambda hw: (counts[hw], -hw[0] * hw[1], hw))
     else:
         height, width = (size, size) if isinstance(size, int) else size
@@ -138,18 +138,18 @@ def list_some(names: Iterable[str]) -> str:
 
 
 def _each(f: Callable[[Path], T], paths: Sequence[Path], broken: dict[int, DataError]) -> Iterator[tuple[int, T]]:
-    """Apply f to the paths, several at a time; those on which it fails go to `broken`, unless they are many."""
+    """Apply f to the paths in parallel; failures are added to `broken`, and raise an error if they are many."""
 
-    def tried(i: int) -> T | DataError:
+    def call_or_error(i: int) -> T | DataError:
         try:
             return f(paths[i])
         except DataError as error:
             return error
 
     good = [i for i in range(len(paths)) if i not in broken]
-    # Pillow lets other threads run while it decodes. It warns of much that we mend (transparent palettes) or report.
+    # Pillow releases the GIL while it decodes. It warns of much that we fix (transparent palettes) or report.
     with warnings.catch_warnings(action="ignore"), ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-        for i, result in zip(good, pool.map(tried, good), strict=True):
+        for i, result in zip(good, pool.map(call_or_error, good), strict=True):
             if isinstance(result, DataError):
                 broken[i] = result
             else:
@@ -160,12 +160,12 @@ def _each(f: Callable[[Path], T], paths: Sequence[Path], broken: dict[int, DataE
 
 
 def _check_memory(count: int, height: int, width: int, folder: Path) -> None:
-    """Refuse what cannot fit, before hours of reading."""
+    """Raise an error if the pictures cannot fit into memory, before hours of reading."""
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # not known on this system
         return
-    # Three channels; all pictures, and again in their parts.
+    # Three channels; all pictures, and a second copy in their parts.
     if (needed := 6 * count * height * width) > memory:
         raise DataError(
             f"{folder}: {count:,} pictures of {height}x{width} need {needed / 2**30:,.0f} GB of memory, this machine "
@@ -176,12 +176,12 @@ def _check_memory(count: int, height: int, width: int, folder: Path) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A picture file that was read.
+    """A photo, read and converted to a given shape.
 
     Attributes:
         path: the file.
-        pixels: a batch of one.
-        done: what was done to it.
+        pixels: a batch of one picture.
+        done: the conversions that were applied.
     """
 
     path: Path
@@ -193,10 +193,10 @@ def fit_photo(path: Path, shape: tuple[int, int, int]) -> Fitted:
     """Read a photo of any size and mode as a picture of this shape (channels, H, W).
 
     Raises:
-        DataError: the file is no picture.
+        DataError: the file is not a picture.
     """
     channels, height, width = shape
-    with warnings.catch_warnings(action="ignore"):  # Pillow warns of much that is mended here
+    with warnings.catch_warnings(action="ignore"):  # Pillow warns of much that is fixed here
         before = read_image_size(path)
         read = read_image(path, (height, width))
     done = [f"{before[1]}x{before[0]} {read.mode}"]

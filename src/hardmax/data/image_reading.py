@@ -1,4 +1,4 @@
-"""Read one image file of any kind as an array of grey or RGB bytes. No torch here."""
+"""Read one image file of any kind as an array of grey or RGB bytes. Does not import torch."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +15,12 @@ _ROTATED = (5, 6, 7, 8)  # values of the EXIF orientation that swap height and w
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture that was read.
+    """The pixels of an image file.
 
     Attributes:
         pixels: `[H, W]` if it is grey, whatever its mode, else `[H, W, 3]`.
-        mode: of the file, as Pillow calls it ("RGBA").
-        resized: whether the file's picture has another size.
+        mode: Pillow's mode of the file ("RGBA").
+        resized: whether the picture in the file has another size.
     """
 
     pixels: UInt8[np.ndarray, "H W *rgb"]
@@ -29,10 +29,10 @@ class Picture:
 
 
 def read_image_size(path: Path) -> tuple[int, int]:
-    """Read height and width from a picture's header, as it is meant to be seen.
+    """Read height and width from a picture's header, after its EXIF rotation.
 
     Raises:
-        DataError: the file is no picture.
+        DataError: the file is not a picture.
     """
     try:
         with Image.open(path) as picture:
@@ -47,19 +47,19 @@ def read_image(path: Path, size: tuple[int, int]) -> Picture:
 
     Args:
         path: the file. Of an animation or a file of several pages, the first one is read.
-        size: height and width. A picture of another size is cut to these proportions around its centre, then
+        size: height and width. A picture of another size is cropped to these proportions around its centre, then
             resized, with a box filter where it shrinks and Lanczos's where it grows.
 
     Returns:
-        Its bytes. What is transparent is laid over black; 16 bits become 8 by scaling 0..65535 to 0..255.
+        The picture. Transparent pixels are blended with black; 16 bits become 8 by scaling 0..65535 to 0..255.
 
     Raises:
-        DataError: the file is broken, or no picture.
+        DataError: the file is broken, or not a picture.
     """
     try:
         with Image.open(path) as picture:
             mode = picture.mode
-            # A JPEG that is far too large is decoded at 1/2, 1/4 or 1/8, many times faster; nothing happens to others.
+            # A JPEG that is far too large is decoded at 1/2, 1/4 or 1/8, many times faster; other files are unaffected.
             picture.draft(None, (2 * max(size), 2 * max(size)))
             plain = _plain(ImageOps.exif_transpose(picture))
         height, width = size
@@ -80,7 +80,7 @@ def _plain(picture: Image.Image) -> Image.Image:
     if picture.mode.startswith("I") or picture.mode == "F":
         return Image.fromarray(_to_bytes(np.asarray(picture)))
     if "transparency" in picture.info or picture.mode in ("RGBA", "LA", "PA", "La", "RGBa"):
-        # Black, since zero is what an empty pixel is everywhere else here.
+        # Black, since empty pixels are zero everywhere else here.
         picture = picture.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", picture.size, (0, 0, 0, 255)), picture).convert("RGB")
     return picture.convert("L" if picture.mode in ("1", "L") else "RGB")

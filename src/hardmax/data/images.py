@@ -1,4 +1,4 @@
-"""Images in three splits, how they are split, and the binary pixels that Bernoulli decoders need."""
+"""Images in three splits, stratified splitting, and the binary pixels that Bernoulli decoders need."""
 
 import random
 from collections import Counter
@@ -14,14 +14,14 @@ from hardmax.errors import ArgumentError, DataError, DtypeError
 
 
 def rank_by_stratum(strata: Sequence[Hashable], stream: random.Random) -> list[int]:
-    """Put the images of each stratum into a random order, and return the place of each image in that of its own."""
-    # Python promises that random() gives the same numbers in every version, which neither numpy nor torch does.
+    """Shuffle the images of each stratum, and return the position of each image within its stratum."""
+    # Python guarantees the same numbers from random() in every version, which neither numpy nor torch does.
     order = [index for _, index in sorted((stream.random(), index) for index in range(len(strata)))]
-    seen: Counter[Hashable] = Counter()
+    counts: Counter[Hashable] = Counter()
     ranks = [0] * len(strata)
     for index in order:
-        ranks[index] = seen[strata[index]]
-        seen[strata[index]] += 1
+        ranks[index] = counts[strata[index]]
+        counts[strata[index]] += 1
     return ranks
 
 
@@ -30,15 +30,15 @@ def deal_splits(strata: Sequence[Hashable], missing: Sequence[str], seed: int) -
 
     Args:
         strata: one per image. Each part gets its share of every stratum, to within an image or two.
-        missing: which parts, apart from "train".
-        seed: of the shuffle.
+        missing: the missing parts, without "train".
+        seed: seed of the shuffle.
 
     Returns:
         Indices, ascending, for "train" and each of `missing`.
     """
     stream = random.Random(seed)
     sizes = Counter(strata)
-    # Where an image stands in its stratum, from 0 to 1. The jitter is what makes it uniform for small strata too:
+    # Relative position of an image in its stratum, from 0 to 1. The jitter makes it uniform for small strata too:
     # otherwise the images that are alone in theirs, all in the middle, would never be dealt to a small part.
     where = [
         (place + stream.random()) / sizes[s] for s, place in zip(strata, rank_by_stratum(strata, stream), strict=True)
@@ -51,13 +51,13 @@ def deal_splits(strata: Sequence[Hashable], missing: Sequence[str], seed: int) -
 
 
 def complete_splits(columns: dict[str, dict[str, Tensor]], *, seed: int, origin: str) -> dict[str, dict[str, Tensor]]:
-    """Make the missing ones of "validation" and "test" from "train", a tenth of it each.
+    """Split "validation" and "test" off from "train" where they are missing, a tenth of it each.
 
     Args:
-        columns: "images", and of "labels" and "attributes" what there is; of each, `[N, ...]` for "train" and any
+        columns: "images", and "labels" and "attributes" if there are any; each is `[N, ...]` for "train" and any
             other part. Each part gets its share of every combination of attributes.
-        seed: of the shuffle.
-        origin: what an error calls the images.
+        seed: seed of the shuffle.
+        origin: name of the images in error messages.
 
     Returns:
         The same columns, each with all three parts.
@@ -83,7 +83,7 @@ def complete_splits(columns: dict[str, dict[str, Tensor]], *, seed: int, origin:
 
 
 PARTS = ("train", "validation", "test")
-UNKNOWN = -1  # the label, or the bit of an attribute, that nobody has given
+UNKNOWN = -1  # an unknown label, or an unknown bit of an attribute
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -91,17 +91,17 @@ class Images:
     """Images of one size, in three parts.
 
     Attributes:
-        name: what was asked for.
-        source: one line: where the images were read from, and what was done to them.
+        name: the name or path that was loaded.
+        source: one line: the origin of the images, and how they were processed.
         train: `[N, channels, H, W]`, uint8.
         validation: `[N, channels, H, W]`, uint8.
         test: `[N, channels, H, W]`, uint8.
         labels: `[N]` int64 for each of "train", "validation" and "test", or None if there are none. The class of each
-            image, counted from zero; -1 where it is not known.
+            image, counted from zero; -1 where it is unknown.
         attributes: `[N, A]` int64 for each of the three, or None if there are none. 1 where the image has the
-            attribute, 0 where it has not, -1 where that is not known.
-        attribute_names: what the A attributes are called; empty if there are none.
-        class_names: what the classes are called, in the order of their numbers; empty if they have no names.
+            attribute, 0 where it does not, -1 where that is unknown.
+        attribute_names: names of the A attributes; empty if there are none.
+        class_names: names of the classes, in the order of their numbers; empty if they have no names.
 
     Example:
         >>> from hardmax.data import load
@@ -130,7 +130,7 @@ class Images:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What `config.json` tells of them."""
+        """Shape, classes and attributes, as recorded in `config.json`."""
         return {
             "shape": list(self.shape),
             "classes": list(self.class_names),
@@ -153,15 +153,15 @@ def binarize(
     Args:
         images: `[*shape]`, uint8.
         mode: "threshold" is 1 where the pixel is above 127, rounding at one half; "stochastic" draws a Bernoulli
-            of the grey value, anew in each call; "none" is the grey value, pixel / 255.
-        generator: where the draws of "stochastic" come from; None is torch's global generator.
+            of the grey value, again in each call; "none" is the grey value, pixel / 255.
+        generator: random generator of "stochastic"; None is torch's global generator.
 
     Returns:
         `[*shape]`, float32 in [0, 1].
 
     Raises:
         DtypeError: the images are not uint8.
-        ArgumentError: there is no such mode.
+        ArgumentError: an unknown mode.
 
     Example:
         >>> import torch

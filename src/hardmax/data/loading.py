@@ -30,27 +30,27 @@ def load(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Images:
-    """Load images: a set by its name, or your own by their path.
+    """Load images: a data set by name, or your own images by path.
 
     Args:
         data: "sample" (comes with hardmax), "mnist", "fashion-mnist", "omniglot", "faces" or "celeba"; or the path of a
-            folder of pictures (or of one that holds CelebA), of an .npz, .npy or IDX file. A folder that bears the
+            folder of pictures (or of one that holds CelebA), of an .npz, .npy or IDX file. A folder with the
             name of a set is "./mnist".
-        data_dir: where a set is looked for first, as the folder `data_dir/<name>`; without it, `$HARDMAX_DATA`. Then
-            comes the cache (`~/.cache/hardmax`), where what is missing is downloaded to; "faces" and "celeba" are not
+        data_dir: where a set is searched first, as the folder `data_dir/<name>`; defaults to `$HARDMAX_DATA`. Then
+            comes the cache (`~/.cache/hardmax`), to which missing files are downloaded; "faces" and "celeba" are not
             downloaded.
         size: height and width, or one number for both, for pictures in files: a folder or CelebA. By default the most
             common one, and 64 for CelebA. Pictures of other sizes are cropped around their centre and resized.
-        limit: for pictures in files, how many to read at most, evenly spread over all of them.
-        seed: of the split into train, validation and test, where the data has none: your own images, and "faces".
-        progress: for pictures in files: called now and then with what is read, how many pictures are read, and how
-            many there are.
+        limit: for pictures in files, the maximal number to read, evenly spread over all of them.
+        seed: seed of the split into train, validation and test, where the data has none: your own images, and "faces".
+        progress: for pictures in files: called from time to time with a description, the number of pictures read and
+            their total number.
 
     Returns:
-        uint8 images `[N, channels, H, W]` in three parts, labels, attributes, and where all that came from.
+        uint8 images `[N, channels, H, W]` in three parts, labels, attributes, and their origin.
 
     Raises:
-        DataError: there is no such set or path, a file is broken or not what was expected, a download failed, or the
+        DataError: there is no such set or path, a file is broken or of another kind, a download failed, or the
             pictures do not fit into memory.
 
     Example:
@@ -87,12 +87,12 @@ def load(
 
 @dataclass(frozen=True, eq=False)
 class Named:
-    """Pictures with a name each.
+    """Pictures with their names.
 
     Attributes:
         pixels: `[N, channels, H, W]`.
-        names: of files, within the folder that holds all of them; of others the part and the number, "train/0".
-        notes: where they are from, and what was done to them.
+        names: for files, the path relative to the folder that holds all of them; else part and number, "train/0".
+        notes: the origin of the pictures, and how they were processed.
     """
 
     pixels: UInt8[Tensor, "N channels H W"]
@@ -107,31 +107,31 @@ def load_in_order(
     data_dir: str | None = None,
     progress: Progress | None = None,
 ) -> Named:
-    """Load all pictures, undivided, in a model's shape.
+    """Load all pictures, without splits, in the shape that a model expects.
 
     Args:
         data: picture files; or one folder of them, one .npz, .npy or IDX file, or the name of one set.
-        shape: channels, H and W that they are to have. Picture files of another size are cut around their centre and
-            resized; grey becomes RGB, or RGB grey, where need be.
+        shape: channels, H and W of the result. Picture files of another size are cropped around their centre and
+            resized; grey becomes RGB, or RGB grey, where necessary.
         data_dir: folder that holds the named sets.
-        progress: for picture files, called now and then.
+        progress: for picture files, called from time to time.
 
     Raises:
-        DataError: nothing is named, there is no such file, it is broken, or an array has pictures of another size.
+        DataError: `data` is empty, there is no such file, it is broken, or an array has pictures of another size.
     """
     if not data:
         raise DataError("name pictures: files, a folder, an .npz, .npy or IDX file, or a data set")
     paths = [Path(name).expanduser() for name in data]
     pictures = len(paths) > 1 or paths[0].suffix.lower() in SUFFIXES or (paths[0].is_dir() and data[0] not in SETS)
-    found = _files(paths, shape[1:], progress) if pictures else _arrays(data[0], data_dir)
-    if tuple(found.pixels.shape[2:]) != shape[1:]:
-        height, width = found.pixels.shape[2:]
+    images = _files(paths, shape[1:], progress) if pictures else _arrays(data[0], data_dir)
+    if tuple(images.pixels.shape[2:]) != shape[1:]:
+        height, width = images.pixels.shape[2:]
         raise DataError(
             f"the pictures of {data[0]} are {height}x{width}, and those of the model {shape[1]}x{shape[2]}; give "
             "them as picture files, which are resized"
         )
-    note = ["grey as RGB" if shape[0] == 3 else "made grey"] if found.pixels.shape[1] != shape[0] else []
-    return Named(to_channels(found.pixels, shape[0]), found.names, (*found.notes, *note))
+    note = ["grey as RGB" if shape[0] == 3 else "made grey"] if images.pixels.shape[1] != shape[0] else []
+    return Named(to_channels(images.pixels, shape[0]), images.names, (*images.notes, *note))
 
 
 def _files(paths: Sequence[Path], size: tuple[int, int], progress: Progress | None) -> Named:

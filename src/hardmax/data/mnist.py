@@ -20,7 +20,7 @@ _TRAIN, _VALIDATION, _TEST = 50_000, 10_000, 10_000
 
 
 def load_mnist(name: str = "mnist", data_dir: str | Path | None = None) -> Images:
-    """Load "mnist" or "fashion-mnist", downloading what is not here.
+    """Load "mnist" or "fashion-mnist", downloading missing files.
 
     The 60,000 published for training are split in their order: the first 50,000 train, the last 10,000 validate.
 
@@ -59,11 +59,11 @@ _SHOES, _BRIGHT = (5, 7, 9), 72  # classes; a grey value, about the median
 
 
 def load_sample() -> Images:
-    """Load 4,500 images to train, 500 to validate and 1,000 to test, each with as many of every class.
+    """Load 4,500 images to train, 500 to validate and 1,000 to test, each with equal numbers of all classes.
 
-    Made by `tools/make_sample.py` from Fashion-MNIST (Xiao, Rasul and Vollgraf, 2017; MIT licence, Zalando SE). Image i
-    is of class i mod 10, so that any beginning of a part is balanced too. Its attributes are seen at once: "shoe" is a
-    sandal, sneaker or boot, "bright" a picture whose mean pixel is above 72.
+    Created by `tools/make_sample.py` from Fashion-MNIST (Xiao, Rasul and Vollgraf, 2017; MIT licence, Zalando SE).
+    Image i is of class i mod 10, so that the first images of a part are balanced too. The attributes are obvious to the
+    eye: "shoe" is a sandal, sneaker or boot, "bright" a picture whose mean pixel is above 72.
     """
     train, test = (_read(f"{prefix}-images-idx3-ubyte.gz", 3).unsqueeze(1) for prefix in ("train", "t10k"))
     labels, test_labels = (_read(f"{prefix}-labels-idx1-ubyte.gz", 1).long() for prefix in ("train", "t10k"))
@@ -77,8 +77,8 @@ def load_sample() -> Images:
         source="embedded in hardmax: 5,000 + 1,000 images of Fashion-MNIST, 28x28 grey, balanced; "
         "validation is the last 500 of the 5,000",
         **{part: pictures for part, (pictures, _) in parts.items()},
-        labels={part: own for part, (_, own) in parts.items()},
-        attributes={part: _attributes(*own) for part, own in parts.items()},
+        labels={part: classes for part, (_, classes) in parts.items()},
+        attributes={part: _attributes(*columns) for part, columns in parts.items()},
         attribute_names=("shoe", "bright"),
         class_names=CLASS_NAMES["fashion-mnist"],
     )

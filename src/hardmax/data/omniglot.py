@@ -1,4 +1,4 @@
-"""Omniglot: handwritten characters of 50 alphabets; the test alphabets are not among those to train with."""
+"""Omniglot: handwritten characters of 50 alphabets; the test alphabets are not in the training set."""
 
 import io
 import os
@@ -26,7 +26,7 @@ _MEMBER = re.compile(r"images_\w+/([^/]+)/(character\d+)/\d+_(\d+)\.png")
 
 def shrink(drawing: Image.Image) -> UInt8[np.ndarray, "28 28"]:
     """Turn a drawing, black ink on white paper, into 28x28 grey values with bright ink."""
-    # Inverted first: the filter rounds to whole grey values, and the paper has to stay exactly zero.
+    # Inverted first: the filter rounds to whole grey values, and the paper must stay exactly zero.
     ink = Image.fromarray(255 - np.asarray(drawing.convert("L")))
     return np.asarray(ink.resize((28, 28), Image.Resampling.BOX))
 
@@ -38,7 +38,7 @@ def convert(zips: tuple[Path, Path], target: Path) -> None:
     `split [N]`, 0 for background and 1 for evaluation; `alphabet_names` and `character_names`.
 
     Raises:
-        DataError: a zip file is broken, or holds something else.
+        DataError: a zip file is broken, or holds other files.
     """
     images: list[np.ndarray] = []
     rows: list[tuple[int, int, int, int]] = []
@@ -99,15 +99,15 @@ _ARRAYS = ("images", "character", "split")
 def prepare_omniglot(
     data_dir: str | Path | None = None, *, into: Path | None = None, progress: Progress | None = None
 ) -> Path:
-    """Return the path of the 28x28 images; if they are not here, make them from the publisher's zip files.
+    """Return the path of the 28x28 images; if they are missing, create them from the publisher's zip files.
 
     Args:
         data_dir: where to look first.
-        into: look only in this folder, and put there what is missing; by default, that goes to the cache.
+        into: look only in this folder, and write missing files into it; by default, they go to the cache.
         progress: see `hardmax.data.download.download`.
 
     Raises:
-        DataError: the files are not here and cannot be downloaded, or are broken.
+        DataError: the files are missing and cannot be downloaded, or are broken.
     """
     entry = SETS["omniglot"]
     assert entry.converted is not None
@@ -126,7 +126,7 @@ def load_omniglot(data_dir: str | Path | None = None) -> Images:
     in the literature, which are from another 28x28 version with another split.
 
     Raises:
-        DataError: the files are not here and cannot be downloaded, or are broken.
+        DataError: the files are missing and cannot be downloaded, or are broken.
     """
     path = prepare_omniglot(data_dir)
     arrays = read_npz(path, only=_ARRAYS)

@@ -14,7 +14,7 @@ from hardmax.errors import DataError
 from hardmax.random import stream
 
 FILL = ""
-"""The token that stands after the end of a sentence that is shorter than others."""
+"""The padding token, after the end of a sentence that is shorter than others."""
 
 
 @final
@@ -23,14 +23,14 @@ class Sequences:
     """Sequences of one length, in three parts.
 
     Attributes:
-        name: what was asked for.
-        source: one line: where they come from.
-        symbols: what each token is called.
-        between: what is written between two tokens: a blank between words, nothing between characters.
+        name: the name or path that was loaded.
+        source: one line: the origin of the sequences.
+        symbols: the text of each token.
+        between: separator of two tokens: a space between words, nothing between characters.
         train: `[N, T]`, int64.
         validation: `[N, T]`, int64.
         test: `[N, T]`, int64.
-        language: `[M, T]`, int64: all sentences that are right, where that is known; else None.
+        language: `[M, T]`, int64: all valid sentences, where they are known; else None.
 
     Example:
         >>> from hardmax.data import load_sequences
@@ -57,7 +57,7 @@ class Sequences:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What `config.json` tells of them."""
+        """Shape, symbols and number of sentences, as recorded in `config.json`."""
         sentences = None if self.language is None else len(self.language)
         return {"shape": list(self.shape), "symbols": list(self.symbols), "sentences": sentences}
 
@@ -66,7 +66,7 @@ class Sequences:
         return (tokens[..., None] == torch.arange(len(self.symbols), device=tokens.device)).float()
 
     def text(self, tokens: Int64[Tensor, "T"]) -> str:
-        """Return a sequence as a reader wants it; what is filled up within it is shown as _."""
+        """Return a sequence as text; a padding token inside it becomes _."""
         return format_tokens(tokens.tolist(), self.symbols, self.between)
 
     def __repr__(self) -> str:
@@ -76,7 +76,7 @@ class Sequences:
 
 
 def format_tokens(tokens: list[int], symbols: tuple[str, ...], between: str) -> str:
-    """Return tokens as text; fills at the end are left out, others are shown as _.
+    """Return tokens as text, without padding at the end; padding elsewhere becomes _.
 
     Example:
         >>> format_tokens([1, 0, 2, 0, 0], ("", "a", "cat"), " ")
@@ -101,17 +101,17 @@ def load_sequences(data: str | Path, *, length: int | None = None, seed: int = 0
 
     Args:
         data: "agreement" or "brackets", grammars that come with hardmax; "constitution", a text that does; the path of
-            a grammar of your own (`.grammar`, rules such as `sentence -> a | a sentence b`), or of any text.
+            a grammar file (`.grammar`, rules such as `sentence -> a | a sentence b`), or of any text.
         length: T, of the longest sentence, or of the pieces of a text; by default 5 for "agreement", 8 for other
             grammars, 16 for texts.
-        seed: of the draw of sentences. All of a language are equally likely.
+        seed: seed of the sampled sentences. All sentences of a language are equally likely.
 
     Returns:
-        Tokens `[N, T]` in three parts. Sentences are drawn; pieces of a text begin everywhere in it, the last tenths
-        of it are kept for validation and test.
+        Tokens `[N, T]` in three parts. Sentences are sampled; pieces of a text begin at every character, and the last
+        two tenths of it are kept for validation and test.
 
     Raises:
-        DataError: there is no such file, or it is no grammar, or no text that is long enough.
+        DataError: there is no such file, or it is neither a grammar nor a text that is long enough.
 
     Example:
         >>> data = load_sequences("agreement")
@@ -137,23 +137,23 @@ def load_sequences(data: str | Path, *, length: int | None = None, seed: int = 0
 
 
 def _sentences(text: str, name: str, source: str, length: int, seed: int) -> Sequences:
-    """Draw sentences of a grammar."""
+    """Sample sentences of a grammar."""
     grammar = Grammar.parse(text, source)
     symbols = (FILL, *grammar.tokens)
     place = {symbol: token for token, symbol in enumerate(symbols)}
     sentences = grammar.sentences(length)
     filled = [[place[word] for word in words] + [0] * (length - len(words)) for words in sentences]
     language = torch.tensor(filled)
-    drawn = {
+    splits = {
         part: language[torch.randint(len(language), (size,), generator=stream(seed, "sentences", part))]
         for part, size in _SIZES.items()
     }
-    told = f"{source}: {len(language):,} sentences of at most {length} tokens, all equally likely"
-    return Sequences(name, told, symbols, " ", **drawn, language=language)
+    summary = f"{source}: {len(language):,} sentences of at most {length} tokens, all equally likely"
+    return Sequences(name, summary, symbols, " ", **splits, language=language)
 
 
 def _pieces(text: str, name: str, source: str, length: int) -> Sequences:
-    """Cut a text into pieces that begin everywhere; those of different parts share no place of it."""
+    """Cut a text into overlapping pieces, one from every character; different parts do not overlap."""
     text = " ".join(text.split())
     symbols = tuple(sorted(set(text)))
     place = {symbol: token for token, symbol in enumerate(symbols)}

@@ -1,4 +1,4 @@
-"""Text files that describe images: `attributes.csv` and `labels.csv`. No torch here."""
+"""Text files that describe images: `attributes.csv` and `labels.csv`. Does not import torch."""
 
 import csv
 import io
@@ -14,7 +14,7 @@ from hardmax.errors import DataError
 
 
 def read_text(path: Path) -> str:
-    """Read a text file; a byte order mark, as some editors write it, is left out.
+    """Read a text file, without the byte order mark that some editors write.
 
     Raises:
         DataError: the file cannot be read, is empty, or is not UTF-8.
@@ -40,33 +40,32 @@ _NUMBER = re.compile(r"\d{1,9}")
 def read_attributes(path: Path, pictures: Sequence[str]) -> tuple[list[str], Int64[np.ndarray, "N A"]]:
     """Read a table of attributes: the line `picture,NAME,...`, then one line for each picture.
 
-    A value is 0 or 1, -1 or 1, false or true, no or yes; an empty one is not known.
+    A value is 0 or 1, -1 or 1, false or true, no or yes; an empty one is unknown.
 
     Args:
         path: the file.
-        pictures: the N pictures there are, as paths in the table's folder, with "/".
+        pictures: paths of the N pictures, relative to the table's folder, with "/".
 
     Returns:
-        The names of the attributes, and their values: 0, 1, or -1 for what is not known. The table need not have
-        every picture.
+        The names of the attributes, and their values: 0, 1, or -1 for unknown. The table need not list every picture.
 
     Raises:
-        DataError: something in the file is wrong; says in which line.
+        DataError: the file is invalid; the message names the line.
     """
     header, rows = _read(path, pictures, "picture,NAME,...")
     values = np.full((len(pictures), len(header) - 1), -1)
-    first: dict[str, int] = {}  # the lines where 0 and -1 were met first
+    first: dict[str, int] = {}  # the first lines with 0 and with -1
     for line, picture, cells in rows:
         for column, cell in enumerate(cells):
-            said = cell.lower()
-            if said not in _BITS:
+            value = cell.lower()
+            if value not in _BITS:
                 raise DataError(
                     f"{path}, line {line}: {header[column + 1]!r} is {cell!r}, expected 0 or 1 (or -1 or 1, no or yes, "
                     "false or true), or nothing if it is not known"
                 )
-            if said in ("0", "-1"):
-                first.setdefault(said, line)
-            values[picture, column] = _BITS[said]
+            if value in ("0", "-1"):
+                first.setdefault(value, line)
+            values[picture, column] = _BITS[value]
     if len(first) == 2:
         raise DataError(
             f"{path} has both 0 (line {first['0']}) and -1 (line {first['-1']}): is -1 'no' or 'not known'? Write 0 "
@@ -78,18 +77,18 @@ def read_attributes(path: Path, pictures: Sequence[str]) -> tuple[list[str], Int
 def read_labels(path: Path, pictures: Sequence[str]) -> tuple[list[str], Int64[np.ndarray, "N"]]:
     """Read a table of classes: the line `picture,label`, then one line for each picture.
 
-    Whole numbers are taken as they are; otherwise the labels are names, and the classes are counted in their order.
+    Whole numbers are kept; otherwise the labels are names, and the classes are numbered in sorted order.
 
     Args:
         path: the file.
-        pictures: the N pictures there are, as paths in the table's folder, with "/".
+        pictures: paths of the N pictures, relative to the table's folder, with "/".
 
     Returns:
-        The names of the classes (none if the labels are numbers), and the labels: -1 for what is not known. The table
-        need not have every picture.
+        The names of the classes (empty if the labels are numbers), and the labels: -1 for unknown. The table need not
+        list every picture.
 
     Raises:
-        DataError: something in the file is wrong; says in which line.
+        DataError: the file is invalid; the message names the line.
     """
     header, rows = _read(path, pictures, "picture,label")
     if len(header) != 2:
@@ -97,22 +96,22 @@ def read_labels(path: Path, pictures: Sequence[str]) -> tuple[list[str], Int64[n
             f"{path}, line 1: {len(header)} columns, expected 2: picture,label; a table of attributes is to be called "
             "attributes.csv"
         )
-    said: dict[int, str] = {}
+    cells: dict[int, str] = {}
     for line, picture, (cell,) in rows:
         if re.fullmatch(r"-\d+", cell) and cell != "-1":
             raise DataError(f"{path}, line {line}: the label is {cell}, expected a name or a whole number from 0")
         if cell not in ("", "-1"):
-            said[picture] = cell
-    names = [] if all(map(_NUMBER.fullmatch, said.values())) else sorted(set(said.values()))
+            cells[picture] = cell
+    names = [] if all(map(_NUMBER.fullmatch, cells.values())) else sorted(set(cells.values()))
     number = {name: i for i, name in enumerate(names)}
     labels = np.full(len(pictures), -1)
-    for picture, cell in said.items():
+    for picture, cell in cells.items():
         labels[picture] = number[cell] if names else int(cell)
     return names, labels
 
 
 def _read(path: Path, pictures: Sequence[str], form: str) -> tuple[list[str], list[tuple[int, int, list[str]]]]:
-    """Read a table: its header, and of each row the number of its line, the picture's index and the other cells."""
+    """Read a table: its header, and for each row the line number, the index of the picture and the other cells."""
     reader = csv.reader(io.StringIO(read_text(path), newline=""))
     try:
         (_, header), *table = ((reader.line_num, [cell.strip() for cell in cells]) for cells in reader)
@@ -143,7 +142,7 @@ def _read(path: Path, pictures: Sequence[str], form: str) -> tuple[list[str], li
 
 
 def _near(name: str, pictures: Sequence[str]) -> str:
-    """Say which pictures may have been meant: those called so elsewhere or with another ending, then similar ones."""
+    """Suggest similar pictures: the same name in another folder or with another suffix, else close matches."""
     stem = Path(name.lower()).stem
     near = [picture for picture in pictures if Path(picture.lower()).stem == stem] or get_close_matches(name, pictures)
     return f"; did you mean {' or '.join(map(repr, near[:3]))}?" if near else ""

@@ -1,6 +1,6 @@
-"""How good is a gradient? Bias, noise and cost of estimators on a problem of yours, and which one to take.
+"""Diagnosis of gradients: bias, noise and cost of estimators on your problem, and which one to use.
 
-`diagnose` and `diagnose_elbo` are the entry points; both are `measure`, the core, with another call. See
+`diagnose` and `diagnose_elbo` are the entry points; both run `measure`, with different calls. See
 `hardmax.diagnosis.measurement` for its interface.
 """
 

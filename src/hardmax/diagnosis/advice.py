@@ -1,4 +1,4 @@
-"""How good an estimator is in numbers, its short name, and which estimator to take."""
+"""The quality of an estimator in numbers, its short name, and the recommended estimator."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
@@ -12,10 +12,10 @@ from hardmax.estimators import AbstractEstimator
 def name_estimators(
     estimators: Mapping[str, AbstractEstimator] | Sequence[AbstractEstimator],
 ) -> dict[str, AbstractEstimator]:
-    """Return estimators by name: the caller's, or their own, with a number where two are alike.
+    """Return estimators by name: the caller's names, or constructor calls, with a number where two are equal.
 
     Raises:
-        ArgumentError: there are none, or something else is among them.
+        ArgumentError: there are no estimators, or an element is not one.
     """
     if not isinstance(estimators, Mapping):
         by_name: dict[str, AbstractEstimator] = {}
@@ -34,7 +34,7 @@ def name_estimators(
 
 
 def format_estimator(estimator: Any) -> str:
-    """Return how an estimator is made, without what is at its default, but for a number that comes first."""
+    """Return the constructor call of an estimator, without default arguments except a leading float."""
     if not is_dataclass(estimator):
         return repr(estimator)
     arguments = []
@@ -47,27 +47,27 @@ def format_estimator(estimator: Any) -> str:
 
 @dataclass(frozen=True)
 class Quality:
-    """How far an estimator's estimates are from the exact gradient, and what one of them costs.
+    """How far an estimator's estimates are from the exact gradient, and the cost of one of them.
 
     With the estimates `g_db` of example b, their mean `m_b` and the exact gradient `G_b`, all is relative to
     `|G|^2 = sum_b |G_b|^2`: squares are added over examples before anything is divided, so that examples with a tiny
-    gradient do not decide.
+    gradient do not dominate.
 
     Attributes:
         name: of the row.
         estimator: the estimator itself.
         samples: S of each estimate.
-        bias: `sqrt(sum_b |m_b - G_b|^2 - noise) / |G|`, zero where noise is more than all; the noise that was
+        bias: `sqrt(sum_b |m_b - G_b|^2 - noise) / |G|`, zero where the noise exceeds the sum; the noise that was
             subtracted is `floor^2`.
         floor: the noise floor of the bias: `sqrt(sum_b variance_b / draws) / |G|`, and the same of the reference where
             that is itself a mean of estimates.
-        biased: whether the bias shows, by four standard deviations of the noise that was subtracted.
+        biased: whether the bias is significant, by four standard deviations of the noise that was subtracted.
         deviation: standard deviation of one estimate, `sqrt(sum_b variance_b) / |G|`, over all scores of an example.
         cosine: of a single estimate with the exact gradient, over the scores of an example, mean over draws and
-            examples; an estimate of zero counts as zero, an example whose gradient is zero not at all.
+            examples; an estimate of zero counts as zero, an example whose gradient is zero is excluded.
         evaluations: of f, mean per example for one estimate.
         solves: arg maxes, counted the same way.
-        seconds: of one estimate for the whole batch, with its backward pass to the scores, made in blocks; median.
+        seconds: of one estimate for the whole batch, with its backward pass to the scores, computed in blocks; median.
     """
 
     name: str
@@ -83,14 +83,14 @@ class Quality:
     seconds: float
 
     def error(self, batch: int) -> float:
-        """Return `sqrt(bias^2 + deviation^2 / batch)`: the error of a mean over so many examples.
+        """Return `sqrt(bias^2 + deviation^2 / batch)`: the error of a mean over `batch` examples.
 
-        Noise falls with their number and bias does not.
+        Noise falls with their number, bias does not.
         """
         return sqrt(self.bias**2 + self.deviation**2 / batch)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it, for JSON."""
+        """Return all fields, for JSON."""
         return {**vars(self), "estimator": format_estimator(self.estimator)}
 
 
@@ -101,7 +101,7 @@ class Refusal:
     Attributes:
         name: of the estimator.
         estimator: itself.
-        reason: what it says.
+        reason: the message of its error.
     """
 
     name: str
@@ -109,7 +109,7 @@ class Refusal:
     reason: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it, for JSON."""
+        """Return all fields, for JSON."""
         return {**vars(self), "estimator": format_estimator(self.estimator)}
 
 
@@ -118,12 +118,12 @@ _OVER = 1.05  # evaluations beyond the budget that still count as equal
 _WITHIN = 1.1  # of the least squared error: there an estimator without bias is preferred
 _NEARLY = 1.25  # of the least error: worth it where time matters
 _CHEAPER = 3.0
-_NOTHING = 1e-5  # smaller errors are rounding, and all the same
+_NOTHING = 1e-5  # smaller errors are rounding, and count as equal
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The estimator to take, and why.
+    """The estimator to use, and why.
 
     Attributes:
         name: of its row.
@@ -145,18 +145,18 @@ class Recommendation:
         return f"{self.name}: {self.reason}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it, for JSON."""
+        """Return all fields, for JSON."""
         return {**vars(self), "estimator": format_estimator(self.estimator)}
 
 
 def recommend(rows: Sequence[Quality], evaluations: float, batch: int = BATCH) -> Recommendation | None:
     """Choose the estimator with the least `bias^2 + deviation^2 / batch` at equal evaluations.
 
-    Among those within 10% of the least, one whose bias does not show is preferred. Those that take more evaluations
-    than the others are not considered. Where the choice has no error at all, the quickest such is taken.
+    Among those within 10% of the least, one without a significant bias is preferred. Those that take more evaluations
+    than the others are not considered. Where the choice has no error at all, the fastest such estimator is chosen.
 
     Args:
-        rows: what was measured.
+        rows: the measurements.
         evaluations: the number that counts as equal.
         batch: examples in a step of training.
 
@@ -199,11 +199,11 @@ def _numbers(row: Quality, error: float, evaluations: float, batch: int, count: 
     bias = f"bias {row.bias:.2g}" if row.biased else "no bias seen"
     noise = f"standard deviation {row.deviation:.2g}" if row.deviation > _NOTHING else "no noise"
     samples = "1 sample" if row.samples == 1 else f"{row.samples} samples"
-    what = (
+    budget = (
         f"of {count} at up to {evaluations:.4g} evaluations" if count > 1 else f"at {row.evaluations:.4g} evaluations"
     )
     return (
-        f"with {samples} the least error {what}: {_short(error)} of the gradient's size in a batch of {batch} "
+        f"with {samples} the least error {budget}: {_short(error)} of the gradient's size in a batch of {batch} "
         f"({bias}, {noise})."
     )
 

@@ -24,16 +24,16 @@ from hardmax.estimators import (
 from hardmax.spaces import AbstractFactorised, AbstractSpace, Binary
 from hardmax.types import Objective
 
-_TRIED = (1, 2, 3, 4, 8, 16)  # numbers of samples, to find the least that an estimator takes
+_TRIED = (1, 2, 3, 4, 8, 16)  # numbers of samples, to find the least that an estimator accepts
 _FREE = 1e-2  # evaluations that one more sample takes where samples share them all
-_OVER = 1.01  # where evaluations are drawn, as by roulette, their mean is known but so well
+_OVER = 1.01  # tolerance where evaluations are random, as with roulette, since their mean is estimated
 
 
 def find_least_samples(estimator: AbstractEstimator, space: AbstractSpace) -> int:
-    """Return the fewest samples that an estimator can do with.
+    """Return the fewest samples that an estimator accepts.
 
     Raises:
-        NotExactError: it cannot serve the space.
+        NotExactError: it does not support the space.
         ArgumentError: no number of samples suits it; the first refusal.
     """
     first: ArgumentError | None = None
@@ -53,16 +53,17 @@ def fit_samples(
 ) -> int:
     """Return the most samples that cost no more evaluations than the budget; at least the fewest possible.
 
-    The cost of S samples is affine in S, or nearly: a line through two of them leads there, and is then checked. Where
-    samples share their evaluations (`Exact`, or `Direct` on one categorical), more would always fit: the estimator's
-    own default is taken. No sample counts for less than one evaluation, also where equal ones are evaluated once.
+    The cost of S samples is affine in S, or nearly: a line through two measurements gives a guess, which is then
+    checked. Where samples share their evaluations (`Exact`, or `Direct` on one categorical), more would always fit: the
+    estimator's default is used. No sample counts for less than one evaluation, even where equal ones are evaluated
+    once.
 
     Args:
         budget: evaluations of f for each example.
         cost: measures the evaluations that S samples take.
         least: the fewest samples possible.
-        estimator: whose samples.
-        space: what z may be.
+        estimator: the one that takes the samples.
+        space: the space of z.
     """
     first = cost(least)
     if first >= budget:
@@ -81,7 +82,7 @@ def fit_samples(
 
 
 def _accepted(samples: int, least: int, estimator: AbstractEstimator, space: AbstractSpace) -> int:
-    """Return the largest number of samples up to this one that the estimator takes."""
+    """Return the largest number of samples up to this one that the estimator accepts."""
     while samples > least:
         try:
             estimator.check(space, samples)
@@ -98,11 +99,11 @@ TAUS = (0.1, 0.3, 0.5, 1.0)
 def candidates(space: AbstractSpace, f: Objective | None = None) -> dict[str, AbstractEstimator]:
     """Return the estimators that suit a space, by name, with ladders of epsilon and tau.
 
-    What stands before the comma of a name is the name that `hardmax train --estimator` knows.
+    The part of a name before the comma is its name for `hardmax train --estimator`.
 
     Args:
-        space: what z may be.
-        f: the objective; roulette is played only where it can evaluate chosen examples.
+        space: the space of z.
+        f: the objective; roulette is used only where it can evaluate chosen examples.
 
     Example:
         >>> import hardmax as hm
@@ -114,7 +115,7 @@ def candidates(space: AbstractSpace, f: Objective | None = None) -> dict[str, Ab
     single = space.categories is not None
     roulette = f is not None and (hasattr(f, "rows") or hasattr(f, "flips"))
     estimators: dict[str, AbstractEstimator] = {}
-    if single:  # of several variables the sum over all z is no match: it would set the budget of all
+    if single:  # with several variables the sum over all z is not comparable: it would set the budget of all
         estimators["exact"] = Exact()
     elif isinstance(space, AbstractFactorised):
         estimators["local-expectation"] = LocalExpectation()
@@ -125,7 +126,7 @@ def candidates(space: AbstractSpace, f: Objective | None = None) -> dict[str, Ab
         estimators["conditional, perturb-and-map"] = ConditionalGradient(roulette=roulette)
         estimators["conditional, gibbs"] = ConditionalGradient("gibbs", roulette)
     estimators["reinforce, leave-one-out"] = Reinforce("leave-one-out")
-    if not single:  # better baselines for a few evaluations; where all values of z can be had, they are not needed
+    if not single:  # better baselines for a few evaluations; not needed where all values of z can be evaluated
         estimators["disarm"] = DisArm() if isinstance(space, Binary) else DisArmCategorical()
         estimators["unordered-set"] = UnorderedSet()
         estimators["double-control-variates"] = DoubleControlVariates()

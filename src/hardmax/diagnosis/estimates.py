@@ -18,12 +18,12 @@ from hardmax.spaces import AbstractSpace
 from hardmax.types import Estimate, Flips, Objective
 
 # From an estimator, D copies of the scores `[D, *B, *score]` and noise `[S * noises, D, *B, *score]` to an estimate
-# whose value is `[D, *B]`: what is differentiated.
+# whose value is `[D, *B]`: the value that is differentiated.
 Call = Callable[[AbstractEstimator, Tensor, Tensor], Estimate]
 
 
 class Moments:
-    """Sums over estimates. They are of distances from the first one: sums of squares far from zero would cancel."""
+    """Running sums over estimates, of differences from the first one: sums of squares far from zero would cancel."""
 
     def __init__(self) -> None:
         self.draws = 0
@@ -32,7 +32,7 @@ class Moments:
         self._squares: Tensor | float = 0.0
 
     def add(self, estimates: Float[Tensor, "D ..."]) -> None:
-        """Take in a block, `[D, *B, *score]`."""
+        """Add a block, `[D, *B, *score]`."""
         if self._first is None:
             self._first = estimates[0]
         away = estimates - self._first
@@ -56,10 +56,10 @@ class Moments:
 
 @final
 class Repeated:
-    """f for D copies of its batch: `[D, *B]` takes the place of `*B`, and f itself never knows.
+    """f for D copies of its batch: `[D, *B]` replaces `*B`, and f itself is unchanged.
 
     A copy is one more candidate of the same examples, so f gets `[C * D, *B, *event]` where it is called with
-    `[C, D, *B, *event]`. The optional methods are there where f has them.
+    `[C, D, *B, *event]`. The optional methods exist where f has them.
 
     Args:
         f: the objective, for examples `*B`.
@@ -79,7 +79,7 @@ class Repeated:
         self._f = f
         self._copies = copies
         self._examples = prod(batch_shape)
-        # An estimator asks with hasattr.
+        # Estimators detect these methods with hasattr.
         for name in ("rows", "pairs", "table", "flips"):
             if hasattr(f, name):
                 setattr(self, name, getattr(self, f"_{name}"))
@@ -89,7 +89,7 @@ class Repeated:
         return self._f(z.flatten(0, 1)).unflatten(0, z.shape[:2])
 
     def _rows(self, z: Float[Tensor, "R ..."], index: Int[Tensor, " R"]) -> Float[Tensor, " R"]:
-        """Evaluate f at chosen examples; index counts through `[D, *B]`, and copies of an example are the same to f."""
+        """Evaluate f at chosen examples; index runs over `[D, *B]`, and copies of an example are equal for f."""
         return self._f.rows(z, index % self._examples)  # pyright: ignore[reportFunctionMemberAccess]
 
     def _pairs(self, z: Float[Tensor, "M ..."]) -> Float[Tensor, "D *B M"]:
@@ -157,14 +157,14 @@ def bounded(
 def _repeated(
     f: Objective, copies: Tensor, space: AbstractSpace, chunk_size: int | None
 ) -> tuple[Objective, int | None]:
-    """Return f for the copies, and how many candidates of all of them keep within f's own number."""
+    """Return f for the copies, and the number of candidates per copy that keeps f within its chunk size."""
     count, *batch = space.batch_shape(copies)
     return Repeated(f, count, tuple(batch)), chunk_size and max(chunk_size // count, 1)
 
 
 _ENTRIES = 2**22  # of noise, in a block
 ROWS = 2**14  # evaluations of f in a block: a decoder's rows are hundreds of numbers wide
-BLOCKS = 4  # at least, so that a median of their times means something
+BLOCKS = 4  # at least, so that a median of their times is meaningful
 
 
 @dataclass(frozen=True)
@@ -189,13 +189,13 @@ class Block:
 @final
 @dataclass(frozen=True)
 class GradientSampler:
-    """Makes independent estimates of one gradient with one estimator, in blocks of copies of the scores.
+    """Computes independent estimates of one gradient with one estimator, in blocks of copies of the scores.
 
     Attributes:
-        call: what is estimated.
-        estimator: how.
+        call: defines what is estimated.
+        estimator: how it is estimated.
         scores: `[*B, *score]`.
-        space: what z may be.
+        space: the space of z.
     """
 
     call: Call
@@ -204,13 +204,13 @@ class GradientSampler:
     space: AbstractSpace
 
     def block(self, samples: int, copies: int, generator: torch.Generator) -> Block:
-        """Make an estimate for each of D copies of the scores."""
+        """Compute an estimate for each of D copies of the scores."""
         begin = _clock(self.scores.device)
         out, gradient = self._differentiate(self._noise(samples, copies, generator))
         return Block(gradient, out.z, out.evaluations, out.solves, _clock(self.scores.device) - begin)
 
     def blocks(self, samples: int, draws: int, most: int, generator: torch.Generator) -> Iterator[Block]:
-        """Make so many independent estimates, at most so many at a time, and in four blocks or more."""
+        """Yield `draws` independent estimates, at most `most` at a time, and in four blocks or more."""
         most, done = min(most, ceil(draws / BLOCKS)), 0
         while done < draws:
             copies = min(most, draws - done)
@@ -218,7 +218,7 @@ class GradientSampler:
             done += copies
 
     def copies_at_once(self, samples: int, evaluations: float, chunk_size: int | None) -> int:
-        """Return how many estimates of so many samples and evaluations a block may hold: its memory is bounded."""
+        """Return the number of estimates with these samples and evaluations that fit the memory of a block."""
         examples = max(prod(self.space.batch_shape(self.scores)), 1)
         entries = _ENTRIES // (examples * samples * self.estimator.noises * prod(self.space.score_shape))
         rows = ROWS // (examples * max(ceil(evaluations), samples))
@@ -227,7 +227,7 @@ class GradientSampler:
     def looks_across(self, samples: int, copies: int, generator: torch.Generator) -> bool:
         """Whether an estimate depends on the noise of other examples in its call, as with a baseline over the batch.
 
-        Of some copies, all but the first get other noise: then its gradient must not change, but for rounding.
+        All copies but the first get other noise: then its gradient must not change, except for rounding.
         """
         noise, other = (self._noise(samples, copies, generator) for _ in range(2))
         other[:, 0] = noise[:, 0]
@@ -239,7 +239,7 @@ class GradientSampler:
         return self.space.noise(shape, generator=generator, dtype=self.scores.dtype, device=self.scores.device)
 
     def _differentiate(self, noise: Tensor) -> tuple[Estimate, Tensor]:
-        """Return the estimate that this noise makes, and its gradient `[D, *B, *score]` in float64."""
+        """Return the estimate from this noise, and its gradient `[D, *B, *score]` in float64."""
         copied = self.scores.detach().expand(noise.shape[1:]).clone().requires_grad_()
         out = self.call(self.estimator, copied, noise)
         if not out.value.requires_grad:
@@ -249,7 +249,7 @@ class GradientSampler:
 
 
 def draw_seed(generator: torch.Generator | None) -> int:
-    """Draw a seed for generators of our own; from torch's global generator where there is none."""
+    """Draw a seed for new generators; from torch's global generator if `generator` is None."""
     return int(torch.randint(2**62, (), generator=generator, device="cpu" if generator is None else generator.device))
 
 

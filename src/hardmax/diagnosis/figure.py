@@ -27,13 +27,13 @@ _MARGIN = 1.8  # by which the axes reach beyond the points
 
 
 def draw(diagnosis: "Diagnosis", batch: int) -> Figure:
-    """Draw what a diagnosis found; whatever the user has set up for matplotlib plays no part.
+    """Draw a diagnosis; the user's matplotlib settings have no effect.
 
-    A bias that does not show is drawn hollow, on the noise floor: it may be anywhere to the left. The dotted curve is
-    the least error that any of them has in a batch: what lies beyond is worse. Estimators of a family are joined.
+    A bias that is not significant is drawn hollow, on the noise floor: it may be anywhere to the left. The dotted curve
+    is the least error that any of them has in a batch: points beyond it are worse. Estimators of a family are joined.
 
     Args:
-        diagnosis: what was measured.
+        diagnosis: the measurements.
         batch: examples that the error is for.
     """
     with use_house_style("diagnosis"):
@@ -63,13 +63,13 @@ def draw(diagnosis: "Diagnosis", batch: int) -> Figure:
 
 
 class _Points:
-    """Where rows stand, and how far the axes reach."""
+    """Coordinates of the rows, and limits of the axes."""
 
     def __init__(self, diagnosis: "Diagnosis") -> None:
         self._draws, self._source = diagnosis.draws, diagnosis.source_error
         rows = diagnosis.rows
         deviations = [row.deviation for row in rows if row.deviation > _TINY] or [1.0]
-        # Those without noise stand on the lower edge.
+        # Rows without noise are drawn on the lower edge.
         self.ylim = (min(deviations) / _MARGIN**2, max(deviations) * _MARGIN)
         x = [self.at(row)[0] for row in rows] or [1.0]
         self.xlim = (min(x) / _MARGIN, max(x) * _MARGIN)
@@ -79,18 +79,18 @@ class _Points:
         return sqrt(deviation**2 / self._draws + self._source**2)
 
     def at(self, row: Quality) -> tuple[float, float]:
-        """Return a row's place."""
+        """Return a row's coordinates."""
         y = row.deviation if row.deviation > _TINY else self.ylim[0]
         return row.bias if row.biased else self.floor(y), y
 
     def decades(self, across: bool) -> float:
-        """Return how many powers of ten an axis spans."""
+        """Return the number of powers of ten that an axis spans."""
         low, high = self.xlim if across else self.ylim
         return float(np.log10(high / low))
 
 
 def _floor(axes: Axes, diagnosis: "Diagnosis", points: _Points) -> None:
-    """Shade what noise hides."""
+    """Shade the region below the noise floor."""
     y = np.geomspace(*points.ylim, 200)
     x = np.array([points.floor(value) for value in y])
     axes.fill_betweenx(y, points.xlim[0], x, color="#f1f1f1", linewidth=0, zorder=0)
@@ -123,13 +123,13 @@ def _families(axes: Axes, rows: tuple[Quality, ...], points: _Points) -> list[An
         if ladder:
             axes.plot(*zip(*places, strict=True), linewidth=1, alpha=0.6, zorder=2, **style)
         for i, ((row, rest), place) in enumerate(zip(members, places, strict=True)):
-            still = row.deviation <= _TINY
+            noiseless = row.deviation <= _TINY
             marker = {
-                "marker": "v" if still else _MARKERS[number % len(_MARKERS)],
+                "marker": "v" if noiseless else _MARKERS[number % len(_MARKERS)],
                 "markerfacecolor": style["color"] if row.biased else "white",
             }
             axes.plot(*place, markersize=7, markeredgewidth=1.5, zorder=3, clip_on=False, **marker, **style)
-            label = (rest if ladder and i else row.name) + (": no noise" if still else "")
+            label = (rest if ladder and i else row.name) + (": no noise" if noiseless else "")
             texts.append(axes.annotate(label, place, fontsize=9, annotation_clip=False, **style))
     return texts
 

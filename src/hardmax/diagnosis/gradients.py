@@ -19,7 +19,7 @@ from hardmax.spaces import AbstractSpace
 from hardmax.types import Objective
 
 Source = Literal["enumerate", "monte-carlo"]
-REFERENCE = 4  # times as many draws as an estimator gets
+REFERENCE = 4  # draws of the reference, as a multiple of those of an estimator
 
 
 def diagnose(
@@ -36,35 +36,35 @@ def diagnose(
     chunk_size: int | None = None,
     observe: Observe | None = None,
 ) -> Diagnosis:
-    """Measure bias, noise and cost of estimators of the gradient of `E_{z ~ q(z | scores)}[f(z)]` on your own problem.
+    """Measure bias, noise and cost of estimators of the gradient of `E_{z ~ q(z | scores)}[f(z)]` on your problem.
 
-    Every estimator makes `draws` independent estimates, with as many samples as keep it within the same number of
-    evaluations of f, and they are compared with the exact gradient. `Quality` says what is measured, and how examples
-    are put together. Copies of the batch share a call: 1,024 estimates take a few calls, not 1,024.
+    Every estimator computes `draws` independent estimates, with the most samples that fit the same number of
+    evaluations of f, and they are compared with the exact gradient. `Quality` documents the measurements, and how
+    examples are aggregated. Copies of the batch share a call: 1,024 estimates take a few calls, not 1,024.
 
-    The noise of the mean of the estimates is taken out of the bias, and reported. An estimator that looks at the whole
-    batch (`Reinforce("mean")`) makes its estimates one batch at a time, since copies would give it a better baseline
-    than it has in use; so give it a batch of the size you train with.
+    The noise of the mean of the estimates is subtracted from the bias, and reported. An estimator that uses the whole
+    batch (`Reinforce("mean")`) computes its estimates one batch at a time, since copies would give it a better baseline
+    than in training; so pass a batch of the size you train with.
 
     Args:
         f: the objective, as for `expectation`; its optional methods are used.
-        scores: `[*B, *score]`: those of a few typical examples, at the point of training that you care for.
-        space: what z may be.
+        scores: `[*B, *score]`: those of a few typical examples, at the stage of training of interest.
+        space: the space of z.
         estimators: by name, or a sequence; None is `candidates(space, f)`, which has ladders of epsilon and tau. Those
             that refuse are listed with their reasons.
-        draws: how many independent estimates of each, at least 2.
-        exact: "enumerate" every z; or "monte-carlo", for larger spaces: the mean of four times as many draws of an
+        draws: number of independent estimates of each, at least 2.
+        exact: "enumerate" every z; or "monte-carlo", for larger spaces: the mean of 4 x `draws` estimates of an
             unbiased estimator (`LocalExpectation` for independent variables, `GibbsCovariance` for structured spaces
-            with exact samples). Its variance is taken out as well, and reported.
-        evaluations: of f for each example that an estimate may take; None is what the dearest takes with its fewest
-            samples. What was really used is reported.
-        samples: S of every estimator, instead of as many as fit.
+            with exact samples). Its variance is subtracted as well, and reported.
+        evaluations: of f for each example that an estimate may take; None is the cost of the most expensive estimator
+            with its fewest samples. The number actually used is reported.
+        samples: S of every estimator, instead of the most that fit.
         generator: where the noise comes from; None is torch's global generator.
         chunk_size: the most candidates that f gets in one call.
-        observe: called with the name of an estimator and how many more of its estimates are done.
+        observe: called with the name of an estimator and the number of estimates completed since the last call.
 
     Returns:
-        A row for each estimator; `print` shows the table, `figure()` draws it, `recommendation` says which to take.
+        A row for each estimator; `print` shows the table, `figure()` draws it, `recommendation` names the one to use.
 
     Raises:
         ArgumentError: an argument that cannot be used; the exact gradient is zero.
@@ -125,16 +125,16 @@ def diagnose_elbo(
     """Measure estimators of the gradient of `E_q[log p(x | z)] - KL(q(z | scores) || p(z))`, as in `hardmax.elbo`.
 
     With `kl="auto"`, `Direct` and others that take the whole integrand get it ("posterior direct"); the rest have the
-    KL's own gradient added. The exact gradient is that of the whole bound, whatever `kl` is: with "none" the KL's
-    gradient is missing, and what is missing is measured as bias.
+    KL's analytic gradient added. The exact gradient is that of the whole bound, whatever `kl` is: with "none" the KL's
+    gradient is missing, and counts as bias.
 
     Args:
         likelihood: `log p(x | z)`, as for `hardmax.elbo`.
         scores: `[*B, *score]`, the encoder's output.
-        space: what z may be.
+        space: the space of z.
         estimators: as for `diagnose`.
         prior: scores of the prior `[*score]`; None is uniform.
-        kl: how the KL takes part in the gradient, as for `hardmax.elbo`.
+        kl: how the KL enters the gradient, as for `hardmax.elbo`.
         draws: as for `diagnose`, and so are the others.
         exact: see there.
         evaluations: see there.

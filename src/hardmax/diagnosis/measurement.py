@@ -2,12 +2,12 @@
 
     measure(call, scores, space, estimators, exact=reference, draws=1024, ...) -> Diagnosis
 
-- `call(estimator, copies [D, *B, *score], noise [S * noises, D, *B, *score]) -> Estimate` says *what* is estimated: it
-  gets D copies of the scores and returns an estimate whose value is `[D, *B]`. `Repeated(f, D, B)` makes an f for the
-  copies out of one for the batch. `expected(f, space)` is the call of an expectation, `bounded(likelihood, space,
-  prior=..., kl=...)` that of a bound.
-- `reference` is what the estimates are compared with: `enumerated(f, scores, space)`, `monte_carlo(call, ...)`, or
-  `exactly(gradient)` for a gradient `[*B, *score]` that you have.
+- `call(estimator, copies [D, *B, *score], noise [S * noises, D, *B, *score]) -> Estimate` defines *what* is estimated:
+  it gets D copies of the scores and returns an estimate whose value is `[D, *B]`. `Repeated(f, D, B)` turns an f for
+  the batch into one for the copies. `expected(f, space)` is the call of an expectation,
+  `bounded(likelihood, space, prior=..., kl=...)` that of a bound.
+- `reference` is the gradient that the estimates are compared with: `enumerated(f, scores, space)`,
+  `monte_carlo(call, ...)`, or `exactly(gradient)` for a gradient `[*B, *score]` that is already known.
 - `estimators` is a mapping from names to estimators, or a sequence of them.
 
 `hardmax.diagnose` and `hardmax.diagnosis.diagnose_elbo` are this function with the first and the second call.
@@ -31,13 +31,13 @@ from hardmax.estimators import AbstractEstimator
 from hardmax.spaces import AbstractFactorised, AbstractSpace
 from hardmax.validation import check_samples, check_scores
 
-# Gets the name of an estimator and how many more of its estimates are done.
+# Called with the name of an estimator and the number of its estimates that were completed since the last call.
 Observe = Callable[[str, int], None]
 
 _PROBES = 8  # copies that the evaluations of an estimator are counted on
-_SIGMAS = 4.0  # a bias shows if what is left of it exceeds so many standard deviations of the noise that was removed
-_VAGUE = 0.2  # relative standard error of a reference that one should know of
-_ROUNDINGS = 1e4  # a relative bias of fewer roundings than this is none
+_SIGMAS = 4.0  # a bias is significant if it exceeds this many standard deviations of the subtracted noise
+_VAGUE = 0.2  # relative standard error of a reference that deserves a note
+_ROUNDINGS = 1e4  # a relative bias of fewer rounding units than this counts as zero
 
 
 def measure(
@@ -56,26 +56,26 @@ def measure(
 ) -> Diagnosis:
     """Measure the estimates of every estimator against a reference.
 
-    All estimators get noise from the same seed, so that with `evaluations` given a row does not depend on which others
-    there are. An estimator that looks at the whole batch, as `Reinforce("mean")` does for its baseline, is found out by
-    a probe and makes its estimates one batch at a time: among copies of the batch it would see more draws than in use.
+    All estimators get noise from the same seed, so that with `evaluations` given a row does not depend on the other
+    rows. An estimator that uses the whole batch, as `Reinforce("mean")` does for its baseline, is detected by a probe
+    and computes its estimates one batch at a time: among copies of the batch it would see more draws than in training.
 
     Args:
-        call: what is estimated; see the top of the module.
+        call: defines what is estimated; see the module docstring.
         scores: `[*B, *score]`.
-        space: what z may be.
-        estimators: those to compare, by name, or in a sequence, named after themselves.
+        space: the space of z.
+        estimators: the estimators to compare, by name, or a sequence, named by their constructor calls.
         exact: the gradient to compare with.
-        draws: how many independent estimates of each, at least 2.
-        evaluations: of f for each example that an estimate may take; None is what the dearest takes with its fewest
-            samples. Each estimator gets as many samples as fit, at least its fewest.
-        samples: S of every estimator, instead of as many as fit.
+        draws: number of independent estimates of each, at least 2.
+        evaluations: of f for each example that an estimate may take; None is the cost of the most expensive estimator
+            with its fewest samples. Each estimator gets the most samples that fit, at least its fewest.
+        samples: S of every estimator, instead of the most that fit.
         generator: where the noise comes from; None is torch's global generator.
-        chunk_size: the most copies in one call; the call itself has to keep f from getting more candidates.
-        observe: called on progress.
+        chunk_size: the most copies in one call; the call itself has to limit the candidates that f gets.
+        observe: called to report progress.
 
     Returns:
-        What was measured. Those that refuse the space, or f, are in `refused`, with their reasons.
+        The measurements. Estimators that refuse the space, or f, are in `refused`, with their reasons.
 
     Raises:
         ArgumentError: too few draws, scores that cannot be used, a reference that is zero.
@@ -108,7 +108,7 @@ def measure(
             record.add(block)
             seconds.append(block.seconds / len(block.gradient))
             observe(entrant.name, len(block.gradient))
-        if alone:  # timed as the others are
+        if alone:  # timed like the others
             seconds = [block.seconds / len(block.gradient) for block in entrant.blocks(count, draws, alone=False)]
         rows.append(
             record.quality(entrant.name, entrant.estimator, count, median(seconds), torch.finfo(scores.dtype).eps)
@@ -140,7 +140,7 @@ def check_draws(draws: int) -> None:
 
 
 class _Entrant:
-    """An estimator, and what it is to estimate."""
+    """An estimator in the comparison, with its gradient sampler and its seed."""
 
     def __init__(self, name: str, sampler: GradientSampler, seed: int, chunk_size: int | None) -> None:
         self.name, self.estimator = name, sampler.estimator
@@ -148,7 +148,7 @@ class _Entrant:
         self._costs: dict[int, float] = {}
 
     def enter(self, samples: int | None) -> int:
-        """Return the fewest samples, or those asked for, after one estimate with them; raises where that fails."""
+        """Return the fewest samples, or the requested number, after one test estimate; raises if that fails."""
         space = self._sampler.space
         least = find_least_samples(self.estimator, space) if samples is None else samples
         self.estimator.check(space, least)
@@ -156,19 +156,19 @@ class _Entrant:
         return least
 
     def cost(self, samples: int) -> float:
-        """Count the evaluations of an estimate, mean over a few; the first tells how many copies there may be."""
+        """Count the evaluations of an estimate, mean over a few; the first determines how many copies fit."""
         if samples not in self._costs:
             self._costs[samples] = self._probe(samples, 1)
             self._costs[samples] = self._probe(samples, min(_PROBES, self._most(samples)))
         return self._costs[samples]
 
     def looks_across(self, samples: int) -> bool:
-        """Whether an estimate depends on the noise of other examples; of no account where it is alone anyway."""
+        """Whether an estimate depends on the noise of other examples; False where only one copy fits anyway."""
         copies = min(_PROBES, self._most(samples))
         return copies > 1 and self._sampler.looks_across(samples, copies, self._generator())
 
     def blocks(self, samples: int, draws: int, *, alone: bool) -> Iterator[Block]:
-        """Make the estimates, alone or in blocks."""
+        """Yield the estimates, one copy at a time or in larger blocks."""
         most = 1 if alone else self._most(samples)
         return self._sampler.blocks(samples, draws, most, self._generator())
 
@@ -179,12 +179,12 @@ class _Entrant:
         return self._sampler.copies_at_once(samples, self.cost(samples), self._chunk_size)
 
     def _generator(self) -> torch.Generator:
-        """Return a generator that begins at the beginning."""
+        """Return a new generator with the common seed."""
         return torch.Generator(self._sampler.scores.device).manual_seed(self._seed)
 
 
 class _Record:
-    """What is kept of the estimates of one estimator."""
+    """Running statistics of the estimates of one estimator."""
 
     def __init__(self, exact: Reference, space: AbstractSpace) -> None:
         self._exact, self._space = exact, space
@@ -194,7 +194,7 @@ class _Record:
         self._evaluations = self._solves = 0.0
 
     def add(self, block: Block) -> None:
-        """Take in a block of estimates."""
+        """Add a block of estimates."""
         self._moments.add(block.gradient)
         product = self._space.dot(block.gradient, self._exact.gradient)
         lengths = self._length(block.gradient) * self._norm
@@ -205,11 +205,11 @@ class _Record:
     def quality(
         self, name: str, estimator: AbstractEstimator, samples: int, seconds: float, rounding: float
     ) -> Quality:
-        """Work out what they say; rounding is the unit of the estimates' dtype."""
+        """Return the quality of the estimates; rounding is the machine epsilon of their dtype."""
         square, draws = self._exact.square, self._moments.draws
         away, variance = self._moments.mean - self._exact.gradient, self._moments.variance
-        # Noise in |mean - exact|^2, by example: its mean is what it is, its standard deviation at most sqrt(2) of it,
-        # reached where an example's components move together.
+        # Noise in |mean - exact|^2, by example: this is its mean; its standard deviation is at most sqrt(2) times that,
+        # reached where an example's components are fully correlated.
         noise = self._sum(variance / draws + self._exact.variance) / square
         left = max(float(away.square().sum()) / square - float(noise.sum()), 0.0)
         shows = max(_SIGMAS * sqrt(2) * float(noise.norm()), (_ROUNDINGS * rounding) ** 2)

@@ -1,4 +1,4 @@
-"""What estimates are compared with: the exact gradient, or the mean of so many unbiased estimates that it will do."""
+"""The gradient that estimates are compared with: exact, or the mean of many unbiased estimates."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Reference:
     Attributes:
         gradient: `[*B, *score]`, float64.
         variance: `[*B, *score]`, float64. Of the gradient, which is itself a mean of estimates; zero if it is exact.
-        source: how it was found, for people.
+        source: how it was computed, as readable text.
     """
 
     gradient: Float[Tensor, "..."]
@@ -33,10 +33,10 @@ class Reference:
 
     @property
     def square(self) -> float:
-        """Sum over examples of the squared norms, without what noise adds to it.
+        """Sum over examples of the squared norms, minus the contribution of the noise.
 
         Raises:
-            ArgumentError: the gradient is zero, or drowns in noise.
+            ArgumentError: the gradient is zero, or smaller than its noise.
         """
         square = float(self.gradient.square().sum() - self.variance.sum())
         if not square > 0:
@@ -53,7 +53,7 @@ class Reference:
 
 
 def exactly(gradient: Float[Tensor, "..."], source: str = "the caller") -> Reference:
-    """Return a gradient `[*B, *score]` known otherwise as a reference without noise."""
+    """Return a gradient `[*B, *score]` known from elsewhere as a reference without noise."""
     gradient = gradient.detach().double()
     return Reference(gradient, torch.zeros_like(gradient), source)
 
@@ -66,16 +66,16 @@ def enumerated(
     linear: Float[Tensor, "..."] | None = None,
     chunk_size: int | None = None,
 ) -> Reference:
-    """Return the exact gradient of `E_q[f(z) + <linear, statistics(z)>]`, by going through every z, in float64.
+    """Return the exact gradient of `E_q[f(z) + <linear, statistics(z)>]`, by enumerating every z, in float64.
 
-    With `linear = prior - scores` that is the gradient of a bound: the gradient of log q(z) itself is zero in the mean.
+    With `linear = prior - scores` that is the gradient of a bound: the gradient of log q(z) itself has mean zero.
 
     Args:
         f: the objective.
         scores: `[*B, *score]`.
         space: small enough to enumerate.
         linear: `[*B, *score]`, held fixed; None is zero.
-        chunk_size: the most candidates that f gets in one call; None is as many as memory should bear.
+        chunk_size: the most candidates that f gets in one call; None is a number that bounds the memory.
 
     Raises:
         NotExactError: too many z.
@@ -92,7 +92,7 @@ def enumerated(
         table = values.double()
     wide = scores.detach().double().requires_grad_()
     q = space.log_probs(wide).exp()
-    # A constant has no gradient, and differences that are rounding have none either.
+    # A constant has no gradient, and differences within rounding have none either.
     differences = table - (q.detach() * table).sum(-1, keepdim=True)
     differences = torch.where(differences.abs() > rounding, differences, 0.0)
     (gradient,) = torch.autograd.grad((q * differences).sum(), wide)
@@ -100,7 +100,7 @@ def enumerated(
 
 
 def choose_unbiased(space: AbstractSpace) -> tuple[AbstractEstimator, int]:
-    """Return an estimator without bias that serves a large space, and how many samples it should take.
+    """Return an unbiased estimator that works for a large space, and its number of samples.
 
     Raises:
         NotExactError: there is none.
@@ -127,23 +127,23 @@ def monte_carlo(
     """Return the mean of many unbiased estimates, `LocalExpectation` or `GibbsCovariance`, and its variance.
 
     Args:
-        call: what is estimated, as for `measure`.
+        call: defines what is estimated, as for `measure`.
         scores: `[*B, *score]`.
         space: independent variables, or exact samples.
-        draws: how many estimates, at least 2.
+        draws: number of estimates, at least 2.
         generator: where the noise comes from; None is torch's global generator.
         chunk_size: the most copies in one call.
-        observe: called on progress, under the name "reference".
+        observe: called to report progress, under the name "reference".
 
     Raises:
-        NotExactError: no unbiased estimator serves the space.
+        NotExactError: no unbiased estimator works for the space.
     """
     check_scores(scores, space, values=True)
     estimator, samples = choose_unbiased(space)
-    own = torch.Generator(scores.device).manual_seed(draw_seed(generator))
+    noise_generator = torch.Generator(scores.device).manual_seed(draw_seed(generator))
     sampler, moments = GradientSampler(call, estimator, scores, space), Moments()
-    most = sampler.copies_at_once(samples, sampler.block(samples, 1, own).evaluations, chunk_size)
-    for block in sampler.blocks(samples, draws, most, own):
+    most = sampler.copies_at_once(samples, sampler.block(samples, 1, noise_generator).evaluations, chunk_size)
+    for block in sampler.blocks(samples, draws, most, noise_generator):
         moments.add(block.gradient)
         if observe is not None:
             observe("reference", len(block.gradient))

@@ -1,4 +1,4 @@
-"""What a diagnosis says: a row for each estimator, the table, the picture, the advice."""
+"""The result of a diagnosis: a row for each estimator, the table, the figure, the recommendation."""
 
 import io
 from dataclasses import dataclass
@@ -15,19 +15,19 @@ _NOTHING = 1e-5  # of the gradient: rounding
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """How good some estimators are for one gradient; print it to see the table.
+    """The quality of several estimators of one gradient; print it to see the table.
 
     Attributes:
         rows: one `Quality` for each estimator, in the order they were given.
         refused: those that could not take part, with their reasons.
-        notes: what to know about some of them.
-        space: what z may be.
+        notes: remarks on some of them.
+        space: the space of z.
         examples: in the batch, `prod(*B)`.
-        draws: independent estimates that each row is made from.
-        evaluations: of f for each example: the number that all were to keep to.
+        draws: number of independent estimates behind each row.
+        evaluations: of f for each example: the budget of every estimator.
         source: where the exact gradient comes from.
         source_error: relative standard error of that; zero where it is exact.
-        norm: `sqrt(sum_b |G_b|^2)` of the exact gradient, that all is relative to.
+        norm: `sqrt(sum_b |G_b|^2)` of the exact gradient, which all figures are relative to.
 
     Example:
         >>> import torch, hardmax as hm
@@ -53,11 +53,11 @@ class Diagnosis:
 
     @property
     def recommendation(self) -> Recommendation | None:
-        """Which estimator to take for batches of 100 examples; None if all refused."""
+        """The estimator to use for batches of 100 examples; None if all refused."""
         return self.recommend()
 
     def recommend(self, batch: int = BATCH) -> Recommendation | None:
-        """Say which estimator has the least `bias^2 + deviation^2 / batch` at equal evaluations, and why."""
+        """Return the estimator with the least `bias^2 + deviation^2 / batch` at equal evaluations, and why."""
         return recommend(self.rows, self.evaluations, batch)
 
     def table(self, batch: int = BATCH) -> "Table":
@@ -97,13 +97,13 @@ class Diagnosis:
         return table
 
     def figure(self, batch: int = BATCH) -> "Figure":
-        """Return a picture, bias against standard deviation; `figure.savefig("diagnosis.png")` writes it."""
+        """Return a figure of bias against standard deviation; `figure.savefig("diagnosis.png")` writes it."""
         from hardmax.diagnosis.figure import draw
 
         return draw(self, batch)
 
     def to_dict(self, batch: int = BATCH) -> dict[str, Any]:
-        """Return all of it, with the recommendation, for JSON."""
+        """Return all fields, with the recommendation, for JSON."""
         advice = self.recommend(batch)
         return {
             **vars(self),
@@ -140,5 +140,5 @@ class Diagnosis:
 
 
 def _number(value: float) -> str:
-    """Return two digits, and whole numbers as they are."""
+    """Format with two significant digits, or as an integer from 100 on."""
     return "0" if value < _NOTHING else f"{value:.2g}" if value < 100 else f"{value:.0f}"

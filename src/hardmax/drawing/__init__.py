@@ -1,1 +1,1 @@
-"""How pictures look: one style, logarithmic axes, labels that keep clear of each other."""
+"""Figures and images: the plot style, logarithmic axes, SVG, grids of images, labels that do not overlap."""

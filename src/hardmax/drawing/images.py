@@ -16,24 +16,24 @@ from torch.nn.functional import interpolate
 from hardmax.errors import ArgumentError, DtypeError, ShapeError
 from hardmax.files import write_output
 
-_GREY = 128  # between the pictures of a grid: seen beside black, white and colours
-_LARGEST = 128  # pixels of a side on a page: a report of large pictures stays small
+_GREY = 128  # between the pictures of a grid: visible next to black, white and colours
+_LARGEST = 128  # pixels of a picture's longer side on a page, so that a report of large pictures stays small
 
 
 def make_grid(pictures: Shaped[Tensor, "..."], columns: int | None = None, padding: int = 2) -> Image.Image:
     """Lay pictures out in a grid, row by row, with grey lines between and around them.
 
     Args:
-        pictures: `[N, channels, H, W]`. One channel is grey, three are RGB; values in [0, 1], others are cut off.
-        columns: pictures in a row; None makes about as many columns as rows.
+        pictures: `[N, channels, H, W]`. One channel is grey, three are RGB; values in [0, 1], others are clipped.
+        columns: pictures in a row; None makes the grid about square.
         padding: width of the lines, in pixels.
 
     Returns:
         A picture in mode "L" or "RGB".
 
     Raises:
-        ShapeError: these are no pictures.
-        DtypeError: their values are no floats.
+        ShapeError: the tensor has another shape.
+        DtypeError: the values are not floats.
         ArgumentError: columns < 1 or padding < 0.
 
     Example:
@@ -64,7 +64,7 @@ def make_grid(pictures: Shaped[Tensor, "..."], columns: int | None = None, paddi
 
 
 def shrink_image(pictures: Float[Tensor, "N channels H W"]) -> Float[Tensor, "N channels h w"]:
-    """Return pictures no larger than a page needs."""
+    """Return pictures, downsampled to the largest size that a page shows."""
     height, width = pictures.shape[2:]
     if (longest := max(height, width)) <= _LARGEST:
         return pictures
@@ -75,9 +75,9 @@ def shrink_image(pictures: Float[Tensor, "N channels H W"]) -> Float[Tensor, "N 
 def colour_difference(
     before: Float[Tensor, "N channels H W"], after: Float[Tensor, "N channels H W"]
 ) -> Float[Tensor, "N 3 H W"]:
-    """Return what changes as colours: orange where it gets brighter, blue where darker, black where it stays.
+    """Return differences as colours: orange where pixels get brighter, blue where darker, black where unchanged.
 
-    The scale is one for all pictures, so that a change that is weak among them looks weak.
+    All pictures share one scale, so that a relatively weak change looks weak.
     """
     change = (after - before).mean(1)
     change = change / change.abs().amax().clamp_min(1e-6)
@@ -86,19 +86,19 @@ def colour_difference(
 
 
 def encode_data_uri(picture: Image.Image) -> str:
-    """Return a picture as PNG inside an address, which a page needs no file for."""
+    """Return a picture as a PNG data URI, which a page needs no file for."""
     buffer = io.BytesIO()
     picture.save(buffer, "PNG", optimize=True)
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
 def read_data_uri(uri: str) -> Image.Image:
-    """Return the picture in an address that `encode_data_uri` made."""
+    """Return the picture in a data URI that `encode_data_uri` returned."""
     return Image.open(io.BytesIO(base64.b64decode(uri.partition(",")[2])))
 
 
 def save_image(picture: Image.Image, path: Path) -> None:
-    """Write a picture under a temporary name, then rename it; its format is what the name ends with, else PNG.
+    """Write a picture under a temporary name, then rename it; the suffix of the name is the format, else PNG.
 
     Raises:
         DataError: the file cannot be written.
@@ -107,7 +107,7 @@ def save_image(picture: Image.Image, path: Path) -> None:
     with write_output(path) as temporary:
         try:
             picture.save(temporary, format=kind)
-        except ValueError as error:  # a format that Pillow only reads
+        except ValueError as error:  # a format that Pillow reads but does not write
             raise OSError(str(error)) from error
 
 
@@ -123,13 +123,13 @@ def make_sheet(
     heads: Sequence[Sequence[str]],
     rows: Sequence[str] = (),
 ) -> Image.Image:
-    """Lay pictures out with words.
+    """Lay pictures out in a grid with captions.
 
     Args:
-        pictures: by row and column.
-        names: of the lines above the pictures, at the left.
-        heads: what stands above each column, one word for each of those lines.
-        rows: what stands beside each row, in lines of its own; none if empty.
+        pictures: pictures by row and column.
+        names: names of the lines above the pictures, at the left.
+        heads: the caption above each column, one word for each of those lines.
+        rows: the caption next to each row, may have several lines; none if empty.
 
     Returns:
         A picture in mode "RGB", black on white.
@@ -153,8 +153,8 @@ def make_sheet(
     left, top = _MARGIN + (left + _MARGIN if left else 0), _MARGIN + _LINE * len(names)
     high = max([height, *(_LINE * len(text.splitlines()) for text in rows)])
     size = (left + columns * (wide + _GAP) - _GAP + _MARGIN, top + count * (high + _GAP) - _GAP + _MARGIN)
-    drawn = Image.new("RGB", size, _PAPER)
-    pen = ImageDraw.Draw(drawn)
+    sheet = Image.new("RGB", size, _PAPER)
+    pen = ImageDraw.Draw(sheet)
     for line, name in enumerate(names):
         pen.text((left - _MARGIN, _MARGIN + _LINE * line), name, _INK, font, anchor="ra")
         for column, head in enumerate(heads):
@@ -168,8 +168,8 @@ def make_sheet(
         for column in range(columns):
             one = make_grid(pictures[row, column, None], padding=0).resize((width, height), Image.Resampling.NEAREST)
             place = left + column * (wide + _GAP) + (wide - width) // 2
-            drawn.paste(one, (place, top + row * (high + _GAP) + (high - height) // 2))
-    return drawn
+            sheet.paste(one, (place, top + row * (high + _GAP) + (high - height) // 2))
+    return sheet
 
 
 def _length(font: ImageFont.FreeTypeFont, text: str) -> int:

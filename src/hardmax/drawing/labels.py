@@ -1,4 +1,4 @@
-"""Labels beside points that hide neither the points nor each other."""
+"""Labels next to points that overlap neither the points nor each other."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -8,10 +8,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.text import Annotation
 
-_MARK = 5.0  # half the width that a marker takes, in typographic points
-_LEAD = 16.0  # labels that stand further off are joined to their points by a thin line
-_LINE = 7.0  # between points on a line that labels keep clear of
-# Where a label may stand, in typographic points from its marker: the nearest place that is free is taken.
+_MARK = 5.0  # half the width of a marker, in typographic points
+_LEAD = 16.0  # labels further away than this are joined to their points by a thin line
+_LINE = 7.0  # spacing of the points that represent a line which labels avoid
+# Candidate positions of a label, in typographic points from its marker: the nearest free one is used.
 _PLACES = np.array([
     (distance * x, distance * y)
     for distance in (8, 13, 19, 26, 34, 44, 56, 70)
@@ -20,7 +20,7 @@ _PLACES = np.array([
 
 
 def place_around(axes: Axes, texts: Sequence[Annotation]) -> None:
-    """Move annotations, made at the points they belong to, to where there is room; lines of the axes are kept clear.
+    """Move annotations, created at the points they label, to where there is room; labels avoid the lines of the axes.
 
     The figure must have its final layout: draw it once before.
     """
@@ -30,24 +30,24 @@ def place_around(axes: Axes, texts: Sequence[Annotation]) -> None:
     frame = axes.get_window_extent(renderer)
     centres = axes.transData.transform([text.xy for text in texts])
     mark = _MARK * scale
-    taken = [np.concatenate([centres - mark, centres + mark], 1)]
+    obstacles = [np.concatenate([centres - mark, centres + mark], 1)]
     for line in axes.lines:
         if len(line.get_xydata()) > 1 and line.get_linestyle() != ":":  # pyright: ignore[reportArgumentType]
-            along = _along(axes.transData.transform(line.get_xydata()), _LINE * scale)
-            taken.append(np.concatenate([along - scale, along + scale], 1))
-    boxes = np.concatenate(taken)
+            points = _sample_line(axes.transData.transform(line.get_xydata()), _LINE * scale)
+            obstacles.append(np.concatenate([points - scale, points + scale], 1))
+    boxes = np.concatenate(obstacles)
     for text, centre in zip(texts, centres, strict=True):
         size = np.array(text.get_window_extent(renderer).size)
-        found = _boxes(centre + _PLACES * scale, size)
-        inside = _overlaps(found, np.array([frame.extents]))[:, 0]
-        hidden = _overlaps(found, boxes).sum(1) + 4 * (size[0] * size[1] - inside)
+        candidates = _boxes(centre + _PLACES * scale, size)
+        visible = _overlaps(candidates, np.array([frame.extents]))[:, 0]
+        hidden = _overlaps(candidates, boxes).sum(1) + 4 * (size[0] * size[1] - visible)
         best = int(np.argmin(np.round(hidden, 3)))  # the nearest of those that hide least
-        _move(axes, text, centre, found[best], scale)
-        boxes = np.concatenate([boxes, found[best : best + 1]])
+        _move(axes, text, centre, candidates[best], scale)
+        boxes = np.concatenate([boxes, candidates[best : best + 1]])
 
 
 def place_in_column(axes: Axes, texts: Sequence[Annotation], x: float) -> None:
-    """Move annotations into a column that begins at x, a fraction of the axes' width, as near their points as can be.
+    """Move annotations into a column that begins at x, a fraction of the axes' width, as near their points as possible.
 
     The figure must have its final layout: draw it once before.
     """
@@ -67,16 +67,16 @@ def place_in_column(axes: Axes, texts: Sequence[Annotation], x: float) -> None:
 
 
 def _renderer(axes: Axes) -> tuple[Any, float]:
-    """Return what measures texts, and pixels in a typographic point."""
+    """Return the renderer, which measures texts, and the number of pixels in a typographic point."""
     figure = axes.get_figure(root=True)
     assert figure is not None
     return figure.canvas.get_renderer(), figure.dpi / 72  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _spread(wanted: np.ndarray, heights: np.ndarray, low: float, high: float) -> np.ndarray:
-    """Return middles of boxes, in rising order as wanted, moved apart until none overlaps and all are between ends.
+    """Return the centres of boxes, in the increasing order of `wanted`, moved apart until all fit without overlap.
 
-    Boxes that touch move together, to where they are wanted on the mean.
+    All boxes lie between `low` and `high`. Boxes that touch move together, to the mean of their wanted positions.
     """
     groups: list[tuple[list[int], float]] = []  # members, and the bottom of the first
     for i in range(len(wanted)):
@@ -94,7 +94,7 @@ def _spread(wanted: np.ndarray, heights: np.ndarray, low: float, high: float) ->
 
 
 def _move(axes: Axes, text: Annotation, centre: np.ndarray, box: np.ndarray, scale: float) -> None:
-    """Put a label into a box, and lead to it where it stands far off."""
+    """Move a label into a box, and draw a line to it if it is far from its point."""
     text.set(position=tuple((box[:2] - centre) / scale), anncoords="offset points", ha="left", va="bottom")
     nearest = np.clip(centre, box[:2], box[2:])
     if np.hypot(*(nearest - centre)) > _LEAD * scale:
@@ -102,8 +102,8 @@ def _move(axes: Axes, text: Annotation, centre: np.ndarray, box: np.ndarray, sca
         axes.plot(ends[:, 0], ends[:, 1], color=text.get_color(), linewidth=0.6, zorder=1, clip_on=False)
 
 
-def _along(ends: np.ndarray, apart: float) -> np.ndarray:
-    """Return points on a line through others, in pixels."""
+def _sample_line(ends: np.ndarray, apart: float) -> np.ndarray:
+    """Return evenly spaced points on the line through `ends`, about `apart` pixels from each other."""
     pieces: list[Any] = [ends[:1]]
     for a, b in pairwise(ends):
         count = max(int(np.hypot(*(b - a)) / apart), 1)
@@ -112,7 +112,7 @@ def _along(ends: np.ndarray, apart: float) -> np.ndarray:
 
 
 def _boxes(anchors: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Return boxes `[P, 4]` of labels whose nearest edge or corner is at the anchors, which stand around the marker."""
+    """Return boxes `[P, 4]` of labels whose nearest edge or corner is at the anchors around the marker."""
     side = np.sign(np.round(_PLACES, 6))
     low = anchors - (1 - side) / 2 * size
     return np.concatenate([low, low + size], 1)

@@ -1,4 +1,4 @@
-"""The one plot style: the same on every machine, and the same bytes every time."""
+"""The plot style of all figures: identical bytes on every machine and in every run."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -26,11 +26,11 @@ _STYLE: dict[Any, Any] = {
 
 @contextmanager
 def use_house_style(name: str, changes: Mapping[Any, Any] | None = None) -> Iterator[None]:
-    """Draw within the block; whatever the user has set up for matplotlib plays no part.
+    """Use the plot style within the block; the user's own matplotlib settings are ignored.
 
     Args:
-        name: makes the ids inside an SVG.
-        changes: settings of matplotlib that differ from the style.
+        name: seed of the ids inside an SVG.
+        changes: matplotlib settings that override the style.
     """
     with matplotlib.rc_context():
         matplotlib.rcParams.update(matplotlib.rcParamsDefault)
@@ -41,13 +41,13 @@ def use_house_style(name: str, changes: Mapping[Any, Any] | None = None) -> Iter
 
 
 def save_figure(figure: Figure, files: Mapping[str, Path]) -> None:
-    """Write a figure, by format: svg, png."""
+    """Write a figure to a file for each format: svg, png."""
     for kind, path in files.items():
         figure.savefig(path, format=kind, dpi=200, metadata={"Date": None} if kind == "svg" else None)
 
 
 def label_logarithms_plainly(axis: Axis, subs: tuple[float, ...] = (1, 2, 5)) -> None:
-    """Label a logarithmic axis with numbers as one writes them."""
+    """Label a logarithmic axis with plain numbers instead of powers of ten."""
     axis.set_major_locator(LogLocator(subs=subs))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())

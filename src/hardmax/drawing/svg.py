@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from hardmax.drawing.style import use_house_style
 
-# Mid-tones: seen on white and on black.
+# Mid-tones: visible on white and on black.
 COLOURS = (
     "#3b82c4",
     "#d97b29",
@@ -28,8 +28,8 @@ COLOURS = (
 DASHES = ("", "5 2.5", "1.5 2")  # of the first ten lines, of the next ten, of the others
 WIDTH, HEIGHT = 480, 300  # pixels; small, so that letters stay readable on a phone
 
-_INK = "#010203"  # stands for the colour of the page's text
-# What differs from the plot style inside a page: letters are text, and all but curves has the page's colour.
+_INK = "#010203"  # placeholder for the colour of the page's text
+# Differences from the plot style inside a page: letters are text, and all but curves has the page's text colour.
 _PAGE_STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "font.size": 12,
@@ -47,11 +47,11 @@ _PAGE_STYLE: dict[Any, Any] = {
 
 
 class Drawing:
-    """A figure while it is drawn, and then its SVG.
+    """A figure that is being drawn, and later its SVG.
 
     Attributes:
-        axes: to draw on.
-        svg: the figure, once the block of `draw_svg` has ended.
+        axes: the axes to draw on.
+        svg: the figure, after the block of `draw_svg`.
     """
 
     def __init__(self, axes: Axes) -> None:
@@ -61,24 +61,24 @@ class Drawing:
 
 @contextmanager
 def draw_svg(name: str, alt: str, height: int = HEIGHT) -> Iterator[Drawing]:
-    """Draw a figure within the block; whatever the user has set up for matplotlib plays no part.
+    """Draw a figure within the block; the user's own matplotlib settings are ignored.
 
     Args:
-        name: makes the ids inside the SVG, of which a page must have no two alike.
+        name: seed of the ids inside the SVG, unique on a page.
         alt: what the figure shows, for those who do not see it.
         height: pixels.
     """
     with use_house_style(name, _PAGE_STYLE):
         figure = Figure(figsize=(WIDTH / 72, height / 72), layout="constrained")  # 72: a point is a pixel of the SVG
-        drawn = Drawing(figure.add_subplot())
-        yield drawn
+        drawing = Drawing(figure.add_subplot())
+        yield drawing
         buffer = io.StringIO()
-        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
-    drawn.svg = inline_svg(buffer.getvalue(), alt)
+        no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        figure.savefig(buffer, format="svg", transparent=True, metadata=no_metadata)
+    drawing.svg = inline_svg(buffer.getvalue(), alt)
 
 
-# What all but curves is drawn with, and what a page has for it, by day and by night.
+# Colours of everything but curves, and the page's colour for each, which follows the light or dark theme.
 _COLOURS = {
     _INK: "currentColor",
     "#ffffff": "var(--paper)",
@@ -92,13 +92,12 @@ _COLOURS = {
 
 
 def inline_svg(svg: str, alt: str, prefix: str = "") -> Markup:
-    """Return a figure that can stand in a page: no prologue, no group names, no style that reaches beyond the figure.
+    """Return a figure to embed in a page: no prologue, no group names, no style that affects the rest of the page.
 
     Args:
-        svg: text of a file that matplotlib wrote.
+        svg: the text of a file written by matplotlib.
         alt: what it shows, for those who do not see it.
-        prefix: what all ids inside begin with. Needed where letters are paths: the ids of these are the same in every
-            figure.
+        prefix: the prefix of all ids inside. Needed where letters are paths, as their ids are the same in every figure.
     """
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)

@@ -1,4 +1,4 @@
-"""f and its derivative in z, and the base of estimators that use nothing else of f."""
+"""f and its derivative in z, and the base class of estimators that use nothing else of f."""
 
 from abc import abstractmethod
 from typing import Any
@@ -21,7 +21,7 @@ def with_slopes(
     """Evaluate f and, by one backward pass, its derivative in z.
 
     Args:
-        name: of the estimator that asks, for the error.
+        name: of the calling estimator, for the error.
         f: the objective; counted once for each z.
         z: `[C, *B, *event]`.
 
@@ -32,8 +32,8 @@ def with_slopes(
         ArgumentError: f(z) carries no gradient to z.
     """
     if not can_read_values():
-        # Neither compiling nor torch.func allows autograd.grad inside. Under vjp, f cannot cut z into chunks itself.
-        pairs = [_pulled_back(f, chunk) for chunk in z.split(f.chunk_size or len(z))]
+        # Neither compiling nor torch.func allows autograd.grad inside. Under vjp, f cannot split z into chunks itself.
+        pairs = [_evaluate_with_vjp(f, chunk) for chunk in z.split(f.chunk_size or len(z))]
         return torch.cat([values for values, _ in pairs]), torch.cat([slopes for _, slopes in pairs])
     leaf = z.detach().requires_grad_()
     slopes = None
@@ -49,18 +49,18 @@ def with_slopes(
     return values if torch.is_grad_enabled() else values.detach(), slopes
 
 
-def _pulled_back(f: Evaluator, z: Tensor) -> tuple[Tensor, Tensor]:
+def _evaluate_with_vjp(f: Evaluator, z: Tensor) -> tuple[Tensor, Tensor]:
     values, pull = torch.func.vjp(f, z)  # pyright: ignore[reportAssignmentType]
     return values, pull(torch.ones_like(values))[0].detach()
 
 
 class AbstractLinearised(AbstractSampler):
-    """A sampler whose backward pass knows f by its slope at z alone, and turns it into a gradient for the scores.
+    """A sampler whose backward pass uses only the slope of f at z, and turns it into a gradient for the scores.
 
-    z is an arg max, which has no derivative. Its stand-in, `gradient`, is what a concrete estimator defines.
+    z is an arg max, which has no derivative. A concrete estimator defines its substitute, `gradient`.
 
-    In `hardmax.expectation` the slope is that of f, whatever is done with the value afterwards. In `hardmax.sample`,
-    where nobody knows what z is for, it is that of minus the loss that backward is called on.
+    In `hardmax.expectation` the slope is that of f, however the value is used afterwards. In `hardmax.sample`, where
+    the use of z is unknown, it is that of minus the loss that backward is called on.
     """
 
     perturbs = True
@@ -101,7 +101,7 @@ class AbstractLinearised(AbstractSampler):
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> Estimate:
-        """Evaluate f at z and let autograd do the rest, and tell the backward pass what weight each f(z) has."""
+        """Evaluate f at z, differentiate by autograd, and pass the weight of each f(z) to the backward pass."""
         hard, z, weight = self._sample(scores, space, noise)
         value = (self._evaluate(f, z) + weight).mean(0)
         return Estimate(value, hard, f.evaluations, solves=float(self.solves * len(hard)))
@@ -116,8 +116,8 @@ class AbstractLinearised(AbstractSampler):
 class _Through(torch.autograd.Function):
     """z, with the estimator's gradient, and zeros `[S, *B]` whose gradient is the weight of f(z) in the loss.
 
-    What comes back for z is `weight * slope`. Divided by the weight it is the slope, so that the step an estimator
-    takes along it depends neither on the number of samples nor on what the value is multiplied by.
+    The incoming gradient of z is `weight * slope`. Divided by the weight it is the slope, so that the step an estimator
+    takes along it depends neither on the number of samples nor on a factor of the value.
     """
 
     generate_vmap_rule = True
@@ -136,7 +136,7 @@ class _Through(torch.autograd.Function):
         perturbed, z = (saved.detach() for saved in ctx.saved_tensors)
         for_z, weight = (grad.to(perturbed.dtype) for grad in grads)
         z = z.to(perturbed.dtype)
-        # No weight came back: z was not made for an f, or this f(z) counts for nothing and has no slope either.
+        # Without a weight, z was drawn without an f, or this f(z) has no effect on the loss and no slope either.
         weight = torch.where(weight == 0, -1.0, weight)
         lead = weight.shape
         slope = for_z / weight.view(*lead, *(1 for _ in ctx.space.event_shape))

@@ -16,9 +16,9 @@ def evaluate_single_changes(
 ) -> tuple[Float[Tensor, "S *B"], Float[Tensor, "..."]]:
     """Evaluate f at z and at every single-variable change of it.
 
-    With one categorical variable the changes are all the categories, whatever z is: they are evaluated once
-    for all samples, and z again only where that is cheaper than to keep the graph of them all. Otherwise z is
-    evaluated once, and `M` changes of it for each sample.
+    With one categorical variable the changes are all the categories, for any z: they are evaluated once for all
+    samples, and z again only where that is cheaper than keeping the graph of them all. Otherwise z is evaluated once,
+    and `M` changes of it for each sample.
 
     Args:
         f: the objective.
@@ -89,7 +89,7 @@ def evaluate_flips(
 def _gains(f: Evaluator, space: AbstractSpace, z: Tensor, values: Tensor, kept: Tensor | None) -> Tensor:
     """Return f(change of z) - f(z), without the linear part, `[M, S, *B]`, by the cheapest way that f offers.
 
-    Wanted are the changes of the variables kept `[S, *B, N]`, or all; others may be anything.
+    Computed for the variables kept `[S, *B, N]`, or for all; other entries are arbitrary.
     """
     if f.has_flips and can_read_values():
         wanted = torch.ones_like(z, dtype=torch.bool) if kept is None else kept

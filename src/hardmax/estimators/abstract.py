@@ -1,4 +1,4 @@
-"""What an estimator is: value-style ones estimate a gradient, sample-style ones give z a gradient."""
+"""Base classes of estimators: value-style ones estimate a gradient, sample-style ones give z a gradient."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar
@@ -22,15 +22,15 @@ class AbstractEstimator(ABC):
     """
 
     needs: ClassVar[tuple[str, ...]] = ()
-    """Methods of the space, beyond what every space has, without which this estimator cannot work."""
+    """Methods of the space, beyond those of every space, without which this estimator cannot work."""
     independent: ClassVar[bool] = False
     """Whether the space's variables must be independent."""
     default_samples: ClassVar[int] = 1
-    """S where the caller leaves it open."""
+    """S where the caller does not set it."""
     takes_integrand: ClassVar[bool] = False
-    """Whether a bound gives it log p(z) - log q(z) as part of f, instead of the KL's own gradient beside it."""
+    """Whether a bound gives it log p(z) - log q(z) as part of f, instead of adding the KL's analytic gradient."""
     perturbs: ClassVar[bool] = False
-    """Whether its z are arg maxes of perturbed scores: for structured spaces no samples of q."""
+    """Whether its z are arg maxes of perturbed scores: for structured spaces these are not samples of q."""
     couples_samples: ClassVar[bool] = False
     """Whether samples of an example serve each other as baselines, and so must be independent."""
     needs_two_samples: ClassVar[bool] = False
@@ -38,12 +38,12 @@ class AbstractEstimator(ABC):
     couples_examples: ClassVar[bool] = False
     """Whether the gradient of an example depends on the others in its batch."""
     noises: ClassVar[int] = 1
-    """Noise tensors that one sample takes, which stand together: the caller's noise is `[S * noises, *B, *score]`."""
+    """Noise tensors that one sample takes, which are adjacent: the caller's noise is `[S * noises, *B, *score]`."""
 
     _for_structured: ClassVar[str] = "GibbsCovariance() or Direct()"
 
     def check(self, space: AbstractSpace, samples: int) -> None:
-        """Raise before any work if this estimator cannot serve this space with this many samples."""
+        """Raise before any work if this estimator does not support this space with this number of samples."""
         if self.independent and not isinstance(space, AbstractFactorised):
             raise NotExactError(
                 f"{self} needs independent variables, which {space} does not have; use {self._for_structured}"
@@ -82,7 +82,7 @@ class AbstractSampler(AbstractEstimator):
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> Estimate:
-        """Evaluate f at z and let autograd do the rest."""
+        """Evaluate f at z and differentiate by autograd."""
         hard, z = self.sample(scores, space, noise)
         values = self._evaluate(f, z)
         return Estimate(values.mean(0), hard, f.evaluations, solves=float(self.solves * len(hard)))

@@ -32,22 +32,22 @@ def find_moving_step(
     """Return the smallest step at which at least a share of the arg maxes differ from z, one step for all of them.
 
     With `z(step) = argmax_z' {<perturbed, statistics(z')> + step v(z')}`, z stays the arg max as long as no other z'
-    overtakes it. What z leads z' by is linear in step, so the steps at which z stays are an interval that contains
-    zero: an arg max that has moved stays moved, and the share that has moved grows with the step. It is found by
+    overtakes it. The lead of z over z' is linear in step, so the steps at which z stays are an interval that contains
+    zero: an arg max that has moved stays moved, and the share that has moved grows with the step. The step is found by
     bisection of log step.
 
-    The result is a step at which the share has moved, or `largest` if none of those tried was; and it is too large
-    by a factor of at most `(largest / smallest)^(1 / 2^solves)`. A z that is already the best by v never moves, so the
-    share may be out of reach. Nothing is read, so it compiles; under vmap every part has its own step.
+    The result is a step at which the share has moved, or `largest` if the share moved at none of those tried; it is too
+    large by a factor of at most `(largest / smallest)^(1 / 2^solves)`. A z that already maximises v never moves, so the
+    share may be unreachable. No values are read, so it compiles; under vmap every slice has its own step.
 
     Args:
-        moved: from a step, a scalar, to z(step) `[S, *B, *event]`; one arg max for every sample and example.
+        moved: maps a scalar step to z(step) `[S, *B, *event]`; one arg max for every sample and example.
         z: `[S, *B, *event]`, z(0).
-        space: what z may be.
-        share: of the S samples of all examples, in (0, 1]; a tensor is not checked.
+        space: the space of z.
+        share: fraction of the S samples of all examples, in (0, 1]; a tensor is not checked.
         smallest: where the search starts, > 0.
         largest: where it ends, at least `smallest`.
-        solves: how often `moved` is called.
+        solves: number of calls of `moved`.
 
     Returns:
         `[]`, in float32 or wider, detached.
@@ -79,10 +79,10 @@ def bisect_step(
     """Return the first step from `smallest` on that is enough, by bisection of log step; `largest` if none is.
 
     Args:
-        enough: from a step to a boolean scalar; true from some step on.
+        enough: maps a step to a boolean scalar; true from some step on.
         smallest: where the search starts, > 0.
         largest: where it ends.
-        tries: how often `enough` is called.
+        tries: number of calls of `enough`.
         like: a tensor whose dtype and device the steps have.
     """
     with torch.no_grad():
@@ -96,7 +96,7 @@ def bisect_step(
 
 
 def check_step_search(share: float, smallest: float, largest: float, solves: int) -> None:
-    """Raise `ArgumentError` for a search that cannot be made; for estimators to call when they are made."""
+    """Raise `ArgumentError` if the search parameters are invalid; estimators call it on construction."""
     if not 0 < share <= 1:
         raise ArgumentError(f"share must be in (0, 1], got {share}; it is how many of the arg maxes have to move")
     check_positive("smallest", smallest)
@@ -113,35 +113,36 @@ _TRIES = 6  # finds epsilon to 7 percent between bounds that are a hundredfold a
 @final
 @dataclass(frozen=True)
 class AdaptiveDirect(AbstractEstimator):
-    """Direct whose epsilon is as large as it can be: nothing to tune.
+    """Direct with an epsilon as large as the batch allows: nothing to tune.
 
         gradient = (statistics(z(epsilon)) - statistics(z*)) / epsilon,
         epsilon = the first e, from `smallest` on, with P(z(e) != z*) >= share
                   or P(more than one change at e) >= several P(more than one change at `largest`)
 
-    P over the batch. A small epsilon moves hardly an arg max, and the gradient is all noise. A large one saturates, as
-    the gradient is at most 1/epsilon; and where variables move together, f's approximation around z*, which knows
-    single changes alone, is wrong. So epsilon rises until either shows; for one variable the second never does. What
-    z* leads by is linear in epsilon, so that an arg max that has moved stays moved, and epsilon is found by bisection.
+    P is taken over the batch. A small epsilon moves few arg maxes, and the gradient is mostly noise. A large one
+    saturates, as the gradient is at most 1/epsilon; and where several variables move together, f's approximation around
+    z*, which uses single changes only, is wrong. So epsilon rises until either occurs; for one variable the second
+    never does. The lead of z* is linear in epsilon, so that an arg max that has moved stays moved, and epsilon is found
+    by bisection.
 
-    For independent variables all of this is known, given f around z*: variable i moves with probability
-    `|q_i(scores + e f) - q_i(scores)|` (for more than two values a lower bound), and the mean of the gradient over the
-    noise that z(epsilon) still has is that of `AveragedDirect`, which is taken. For others the arg maxes that move are
-    counted.
+    For independent variables these probabilities have a closed form, given f around z*: variable i moves with
+    probability `|q_i(scores + e f) - q_i(scores)|` (for more than two values a lower bound), and the mean of the
+    gradient over the remaining noise of z(epsilon) is that of `AveragedDirect`, which is used. For other spaces the arg
+    maxes that move are counted.
 
-    Bias: O(epsilon), as Direct's; and, since epsilon is fitted to the very noise it is used with, of the order of 1
-    over the number of examples times samples: it wants a batch of 100 or more. Variance: as that of `AveragedDirect`
-    or Direct at that epsilon. Cost: as Direct, K evaluations of f for one categorical, 1 + (number of single changes)
-    per sample otherwise; one arg max per sample, nine in structured spaces.
+    Bias: O(epsilon), as Direct's; and, since epsilon is fitted to the same noise it is used with, of the order of 1
+    over the number of examples times samples: use a batch of 100 or more. Variance: as that of `AveragedDirect` or
+    Direct at that epsilon. Cost: as Direct, K evaluations of f for one categorical, 1 + (number of single changes) per
+    sample otherwise; one arg max per sample, nine in structured spaces.
 
     Args:
-        share: of the arg maxes that may move, in (0, 1].
-        several: of those that move by more than one change at `largest`, the share that may, in (0, 1].
+        share: fraction of the arg maxes that may move, in (0, 1].
+        several: of those that move by more than one change at `largest`, the fraction that may, in (0, 1].
         smallest: epsilon is not below, > 0.
         largest: epsilon is not above; with a bound as the objective, 1 makes z(epsilon) a sample of the posterior.
 
     Raises:
-        ArgumentError: a share outside (0, 1], or bounds that are none.
+        ArgumentError: a share outside (0, 1], or invalid bounds.
 
     Example:
         >>> import torch, hardmax as hm
@@ -173,7 +174,7 @@ class AdaptiveDirect(AbstractEstimator):
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> Estimate:
-        """Solve for z*, evaluate f around it, find epsilon, and see what it moves."""
+        """Solve for z*, evaluate f around it, find epsilon, and return the change of the statistics."""
         held = scores.detach()
         perturbed = space.perturb(held, noise)
         z = space.argmax(perturbed).to(scores.dtype)
@@ -196,7 +197,7 @@ class AdaptiveDirect(AbstractEstimator):
 
 
 class _Expected:
-    """What moves, in expectation over the noise: of independent variables, given f around z*, it is known."""
+    """Movement in expectation over the noise: closed form for independent variables, given f around z*."""
 
     solves = 0.0
 
@@ -212,7 +213,7 @@ class _Expected:
         """Return the probabilities that any variable moves, and that more than one does, mean over the batch."""
         space, change = self._space, self.difference(step).float()
         up, down = space.per_variable(change.clamp_min(0)), space.per_variable((-change).clamp_min(0))
-        # Of several values as much goes up as down; a bit goes one way.
+        # Over several values, increases equal decreases; a bit has one of them only.
         moves = torch.maximum(up, down).reshape(-1, space.variables)
         stays = (1 - moves).clamp_min(torch.finfo(moves.dtype).tiny)
         none = stays.prod(-1)
@@ -222,15 +223,15 @@ class _Expected:
 
 
 class _Counted:
-    """What moves, by counting the arg maxes that do."""
+    """Movement measured by counting the arg maxes that differ from z*."""
 
-    solves = _TRIES + 2.0  # and one at `largest`, one at epsilon
+    solves = _TRIES + 2.0  # the search, one at `largest`, one at epsilon
 
     def __init__(self, space: AbstractSpace, perturbed: Tensor, z: Tensor, parts: Tensor) -> None:
         self._space, self._perturbed, self._z, self._parts = space, perturbed, z, parts
         self._event = tuple(range(-len(space.event_shape), 0))
         first = z.flatten(0, z.dim() - len(space.event_shape) - 1)[:1]
-        # In how many entries a single change differs.
+        # The number of entries that a single change alters.
         self._single = (space.change(first, torch.zeros(1, dtype=torch.long, device=z.device)) != first).sum()
 
     def difference(self, step: float | Tensor) -> Tensor:
@@ -238,7 +239,7 @@ class _Counted:
         return self._space.statistics(self._moved(step)) - self._space.statistics(self._z)
 
     def shares(self, step: float | Tensor) -> tuple[Tensor, Tensor]:
-        """Return the shares of z that differ, and that differ in more entries than a single change makes."""
+        """Return the shares of z that differ, and that differ in more entries than a single change alters."""
         apart = (self._moved(step) != self._z).sum(self._event)
         return (apart > 0).float().mean(), (apart > self._single).float().mean()
 
@@ -255,20 +256,20 @@ class AdaptiveImplicitMLE(AbstractLinearised):
         gradient = (statistics(argmax(perturbed + step slope)) - statistics(z)) / step,
         step = min {t : at least `share` of the draws that can move have argmax(perturbed + t slope) != z}
 
-    With a smaller step hardly a draw has a gradient, with a larger one the bias grows. There is one step for all draws
-    of the call, and it is searched for between `smallest` and `largest` times `|perturbed| / |slope|`, the step at
-    which both have the same norm. So the estimate follows the scale of the slope: twice the loss, half the step, twice
-    the gradient. That makes it the one to use in `hardmax.sample`, where the slope comes with unknown factors. Draws
-    that do not move at the largest step have a z that is the best already, and are left out of the share: late in
-    training they are the most.
+    With a smaller step few draws have a gradient, with a larger one the bias grows. There is one step for all draws of
+    the call, and it is searched between `smallest` and `largest` times `|perturbed| / |slope|`, the step at which both
+    have the same norm. So the estimate follows the scale of the slope: twice the loss, half the step, twice the
+    gradient. That makes it the one to use in `hardmax.sample`, where the slope comes with unknown factors. Draws that
+    do not move at the largest step have a z that is already the best, and are excluded from the share: late in training
+    they are the majority.
 
-    Bias: as `ImplicitMLE` at the step found, and a little for the step depending on the draws; no ladder to make it
-    vanish. Variance: the share bounds the draws without a gradient. Cost: one evaluation of f per sample, and its
+    Bias: as `ImplicitMLE` at the step found, and a small one because the step depends on the draws; no parameter makes
+    it vanish. Variance: the share bounds the draws without a gradient. Cost: one evaluation of f per sample, and its
     derivative in z; `3 + tries` arg maxes, one more if two-sided: worth it where an arg max is cheap against f. Under
-    vmap every part has its own step.
+    vmap every slice has its own step.
 
     Args:
-        share: of the draws of the call that can move, how many do, in (0, 1].
+        share: fraction that moves, of the draws of the call that can, in (0, 1].
         smallest: where the search starts, > 0.
         largest: where it ends.
         tries: arg maxes that the search takes; the step is found to a factor of `(largest / smallest)^(1 / 2^tries)`.
@@ -289,8 +290,8 @@ class AdaptiveImplicitMLE(AbstractLinearised):
     References:
         Minervini, Franceschi & Niepert, "Adaptive perturbation-based gradient estimation for discrete latent variable
         models", 2023. Deviation: the paper moves its step a little after every batch, towards one non-zero entry of the
-        gradient for each draw (which for a swap of two items is a share of one half); ours keeps nothing between calls,
-        and searches.
+        gradient for each draw (which for a swap of two items is a share of one half); ours keeps no state between
+        calls, and searches.
     """
 
     share: float = 0.5

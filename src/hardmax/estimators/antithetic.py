@@ -1,4 +1,4 @@
-"""Every noise used twice, the second time turned round."""
+"""Antithetic sampling: every noise is used twice, the second time reflected."""
 
 from dataclasses import dataclass
 from typing import final
@@ -19,16 +19,16 @@ from hardmax.types import Estimate
 class Antithetic(AbstractEstimator):
     """Another estimator, its samples in antithetic pairs: `noise` and `F^{-1}(1 - F(noise))`, F the noise's CDF.
 
-    Both of a pair have the right distribution, so the mean of the two estimates has the bias of the estimator that is
-    wrapped; what goes up with the noise in one goes down in the other, and cancels.
+    Both of a pair have the right distribution, so the mean of the two estimates has the bias of the wrapped estimator;
+    terms that rise with the noise in one fall in the other, and cancel.
 
-    Bias: that of the estimator. Variance: at most that of as many samples as pairs; half of it where the pairs are as
-    good as independent, less where the estimate is monotone in the noise. Cost: twice the estimator's: a sample is a
+    Bias: that of the estimator. Variance: at most that of n samples for n pairs; half of it where the two of a pair are
+    nearly independent, less where the estimate is monotone in the noise. Cost: twice the estimator's: a sample is a
     pair, and `Estimate.z` holds both.
 
     Args:
-        estimator: one that treats its samples each on its own, such as `Direct`, `LocalExpectation` or
-            `StraightThrough`; a leave-one-out baseline would see through a pair, and be biased.
+        estimator: one that treats its samples separately, such as `Direct`, `LocalExpectation` or `StraightThrough`; a
+            leave-one-out baseline would contain the other sample of the pair, and be biased.
 
     Raises:
         ArgumentError: an estimator whose samples serve each other as baselines.
@@ -56,31 +56,31 @@ class Antithetic(AbstractEstimator):
 
     @property
     def needs(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """What the estimator needs, and noise that can be turned round."""
+        """The needs of the wrapped estimator, and antithetic noise."""
         return (*self.estimator.needs, "antithetic")
 
     @property
     def default_samples(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Pairs, as many as the estimator takes samples."""
+        """Number of pairs: the default samples of the wrapped estimator."""
         return self.estimator.default_samples
 
     @property
     def takes_integrand(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """As the estimator."""
+        """Same as the wrapped estimator."""
         return self.estimator.takes_integrand
 
     @property
     def perturbs(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """As the estimator."""
+        """Same as the wrapped estimator."""
         return self.estimator.perturbs
 
     @property
     def noises(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """As the estimator: both of a pair come from the same."""
+        """Same as the wrapped estimator: both of a pair come from the same noise."""
         return self.estimator.noises
 
     def check(self, space: AbstractSpace, samples: int) -> None:
-        """Refuse what the estimator refuses, and spaces without antithetic noise."""
+        """Refuse all that the wrapped estimator refuses, and spaces without antithetic noise."""
         self.estimator.check(space, 2 * samples)
         super().check(space, samples)
 

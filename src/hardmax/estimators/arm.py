@@ -17,13 +17,13 @@ from hardmax.types import Estimate
 
 
 class AbstractCoupled(AbstractEstimator):
-    """An estimator that draws with the noise and again with a change of it that has the same distribution."""
+    """An estimator that draws with the noise and again with a transformation of it that has the same distribution."""
 
     needs = ("draw",)
     serves: ClassVar[type[AbstractSpace]]
     """The only kind of space: `Binary` or `Categorical`."""
     counterpart: ClassVar[str]
-    """What does the same for the other kind."""
+    """The equivalent estimator for the other kind."""
 
     def check(self, space: AbstractSpace, samples: int) -> None:
         """Refuse all but independent variables of the kind that it serves."""
@@ -49,12 +49,12 @@ class AbstractPairs(AbstractCoupled):
         z: Float[Tensor, "S *B N"],
         opposite: Float[Tensor, "S *B N"],
     ) -> Float[Tensor, "S *B N"]:
-        """Return what multiplies the difference of f, for every bit."""
+        """Return the factor of the difference of f, for every bit."""
 
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> Estimate:
-        """Draw with the noise and with its opposite, and share out the difference of f."""
+        """Draw with the noise and with its opposite, and distribute the difference of f over the bits."""
         held = scores.detach()
         z, opposite = space.draw(held, noise), space.draw(held, space.antithetic(noise))
         values = f(z)
@@ -75,8 +75,8 @@ class Arm(AbstractPairs):
 
         gradient_i = (f(z) - f(z')) (sigmoid(noise_i) - 1/2)
 
-    What f has in common at the two cancels. `DisArm` is the mean of this over all noise that gives the same pair; it
-    costs the same, and is the one to use.
+    The part of f that is common to the two cancels. `DisArm` is the mean of this over all noise that gives the same
+    pair; it costs the same, and should be preferred.
 
     Bias: none. Variance: above that of `DisArm`; on 20 bits we measured 1.2 to 1.9 times it, and 1.1 to 1.7 times that
     of REINFORCE with leave-one-out at two evaluations. Cost: two evaluations of f per sample, one of them without its
@@ -113,7 +113,7 @@ class Arm(AbstractPairs):
 @final
 @dataclass(frozen=True)
 class DisArm(AbstractPairs):
-    """DisARM: the difference of f at two samples of opposite noise, shared out among the bits in which they differ.
+    """DisARM: the difference of f at two samples of opposite noise, distributed over the bits in which they differ.
 
     With logistic noise, `z = 1[scores + noise > 0]` and `z' = 1[scores - noise > 0]`,
 
@@ -125,8 +125,8 @@ class DisArm(AbstractPairs):
 
     Bias: none. Variance: never above that of `Arm`. On 20 bits we measured, against REINFORCE with leave-one-out at
     equal evaluations: 1 to 13 percent less at two evaluations, 1.3 to 1.5 times as much at four, 1.7 to 1.9 times at
-    sixteen, since pairs are no baseline for each other. Cost: two evaluations of f per sample, one of them without its
-    gradient, and f need not be differentiable. With more samples, the mean over independent pairs.
+    sixteen, since pairs are not baselines for each other. Cost: two evaluations of f per sample, one of them without
+    its gradient, and f need not be differentiable. With more samples, the mean over independent pairs.
 
     Raises:
         NotExactError: the space is not `Binary`.
@@ -160,7 +160,7 @@ class DisArm(AbstractPairs):
 @final
 @dataclass(frozen=True)
 class Arsm(AbstractCoupled):
-    """ARSM: f at all the samples that come of swapping the noise of two categories.
+    """ARSM: f at all the samples that result from swapping the noise of two categories.
 
     With Gumbel noise, `p = softmax(-noise)` is uniform on the simplex. Let `z(c, j)` be the sample that the noise gives
     with its entries for categories c and j swapped, in all variables at once; `z(c, c) = z`. For variable i,
@@ -169,10 +169,10 @@ class Arsm(AbstractCoupled):
 
     With two categories this is `Arm`.
 
-    Bias: none. Variance: lower than that of one pair, but not for what it costs: on four variables of eight categories
-    we measured 9 to 15 times that of REINFORCE with leave-one-out at equal evaluations. It is here to be compared with.
-    Cost: 1 + k (k - 1) / 2 evaluations of f per sample, the first with its gradient; where f has `rows`, swaps that
-    give an example the same z are evaluated once. f need not be differentiable.
+    Bias: none. Variance: lower than that of one pair, but not relative to its cost: on four variables of eight
+    categories we measured 9 to 15 times that of REINFORCE with leave-one-out at equal evaluations. It is included for
+    comparison. Cost: 1 + k (k - 1) / 2 evaluations of f per sample, the first with its gradient; where f has `rows`,
+    swaps that give an example the same z are evaluated once. f need not be differentiable.
 
     Raises:
         NotExactError: the space is not `Categorical`.
@@ -232,23 +232,23 @@ def _table(values: Float[Tensor, "*SB"], swapped: Float[Tensor, "P *SB"], k: int
 @final
 @dataclass(frozen=True)
 class DisArmCategorical(AbstractCoupled):
-    """DisARM for categories: each variable is a row of bits, and its two samples come of opposite noise.
+    """DisARM for categories: each variable is a row of bits, and its two samples come from opposite noise.
 
     The values of a variable are offered one by one, the least likely first. Bit i takes value i, or leaves the choice
-    to those after it; its log-odds are `a_i = scores_i - log sum_{j > i} exp(scores_j)`, and the last value takes what
-    is left. With logistic noise, `b_i = 1[a_i + noise_i > 0]` and `b'_i = 1[a_i - noise_i > 0]` lead to z and z', and
+    to those after it; its log-odds are `a_i = scores_i - log sum_{j > i} exp(scores_j)`, and the last value takes the
+    rest. With logistic noise, `b_i = 1[a_i + noise_i > 0]` and `b'_i = 1[a_i - noise_i > 0]` lead to z and z', and
 
         d / d a_i = (f(z) - f(z')) / 2 * (b_i - b'_i) sigmoid(|a_i|)    if neither b nor b' took a value before i
                                          b_i - sigmoid(a_i)             if b' alone did
                                          sigmoid(a_i) - b'_i            if b alone did
                                          0                              if both did
 
-    from which the chain rule makes the gradient for scores. With two values this is `DisArm`.
+    from which the chain rule gives the gradient for scores. With two values this is `DisArm`.
 
     Bias: none. Variance: on four variables of eight values we measured, against REINFORCE with leave-one-out at equal
     evaluations: 1 to 8 percent less at two evaluations, 1.4 to 1.5 times as much at four, 1.7 to 1.9 times at sixteen,
-    since pairs are no baseline for each other. Cost: two evaluations of f per sample, one of them without its gradient,
-    and f need not be differentiable. With more samples, the mean over independent pairs.
+    since pairs are not baselines for each other. Cost: two evaluations of f per sample, one of them without its
+    gradient, and f need not be differentiable. With more samples, the mean over independent pairs.
 
     Raises:
         NotExactError: the space is not `Categorical`.
@@ -272,16 +272,16 @@ class DisArmCategorical(AbstractCoupled):
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> Estimate:
-        """Break the sticks with the noise and with its opposite, and share out the difference of f."""
+        """Break the sticks with the noise and with its opposite, and distribute the difference of f."""
         assert isinstance(space, Categorical)  # check() refuses all others
         order = scores.detach().argsort(dim=-1, stable=True)
         log_odds = _log_odds(scores.to(torch.promote_types(scores.dtype, noise.dtype)).gather(-1, order))
         held, logistic = log_odds.detach(), _logistic(noise[..., :-1])
         bits, opposite = held + logistic > 0, held - logistic > 0
-        z = _taken(order, bits).to(scores.dtype)
+        z = _first_values(order, bits).to(scores.dtype)
         values = f(z)
         with torch.no_grad():
-            difference = values.detach() - f(_taken(order, opposite).to(scores.dtype))
+            difference = values.detach() - f(_first_values(order, opposite).to(scores.dtype))
         difference = difference.view(*difference.shape, *(1 for _ in space.score_shape))
         gradient = (difference * _weights(held, bits, opposite)).mean(0)
         surrogate = space.dot(gradient, log_odds).to(scores.dtype)
@@ -302,12 +302,12 @@ def _logistic(gumbel: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
 
 
 def _open(bits: Bool[Tensor, "*_ M"]) -> Bool[Tensor, "*_ M"]:
-    """Return which bits decide anything: those with no one before them."""
+    """Return which bits decide anything: those without a one before them."""
     return bits.cumsum(-1) == bits.long()
 
 
-def _taken(order: Int[Tensor, "*_B K"], bits: Bool[Tensor, "*_SB K-1"]) -> Bool[Tensor, "*_SB K"]:
-    """Return the first value taken, one-hot, with the values back in their places."""
+def _first_values(order: Int[Tensor, "*_B K"], bits: Bool[Tensor, "*_SB K-1"]) -> Bool[Tensor, "*_SB K"]:
+    """Return the first value whose bit is one, one-hot, with the values in their original order."""
     bits = pad(bits, (0, 1), value=True)
     return (bits & _open(bits)).gather(-1, order.argsort(-1).expand(bits.shape))
 
@@ -315,7 +315,7 @@ def _taken(order: Int[Tensor, "*_B K"], bits: Bool[Tensor, "*_SB K-1"]) -> Bool[
 def _weights(
     log_odds: Float[Tensor, "*_B M"], bits: Bool[Tensor, "*_SB M"], opposite: Bool[Tensor, "*_SB M"]
 ) -> Float[Tensor, "*_SB M"]:
-    """Return what multiplies `f(z) - f(z')`: half the difference of their scores, weighted where both are open."""
+    """Return the factor of `f(z) - f(z')`: half the difference of their scores, weighted where both are open."""
     here, there, q = _open(bits), _open(opposite), log_odds.sigmoid()
     ours = torch.where(here, bits.to(q.dtype) - q, 0.0)
     theirs = torch.where(there, opposite.to(q.dtype) - q, 0.0)

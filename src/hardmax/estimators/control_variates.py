@@ -29,8 +29,8 @@ def estimate_conditioned_gradient(
 ) -> Float[Tensor, "..."]:
     """Return an unbiased gradient of `E[f(z)]` from a control variate c of the perturbed scores p.
 
-    `E[c(p)]` has two gradients with the same mean: the pathwise one, where p moves as `perturb` says, and the one
-    that first draws z and then p given z,
+    `E[c(p)]` has two gradients with the same mean: the pathwise one, through `perturb`, and the one that first draws z
+    and then p given z,
 
         E[grad c(perturb(scores))] = E[c(p) grad log q(z) + grad c(conditional(scores, residual, z))],
 
@@ -44,9 +44,9 @@ def estimate_conditioned_gradient(
         scores: `[*B, *score]`, detached.
         space: a factorised space.
         noise: `[S, *B, *score]`.
-        z: `[S, *B, *event]`, what the noise draws.
+        z: `[S, *B, *event]`, the samples that the noise draws.
         residue: `f(z) - c(p)`, `[S, *B, ...]`: one for all variables (dimensions of one) or one for each.
-        slope: `[S, *B, *score]`; may carry a graph to the control variate's own parameters.
+        slope: `[S, *B, *score]`; may carry a graph to the parameters of the control variate.
 
     Returns:
         `[*B, *score]`, the mean over samples.
@@ -62,8 +62,8 @@ class AbstractControlled(AbstractEstimator):
 
     See `estimate_conditioned_gradient` for the equation. With several samples the residue `f(z) - c(p)` also gets the
     leave-one-out baseline. Where c has parameters, `Estimate.auxiliary` is the mean over examples of `|gradient|^2`,
-    which differs from the variance by a constant: its gradient goes to these parameters and to nothing else. That takes
-    derivatives of second order, and does not work under torch.compile and torch.func.
+    which differs from the variance by a constant: its gradient goes to these parameters only. It needs second-order
+    derivatives, and does not work under torch.compile and torch.func.
     """
 
     needs = ("draw", "marginals", "relax", "conditional", "residual")
@@ -78,10 +78,10 @@ class AbstractControlled(AbstractEstimator):
 
     @abstractmethod
     def parameters(self) -> list[nn.Parameter]:
-        """Return what `Estimate.auxiliary` trains; empty where nothing is learned."""
+        """Return the parameters that `Estimate.auxiliary` trains; empty if nothing is learned."""
 
     def check(self, space: AbstractSpace, samples: int) -> None:
-        """Refuse to learn where autograd cannot be called."""
+        """Refuse to train parameters where autograd cannot be called."""
         super().check(space, samples)
         if torch.is_grad_enabled() and not can_read_values() and self.parameters():
             raise ArgumentError(
@@ -93,7 +93,7 @@ class AbstractControlled(AbstractEstimator):
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> Estimate:
-        """Evaluate f at z, and the control variate where z came from."""
+        """Evaluate f at z, and the control variate at the perturbed scores."""
         assert isinstance(space, AbstractFactorised)  # check() refuses all others
         held = scores.detach()
         perturbed = space.perturb(held, noise)
@@ -111,7 +111,7 @@ class AbstractControlled(AbstractEstimator):
     def _with_slope(
         self, f: Evaluator, perturbed: Tensor, space: AbstractFactorised, dtype: torch.dtype
     ) -> tuple[Tensor, Tensor]:
-        """Return c `[S, *B]` and dc/dp `[S, *B, *score]`; under vjp, f cannot cut what it gets into chunks itself."""
+        """Return c `[S, *B]` and dc/dp `[S, *B, *score]`; under vjp, f cannot split its input into chunks itself."""
 
         def worth(relaxed: Tensor) -> Tensor:
             return f(relaxed.to(dtype))  # the noise, and so p, may be wider than the scores and a decoder's weights
@@ -124,7 +124,7 @@ class AbstractControlled(AbstractEstimator):
         return torch.cat(controls), torch.cat(slopes)
 
     def _auxiliary(self, gradient: Tensor, space: AbstractSpace) -> Tensor | None:
-        """Return `mean |gradient|^2`, whose gradient is for the parameters alone: f's must not feel it."""
+        """Return `mean |gradient|^2`, whose gradient goes to the parameters only, not to those of f."""
         parameters = self.parameters()
         if not parameters or not torch.is_grad_enabled():
             return None
@@ -144,12 +144,12 @@ class Rebar(AbstractControlled):
 
         gradient = (f(z) - c(p)) grad log q(z) + grad c(p) - grad c(p given z)
 
-    where the last gradient moves p with the scores while z may not change. p and p given z come from the same noise.
+    where the last gradient moves p with the scores while z is fixed. p and p given z come from the same noise.
 
-    Bias: none, at any tau and scale. Variance: at scale 0 that of REINFORCE; low where f at the relaxed z goes with f
-    at z. With `learned` both are parameters (start: the values given), which `Estimate.auxiliary` trains; add it to the
-    loss, and `parameters()` to the optimizer. Cost: two evaluations of f per sample and the derivative of one; f must
-    be defined off the corners and differentiable there.
+    Bias: none, at any tau and scale. Variance: at scale 0 that of REINFORCE; low where f at the relaxed z is correlated
+    with f at z. With `learned` both are parameters (initialised to the values given), which `Estimate.auxiliary`
+    trains; add it to the loss, and `parameters()` to the optimizer. Cost: two evaluations of f per sample and the
+    derivative of one; f must be defined off the corners and differentiable there.
 
     Args:
         tau: temperature of the relaxation, > 0.
@@ -203,14 +203,14 @@ class Relax(AbstractControlled):
     `c(p) = network(p)`, or with `rebar` also `+ scale f(softmax(p / tau))`; the gradient is as for `Rebar`. The network
     is trained with `Estimate.auxiliary`: add it to the loss, and `parameters()` to the optimizer.
 
-    Bias: none, whatever the network. Variance: that of REINFORCE with c as a baseline that knows where z came from;
-    falls as the network learns. Cost: one evaluation of f per sample, and f may be a black box; with `rebar` two, and
-    its derivative. Training the network takes derivatives of second order: use smooth activations (tanh, SiLU), since
-    those of a ReLU vanish; it does not work under torch.compile and torch.func.
+    Bias: none, whatever the network. Variance: that of REINFORCE with c as a baseline that depends on the perturbed
+    scores; falls as the network learns. Cost: one evaluation of f per sample, and f may be a black box; with `rebar`
+    two, and its derivative. Training the network takes derivatives of second order: use smooth activations (tanh,
+    SiLU), since those of a ReLU vanish; it does not work under torch.compile and torch.func.
 
     Args:
         network: `[S, *B, *score] -> [S, *B]`, differentiable; a module if it is to be trained. It may close over x.
-        rebar: relaxes f beside the network.
+        rebar: adds the relaxed f to the network.
 
     Raises:
         ArgumentError: a network to be trained under torch.compile or torch.func.
@@ -235,13 +235,13 @@ class Relax(AbstractControlled):
 
     def parameters(self) -> list[nn.Parameter]:
         """Return the network's parameters that are trained, and those of `rebar`."""
-        own = self.network.parameters() if isinstance(self.network, nn.Module) else ()
-        return [p for p in own if p.requires_grad] + ([] if self.rebar is None else self.rebar.parameters())
+        trainable = self.network.parameters() if isinstance(self.network, nn.Module) else ()
+        return [p for p in trainable if p.requires_grad] + ([] if self.rebar is None else self.rebar.parameters())
 
     def control(
         self, f: Objective, perturbed: Float[Tensor, "S ..."], space: AbstractFactorised
     ) -> Float[Tensor, "S *B"]:
-        """Return what the network makes of the perturbed scores."""
+        """Return the network's output at the perturbed scores, plus the relaxed f with `rebar`."""
         control = self.network(perturbed)
         return control if self.rebar is None else control + self.rebar.control(f, perturbed, space)
 
@@ -260,18 +260,18 @@ class DebiasedDirect(AbstractEstimator):
         gradient = (f(z*) - W) grad log q(z*) + g - J^T g,
         g = (statistics(z(epsilon)) - statistics(z(-epsilon))) / (2 epsilon),
 
-    J the derivative of the perturbed scores given z*. For more than one variable each has a W of its own, the others
-    held at a sample z, from the single changes of z. These serve as many draws of the noise as one likes, so the mean
-    is taken over several of each variable.
+    J the derivative of the perturbed scores given z*. With several variables, each has its own W, with the others held
+    at a sample z, from the single changes of z. These serve any number of draws of the noise, so the mean is taken over
+    several of each variable.
 
-    Bias: none. Variance: least where epsilon is of the size of 1 over the differences of f; smaller ones have Direct's,
-    which grows as 1/epsilon. More draws divide what comes from the noise, not what comes from the other variables, and
-    the limit of many is `LocalExpectation`, which takes the same evaluations of f and no arg max: where that serves, it
-    is the better one. Cost: as Direct, 1 + (number of single changes) evaluations per sample; 3 arg maxes per draw.
+    Bias: none. Variance: lowest where epsilon is about 1 over the differences of f; a smaller epsilon has Direct's
+    variance, which grows as 1/epsilon. More draws reduce the variance from the noise, not that from the other
+    variables; the limit of many is `LocalExpectation`, which takes the same evaluations of f and no arg max: prefer it
+    where it applies. Cost: as Direct, 1 + (number of single changes) evaluations per sample; 3 arg maxes per draw.
 
     Args:
         epsilon: how strongly f perturbs the arg max, > 0.
-        draws: how often the noise of each variable is drawn for one sample.
+        draws: number of noise draws of each variable for one sample.
 
     Raises:
         ArgumentError: epsilon <= 0, or draws < 1.
@@ -309,7 +309,7 @@ class DebiasedDirect(AbstractEstimator):
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> Estimate:
-        """Evaluate f around z, and correct what two arg maxes tell for every noise by what they miss."""
+        """Evaluate f around z, and correct the direct gradient of every noise by the residue of its control variate."""
         assert isinstance(space, AbstractFactorised)  # check() refuses all others
         held, draws = scores.detach(), self.draws
         perturbed = space.perturb(held, noise)

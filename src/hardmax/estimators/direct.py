@@ -16,14 +16,14 @@ from hardmax.spaces import AbstractFactorised, AbstractSpace, Categorical
 from hardmax.types import Estimate
 from hardmax.validation import can_read_values, check_positive
 
-# From a step to z(step) `[S, *B, *event]` and how many arg maxes that took, mean per example over all S.
+# From a step to z(step) `[S, *B, *event]` and the number of arg maxes that took, mean per example over all S.
 Moved = Callable[[float | Tensor], tuple[Tensor, float]]
 
 
 def search_all(
     f: Evaluator, space: AbstractSpace, perturbed: Float[Tensor, "S ..."], z: Float[Tensor, "S ..."]
 ) -> tuple[Float[Tensor, "S *B"], Moved]:
-    """Return f(z) and `step -> argmax_z' {<perturbed, statistics(z')> + step f(z')}`, by going through every z'."""
+    """Return f(z) and `step -> argmax_z' {<perturbed, statistics(z')> + step f(z')}`, by enumerating every z'."""
     with torch.no_grad():
         table = f.table()
     members = space.enumerate(dtype=perturbed.dtype, device=perturbed.device)
@@ -53,9 +53,8 @@ def search_bounded_flips(
 ) -> tuple[Float[Tensor, "S *B"], Moved]:
     """Return the same as `search_single_changes`, for bits and a positive step; evaluates only flips that can matter.
 
-    Flips count as much as their upper bounds at first. An arg max that uses none but exact flips is the true one, since
-    no other z' can be worth more than its bounds say; until it does, the flips it used are evaluated and it is solved
-    again.
+    Flips start at their upper bounds. An arg max that uses only exact flips is the true one, since no other z' can be
+    worth more than its bounds; until then, the flips it used are evaluated and it is solved again.
     """
     plain = f.plain(z)
     linear = 0.0 if f.linear is None else f.linear
@@ -144,7 +143,7 @@ class Direct(AbstractEstimator):
         return ("enumerate",) if self.full else ("change", "parts")
 
     def check(self, space: AbstractSpace, samples: int) -> None:
-        """Refuse to go through too many z."""
+        """Refuse to enumerate too many z."""
         super().check(space, samples)
         if self.full:
             space.check_enumerable()
@@ -182,12 +181,12 @@ class AveragedDirect(AbstractEstimator):
         gradient_i = (softmax(scores_i + epsilon f_i) - softmax(scores_i - epsilon f_i)) / (2 epsilon)     two-sided
 
     and for bits with sigmoids. Its limit for epsilon -> 0 is `LocalExpectation`, exactly: the derivative of softmax.
-    For one variable nothing random is left.
+    With one variable the gradient is deterministic.
 
     Bias: O(epsilon) one-sided, O(epsilon^2) two-sided, as Direct's. Variance: that of the other variables alone, and
-    bounded as epsilon falls. So a small epsilon costs nothing, and what remains of epsilon is that the gradient is at
-    most 1/epsilon: a soft clip of large differences of f. Cost: as Direct, 1 + (number of single changes) evaluations
-    per sample, K for one categorical.
+    bounded as epsilon falls. So a small epsilon costs nothing, and the remaining effect of epsilon is that the gradient
+    is at most 1/epsilon: a soft clip of large differences of f. Cost: as Direct, 1 + (number of single changes)
+    evaluations per sample, K for one categorical.
 
     Args:
         epsilon: how strongly f perturbs the arg max, > 0.
@@ -235,33 +234,33 @@ class AveragedDirect(AbstractEstimator):
 @final
 @dataclass(frozen=True)
 class ShortlistDirect(AbstractEstimator):
-    """`AveragedDirect` between the values that are drawn first, for categorical variables of many values.
+    """`AveragedDirect` restricted to a list of the values drawn first, for categorical variables of many values.
 
     The list L of a variable has the `size` largest of scores + Gumbel: samples of q without replacement, z* the first
     of them. With `f_c = f(z* with the variable at c)` and `softmax_L` on the list alone,
 
         gradient = (softmax_L(scores + epsilon f) - softmax_L(scores)) / epsilon     on L, else 0.
 
-    Of many variables only some need be looked at, others at every call: `variables` of n are chosen at random, and
-    their gradients are multiplied by n / variables.
+    With many variables only some need be evaluated, different ones in every call: `variables` of n are chosen at
+    random, and their gradients are multiplied by n / variables.
 
-    A value that is unlikely waits until it is drawn; all that f costs is spent on those that may matter. With
+    An unlikely value gets no gradient until it is drawn; all evaluations of f are spent on values that may matter. With
     the whole integrand of a bound as f, as `elbo` gives it, the gradient at epsilon = 1 is `p_L(z | x) - q_L(z)`, of
     several variables that of each given the others: zero where q is the posterior, for any list, so the fixed point of
     one variable is the right one.
 
-    Bias: beside that of AveragedDirect, what is on a list is compared with the rest of it alone; none if the list has
-    all K values, when this is AveragedDirect. The choice of variables has none. Variance: that of the lists and of the
-    choice. Cost: `1 + variables * (size - 1)` evaluations of f per sample instead of `1 + n (K - 1)`, of which z*
-    alone has a backward pass.
+    Bias: in addition to that of AveragedDirect, values on a list are compared only with the rest of the list; none if
+    the list has all K values, when this is AveragedDirect. The choice of variables has none. Variance: that of the
+    lists and of the choice. Cost: `1 + variables * (size - 1)` evaluations of f per sample instead of `1 + n (K - 1)`,
+    of which z* alone has a backward pass.
 
     Args:
         epsilon: how strongly f perturbs the arg max, > 0.
         size: of a list, at least 2; lists of more than K have K.
-        variables: how many are looked at in a call, at least 1; None, or more than there are, is all.
+        variables: number of variables evaluated in a call, at least 1; None, or more than there are, is all.
 
     Raises:
-        ArgumentError: epsilon <= 0, a list of fewer than two, or no variable to look at.
+        ArgumentError: epsilon <= 0, a list of fewer than two, or no variable to evaluate.
         NotExactError: the space is not one of categorical variables.
 
     Example:
@@ -296,7 +295,7 @@ class ShortlistDirect(AbstractEstimator):
             raise ArgumentError(f"variables to look at must be at least 1, got {self.variables}")
 
     def check(self, space: AbstractSpace, samples: int) -> None:
-        """Refuse bits, which have nothing to be left off a list."""
+        """Refuse bits, whose lists would hold every value."""
         super().check(space, samples)
         if not isinstance(space, Categorical):
             raise NotExactError(f"{self} is for categorical variables, not for {space}; use AveragedDirect()")
@@ -313,7 +312,7 @@ class ShortlistDirect(AbstractEstimator):
         each = torch.arange(space.k, device=scores.device)
         z = (listed[..., :1] == each).to(scores.dtype)
         values = f(z.view(noise.shape))
-        chosen = self._chosen(held, space, noise, z)
+        chosen = self._choose_variables(held, space, noise, z)
         on_list = listed.gather(-2, chosen[..., None].expand(*chosen.shape, listed.shape[-1]))
         with torch.no_grad():
             worth = [
@@ -330,11 +329,11 @@ class ShortlistDirect(AbstractEstimator):
             carry(values.mean(0), space.dot(gradient, scores)), z.view(noise.shape), f.evaluations, float(samples)
         )
 
-    def _chosen(self, scores: Tensor, space: AbstractFactorised, noise: Tensor, z: Tensor) -> Tensor:
-        """Return the variables that are looked at, `[S, *B, m]`.
+    def _choose_variables(self, scores: Tensor, space: AbstractFactorised, noise: Tensor, z: Tensor) -> Tensor:
+        """Return the variables that are evaluated, `[S, *B, m]`.
 
-        By what is left of the noise of z*, which is also independent of who comes after z* on its list: Gumbels below
-        a top are ordered as if there were none.
+        They are chosen by the leftover noise of z*, which is also independent of the values after z* on its list:
+        Gumbels below a maximum are ordered as if there were no maximum.
         """
         count = min(self.variables or space.variables, space.variables)
         if count == space.variables:

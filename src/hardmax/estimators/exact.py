@@ -24,8 +24,8 @@ class Exact(AbstractEstimator):
 
     `E[f] = sum_z q(z) f(z)`, `grad E[f] = sum_z q(z) grad log q(z) f(z)` (eq. 2 of the paper).
 
-    Bias and variance: none. Cost: one evaluation of f for every z; K where `f.table()` serves, in one go.
-    The samples in `Estimate.z` are there to look at; the value does not depend on them.
+    Bias and variance: none. Cost: one evaluation of f for every z; K where `f.table()` is used, in one call. The
+    samples in `Estimate.z` are for inspection; the value does not depend on them.
 
     Raises:
         NotExactError: the space has too many members to enumerate.
@@ -64,7 +64,7 @@ class Exact(AbstractEstimator):
 class Roulette:
     """Evaluate a variable's changes with probability `p = clamp(rate * uncertainty, floor, 1)`, weighted 1/p.
 
-    A variable that q is sure of has a small gradient, and is seldom worth an evaluation of f.
+    A variable that is nearly certain under q has a small gradient, and is seldom worth an evaluation of f.
 
     Args:
         rate: how fast p grows with the variance q (1 - q) of a bit (for k values: sum of q_c q_c' over pairs).
@@ -100,13 +100,13 @@ class LocalExpectation(AbstractEstimator):
     For variable i with values c, `gradient_ic = q_ic (f_ic - sum_c' q_ic' f_ic')`, `f_ic = f(z with z_i = c)`;
     for a bit, `q_i (1 - q_i) (f(z_i = 1) - f(z_i = 0))`.
 
-    With `roulette` each variable's changes are evaluated with a probability that follows its uncertainty and
-    weighted by its inverse. That saves evaluations only if f has `rows`; without it all are evaluated all the
-    same, with a warning, and the result is the one that rows would give.
+    With `roulette` each variable's changes are evaluated with a probability that follows its uncertainty and weighted
+    by its inverse. That saves evaluations only if f has `rows`; without it all are evaluated anyway, with a warning,
+    and the result is the one that rows would give.
 
-    Bias: none, with roulette too. Variance: the least that we have measured for a factorised q at this cost;
-    none for one variable. Cost: K evaluations of f for one categorical (where roulette is not played); otherwise
-    1 + (number of single changes) per sample, with roulette and `f.rows` two to five times fewer.
+    Bias: none, with roulette too. Variance: the least that we have measured for a factorised q at this cost; none for
+    one variable. Cost: K evaluations of f for one categorical (where roulette is not used); otherwise 1 + (number of
+    single changes) per sample, with roulette and `f.rows` two to five times fewer.
 
     Args:
         roulette: False, True for the default `Roulette()`, or a `Roulette`.

@@ -18,12 +18,12 @@ from hardmax.validation import check_positive
 class GumbelSoftmax(AbstractSampler):
     """Gumbel-softmax, or Concrete: `z = softmax((scores + noise) / tau)`; for bits the sigmoid.
 
-    With `hard`, f sees the arg max and the gradient is that of the relaxed z (straight-through Gumbel-softmax).
-    That arg max is the same at every tau: with `hard`, tau is the temperature of the backward pass alone, free to be
-    chosen for the gradient's sake, as decoupled estimators want it.
+    With `hard`, f sees the arg max and the gradient is that of the relaxed z (straight-through Gumbel-softmax). That
+    arg max is the same at every tau: with `hard`, tau is the temperature of the backward pass only, free to be chosen
+    for the gradient, as in decoupled estimators.
 
     Bias: the relaxed z is not discrete, and f may do anything between the corners; falls with tau. With `hard`, f's
-    slope at the corners stands in for differences of f: the bias falls with tau only where f is of degree two in each
+    slope at the corners replaces differences of f: the bias falls with tau only where f is of degree two in each
     variable, the others held fixed, and otherwise tends to that of `ReinMax()`. Variance: grows as tau falls; with
     `hard`, `GumbelRao` has the same mean and less. Cost: one evaluation of f per sample, and its derivative in z.
 
@@ -58,7 +58,7 @@ class GumbelSoftmax(AbstractSampler):
     def sample(
         self, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> tuple[Float[Tensor, "S ..."], Float[Tensor, "S ..."]]:
-        """Return the arg max, and the softened one (or the arg max with the softened one's gradient)."""
+        """Return the arg max, and the relaxed one (or the arg max with the relaxed one's gradient)."""
         perturbed = space.perturb(scores, noise)
         hard = space.argmax(perturbed.detach()).to(scores.dtype)
         soft = space.relax(perturbed, self.tau).to(scores.dtype)
@@ -74,19 +74,19 @@ class GumbelRao(AbstractSampler):
 
         1/draws sum_k relax(p_k, tau),        p_1 = scores + noise,        p_k ~ p(perturbed scores | z),  k > 1,
 
-    each p_k a shift of the scores that is held fixed: `dp_k / dscores = 1`, as it is for p_1. Were the shift
-    differentiated too, the mean would be another.
+    each p_k a shift of the scores that is held fixed: `dp_k / dscores = 1`, as it is for p_1. Differentiating the shift
+    too would change the mean.
 
-    Bias: that of `GumbelSoftmax(tau, hard=True)`, with the same mean whatever draws is: where f is of degree two in
-    each variable, the others held fixed, it falls to zero with tau; otherwise it tends to that of `ReinMax()`, to
-    which the gradient itself tends for a small tau and many draws. Variance: `A + B / draws`, A that of z alone; B
-    grows as tau falls, so that a small tau wants many draws, and may be had with them. Never above that of
+    Bias: that of `GumbelSoftmax(tau, hard=True)`, with the same mean for every number of draws: where f is of degree
+    two in each variable, the others held fixed, it falls to zero with tau; otherwise it tends to that of `ReinMax()`,
+    to which the gradient itself tends for a small tau and many draws. Variance: `A + B / draws`, A that of z alone; B
+    grows as tau falls, so that a small tau needs many draws, and is affordable with them. Never above that of
     `GumbelSoftmax(tau, hard=True)`, which is draws = 1. Cost: one evaluation of f per sample, and its derivative in z;
     the draws cost a softmax each, and memory for `draws` perturbed scores per sample.
 
     Args:
-        draws: perturbations per sample, >= 1; as many noise tensors per sample.
-        tau: temperature, > 0; z is a sample of q whatever it is.
+        draws: perturbations, and noise tensors, per sample, >= 1.
+        tau: temperature, > 0; z is a sample of q for every tau.
 
     Raises:
         ArgumentError: draws < 1 or tau <= 0.
@@ -124,7 +124,7 @@ class GumbelRao(AbstractSampler):
     def sample(
         self, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "R ..."]
     ) -> tuple[Float[Tensor, "S ..."], Float[Tensor, "S ..."]]:
-        """Return the arg max, and the arg max with the mean gradient of softened ones that have it in common."""
+        """Return the arg max, and the arg max with the mean gradient of relaxed ones that share it."""
         assert isinstance(space, AbstractFactorised)  # check() refuses all others
         held = scores.detach()
         noise = noise.unflatten(0, (-1, self.draws))

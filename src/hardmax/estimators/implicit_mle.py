@@ -1,4 +1,4 @@
-"""Estimators that need an arg max alone: I-MLE, differentiation of blackbox solvers, and the identity."""
+"""Estimators that need only an arg max: I-MLE, differentiation of blackbox solvers, and the identity."""
 
 from dataclasses import dataclass
 from typing import Literal, final
@@ -23,17 +23,17 @@ class ImplicitMLE(AbstractLinearised):
         gradient = (statistics(argmax(perturbed + step slope)) - statistics(z)) / step
 
     (two-sided: against `argmax(perturbed - step slope)`, over `2 step`). It is `Direct(epsilon=step)` with f replaced
-    by its linearisation at z, so that one evaluation of f and its derivative do for all the single changes, for any
+    by its linearisation at z, so that one evaluation of f and its derivative replace all the single changes, for any
     space with an arg max. The two are equal, draw by draw, where the linearisation is exact at the z' that Direct
     evaluates: for f linear in z with `Direct(step, full=True)`; for bits, categories and chains with `Direct(step)`
     also for f linear in each variable given the others, such as products of bits.
 
     In `hardmax.expectation` the step is relative to the slope of f alone. In `hardmax.sample` it multiplies the slope
-    of the loss as it comes, as in the paper, and z moves to where the loss is lower; a mean over samples or examples
-    makes that slope small, and `step` has to make up for it, or use `AdaptiveImplicitMLE`.
+    of the loss without scaling, as in the paper, and z moves to where the loss is lower; a mean over samples or
+    examples makes that slope small, and `step` has to compensate for it, or use `AdaptiveImplicitMLE`.
 
-    Bias: for f linear in z, O(step), two-sided O(step^2), none in the limit; for other f the slope at a corner stands
-    in for differences between corners, and that bias stays. For a structured space the target is the expectation over
+    Bias: for f linear in z, O(step), two-sided O(step^2), none in the limit; for other f the slope at a corner replaces
+    differences between corners, and that bias stays. For a structured space the target is the expectation over
     perturb-and-MAP, not over q. Variance: grows as 1/step. Cost: one evaluation of f per sample, and its derivative in
     z; two arg maxes, three if two-sided.
 
@@ -95,9 +95,9 @@ class Blackbox(AbstractLinearised):
     and the value is `f(argmax(scores))`, not an expectation. In the backward pass the interpolation joins the plateaus
     of f, linearised at z, by slopes of a width that grows with the step.
 
-    Use it for a layer that has to solve, such as a shortest path or a matching inside a network; to learn a
-    distribution, use `ImplicitMLE`. What `step` is relative to in `hardmax.expectation` and in `hardmax.sample` is said
-    there.
+    Use it for a layer that solves a problem, such as a shortest path or a matching inside a network; to learn a
+    distribution, use `ImplicitMLE`, which also explains what `step` is relative to in `hardmax.expectation` and in
+    `hardmax.sample`.
 
     Bias: against the gradient of the expectation, whatever the step; that of f(argmax(scores)) itself is zero almost
     everywhere. Zero as long as the step moves no arg max. Variance: none. Cost: one evaluation of f per sample, and its
@@ -156,25 +156,25 @@ Projection = Literal["none", "plane", "sphere", "both"]
 @final
 @dataclass(frozen=True)
 class IdentityBackward(AbstractLinearised):
-    """The slope of f at z, taken for the gradient of the scores as if the arg max were not there.
+    """The slope of f at z, used as the gradient of the scores as if the arg max were the identity.
 
-    With `z = argmax(scores + noise)`, `gradient = slope`, laid out like scores. A projection takes out of it what does
-    not change the arg max, since `argmax(P(scores + noise)) = z`, and the gradient goes through P:
+    With `z = argmax(scores + noise)`, `gradient = slope`, laid out like scores. A projection removes the components
+    that do not change the arg max, since `argmax(P(scores + noise)) = z`, and the gradient goes through P:
 
-    - `"plane"`: less the mean, for spaces whose z all have equally many ones;
-    - `"sphere"`: over the Euclidean norm, for all spaces;
-    - `"both"`: less the mean, then over the norm.
+    - `"plane"`: subtract the mean, for spaces whose z all have the same number of ones;
+    - `"sphere"`: divide by the Euclidean norm, for all spaces;
+    - `"both"`: subtract the mean, then divide by the norm.
 
     Means and norms are over the scores of one example, of one variable for `Categorical`.
 
-    Bias: always, in direction and in size: nothing of how likely z is to change enters. For f linear in z it is an
+    Bias: always, in direction and in size: the probability that z changes does not enter. For f linear in z it is an
     ascent direction of the expectation without a projection or with the plane, though not a steep one: its cosine to
     the gradient is 0.84 for four categorical variables of eight values, 0.48 for permutations of four items. Variance:
     none for f linear in z without the sphere. Cost: one evaluation of f per sample, and its derivative in z; one arg
-    max: the cheapest there is, with no step to choose, where arg maxes are dear.
+    max: the cheapest estimator, with no step to choose, where arg maxes are expensive.
 
     Args:
-        project: what is projected out.
+        project: which components are projected out.
 
     Raises:
         ArgumentError: an unknown projection.
@@ -200,7 +200,7 @@ class IdentityBackward(AbstractLinearised):
             raise ArgumentError(f"project must be 'none', 'plane', 'sphere' or 'both', got {self.project!r}")
 
     def check(self, space: AbstractSpace, samples: int) -> None:
-        """Refuse to take the mean away where it decides."""
+        """Refuse to subtract the mean where it affects the arg max."""
         super().check(space, samples)
         if self.project in ("plane", "both") and space.offers("fields"):
             raise NotExactError(

@@ -33,10 +33,9 @@ class PerturbedOptimizer(AbstractSampler):
     hull of the z; its gradient is consistent as S grows. In `hm.expectation` f is a function of each z.
 
     Bias: none for f linear in z, whatever sigma is: the target is the expectation over perturb-and-MAP, for `sigma = 1`
-    and independent variables that over q. For other f the slope at z stands in for f, to first order, and the bias
-    stays. Variance: high, since all scores share the weight of each draw, and a single sample is seldom enough; for
-    four categorical variables of eight values and a linear f, eleven times that of leave-one-out REINFORCE at 16
-    samples.
+    and independent variables that over q. For other f the slope at z replaces f, to first order, and the bias stays.
+    Variance: high, since all scores share the weight of each draw, and a single sample is rarely enough; for four
+    categorical variables of eight values and a linear f, eleven times that of leave-one-out REINFORCE at 16 samples.
     Cost: one evaluation of f per sample, and its derivative in z; one arg max per sample, two for a single one.
 
     Args:
@@ -45,7 +44,7 @@ class PerturbedOptimizer(AbstractSampler):
     Raises:
         ArgumentError: sigma <= 0.
         NotExactError: a space with couplings, which are not perturbed (`PairwiseBinary` with edges), or one whose noise
-            is not known here.
+            density is unknown.
 
     Example:
         >>> import torch, hardmax as hm
@@ -71,7 +70,7 @@ class PerturbedOptimizer(AbstractSampler):
         check_positive("sigma", self.sigma)
 
     def check(self, space: AbstractSpace, samples: int) -> None:
-        """Refuse spaces where some scores are not perturbed, or in ways not known here."""
+        """Refuse spaces where some scores are not perturbed, or the density of the noise is unknown."""
         super().check(space, samples)
         if not isinstance(space, Categorical | Binary | AbstractGibbs | PairwiseBinary):
             raise NotExactError(
@@ -91,7 +90,7 @@ class PerturbedOptimizer(AbstractSampler):
         held = scores.detach()
         hard = space.argmax(space.perturb(held, self.sigma * noise)).to(scores.dtype)
         baseline = mean_of_others(hard) if len(hard) > 1 else space.argmax(held).to(scores.dtype)
-        # Scores times grad nu: its derivative is grad nu, and the difference to z is what f's slope meets.
+        # Scores times grad nu: its derivative is grad nu, and the difference to z multiplies f's slope.
         along = space.dot(_nu_gradient(space, noise) / self.sigma, scores).to(scores.dtype)
         along = along.view(*along.shape, *(1 for _ in space.event_shape))
         return hard, carry(hard, (hard - baseline) * along)
@@ -99,7 +98,7 @@ class PerturbedOptimizer(AbstractSampler):
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> Estimate:
-        """Evaluate f at z and let autograd do the rest; a single sample takes another arg max."""
+        """Evaluate f at z and differentiate by autograd; a single sample needs one more arg max."""
         return replace(super().estimate(f, scores, space, noise), solves=float(max(len(noise), 2)))
 
 

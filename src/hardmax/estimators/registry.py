@@ -1,4 +1,4 @@
-"""The estimators by the names that the command line knows, and the options that each uses. No torch here.
+"""The estimators by their command-line names, and the options that each uses. Does not import torch.
 
 `hardmax train --estimator`, `hardmax diagnose`, the labels of reports and the help texts all come from this list.
 """
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Settings:
-    """What an estimator may be made with; options of `hardmax train` of the same names, annealed.
+    """Settings of an estimator: the options of `hardmax train` of the same names, annealed.
 
     Attributes:
-        space: what z may be.
+        space: the space of z.
         epsilon: strength of a perturbation.
-        two_sided: whether it is made in both directions.
+        two_sided: whether it is applied in both directions.
         tau: temperature of a relaxation.
         hard: whether f sees hard z where a relaxation is differentiated.
         draws: where the z of a conditional gradient come from.
@@ -46,9 +46,9 @@ class EstimatorRecord:
     """An estimator on the command line.
 
     Attributes:
-        name: what `--estimator` calls it.
+        name: its name for `--estimator`.
         options: the options that it uses; all others change nothing.
-        make: from the module `hardmax.estimators` and settings to the estimator.
+        make: maps the module `hardmax.estimators` and settings to the estimator.
     """
 
     name: str
@@ -89,7 +89,7 @@ _RECORDS = (
 )
 ESTIMATORS = {record.name: record for record in _RECORDS}
 
-# Options that belong to another one: they play a part where that is used.
+# Options that belong to another option: they have an effect where that one is used.
 _ANNEALING = {
     "epsilon_floor": ("epsilon",),
     "tau_floor": ("tau",),
@@ -105,14 +105,14 @@ def _make_disarm(estimators: Any, settings: Settings) -> "AbstractEstimator":
 
 
 def make_estimator(name: str, settings: Settings) -> "AbstractEstimator":
-    """Return the estimator of a name, made with those settings that it uses."""
+    """Return the estimator of a name, created with the settings that it uses."""
     import hardmax.estimators as estimators
 
     return ESTIMATORS[name].make(estimators, settings)
 
 
 def unused_options(used: Iterable[str]) -> set[str]:
-    """Return the options of estimators that play no part where these are used."""
+    """Return the options of estimators that have no effect where these are used."""
     used = set(used)
     known = {option for record in _RECORDS for option in record.options}
     known |= {option for option, owners in _ANNEALING.items() if not used & set(owners)}
@@ -123,7 +123,7 @@ def check_two_samples(estimator: object, samples: int) -> None:
     """Raise `ArgumentError` unless there are two samples: a baseline of the others needs another one.
 
     Args:
-        estimator: what is named in the error.
+        estimator: named in the error.
         samples: S.
     """
     if samples < 2:

@@ -21,7 +21,7 @@ Baseline = Literal["none", "mean", "leave-one-out"]
 class Reinforce(AbstractEstimator):
     """The score-function estimator, `(f(z) - baseline) grad log q(z)`, mean over samples.
 
-    A baseline takes away what does not depend on z. For draw s of example b it is the mean of f over
+    A baseline removes the part of f that does not depend on z. For draw s of example b it is the mean of f over
 
     - `"none"`: nothing, zero;
     - `"mean"`: every other draw in the call, of this example and of the others (zero if there is no other);
@@ -32,7 +32,7 @@ class Reinforce(AbstractEstimator):
     per sample, and f need not be differentiable.
 
     Args:
-        baseline: which draws make the baseline.
+        baseline: which draws form the baseline.
 
     Raises:
         ArgumentError: an unknown baseline; leave-one-out with one sample.
@@ -60,23 +60,23 @@ class Reinforce(AbstractEstimator):
 
     @property
     def couples_samples(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """With a baseline of other draws."""
+        """True with a baseline of other draws."""
         return self.baseline != "none"
 
     @property
     def needs_two_samples(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """To leave one out."""
+        """True for the leave-one-out baseline."""
         return self.baseline == "leave-one-out"
 
     @property
     def couples_examples(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """With the mean over the other draws of the batch."""
+        """True for the mean over the other draws of the batch."""
         return self.baseline == "mean"
 
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> Estimate:
-        """Weigh each draw's log-probability by what f gives above the baseline."""
+        """Weight each draw's log-probability by f minus the baseline."""
         z = space.draw(scores.detach(), noise)
         values = f(z)
         advantage = values.detach() - self._baseline(values.detach())
@@ -94,25 +94,25 @@ class Reinforce(AbstractEstimator):
 @final
 @dataclass(frozen=True)
 class MuProp(AbstractEstimator):
-    """MuProp: the first-order expansion of f around the mean of z is taken exactly, the rest by REINFORCE.
+    """MuProp: the first-order expansion of f around the mean of z is differentiated exactly, the rest by REINFORCE.
 
     With `m = E[z]`, the marginals, and `l(z) = f(m) + f'(m) (z - m)`,
 
         gradient = (f(z) - l(z)) grad log q(z) + f'(m) grad m,     mean over samples,
 
-    since `E[l(z) grad log q(z)] = f'(m) grad E[z]`. What is left, `f(z) - l(z)`, may have a baseline of its own:
+    since `E[l(z) grad log q(z)] = f'(m) grad E[z]`. The rest, `f(z) - l(z)`, may have its own baseline:
 
     - `"none"`: none but f(m), which is in l;
     - `"leave-one-out"`: its mean over the other draws of the same example; needs two samples or more.
 
-    Bias: none, whatever f does between the corners. Variance: none where f is linear. The more f bends, the less an
-    expansion at the mean tells about the corners, and f(m) alone may be a bad baseline: for a Bernoulli likelihood of
-    20 bits and 8 evaluations we measured 3.6 times the variance of leave-one-out REINFORCE, and a fifth of it with
+    Bias: none, whatever f does between the corners. Variance: none where f is linear. The more curved f is, the less an
+    expansion at the mean predicts the corners, and f(m) alone may be a bad baseline: for a Bernoulli likelihood of 20
+    bits and 8 evaluations we measured 3.6 times the variance of leave-one-out REINFORCE, and a fifth of it with
     `"leave-one-out"`. Cost: one evaluation of f per sample, and one at the mean, shared by all samples, with a backward
     pass; f must be differentiable in z and defined off the corners.
 
     Args:
-        baseline: which draws make the baseline of the rest.
+        baseline: which draws form the baseline of the rest.
 
     Raises:
         ArgumentError: an unknown baseline; leave-one-out with one sample; f carries no gradient to z.
@@ -141,12 +141,12 @@ class MuProp(AbstractEstimator):
 
     @property
     def couples_samples(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """With a baseline of other draws."""
+        """True with a baseline of other draws."""
         return self.baseline != "none"
 
     @property
     def needs_two_samples(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """To leave one out."""
+        """True for the leave-one-out baseline."""
         return self.baseline == "leave-one-out"
 
     def estimate(

@@ -20,13 +20,13 @@ class StraightThrough(AbstractSampler):
 
     `z = sample + m - m.detach()`, `m = marginals(scores / tau)`.
 
-    The sample is one of q whatever tau is: tau is the temperature of the backward pass alone.
+    The sample is from q for every tau: tau is the temperature of the backward pass only.
 
-    Bias: none where f is linear in z and tau = 1; otherwise f's slope at a corner stands in for its differences
-    between corners, and nothing makes the bias fall. Another tau gives the gradient of `E_{q_tau}[f]` for linear f,
-    `q_tau` the distribution of `scores / tau`: a bias of its own, for every f. A large one shrinks the gradient as
-    1/tau and spreads it evenly over the values, so that those that q has given up get some; a small one leaves it to
-    those between which q has not decided. Variance: low. Cost: one evaluation of f per sample, and its derivative in z.
+    Bias: none where f is linear in z and tau = 1; otherwise f's slope at a corner replaces its differences between
+    corners, and no parameter reduces the bias. Another tau gives the gradient of `E_{q_tau}[f]` for linear f, `q_tau`
+    the distribution of `scores / tau`: a bias of its own, for every f. A large tau shrinks the gradient as 1/tau and
+    spreads it evenly over the values, including those that are unlikely under q; a small one concentrates it on the
+    values between which q is undecided. Variance: low. Cost: one evaluation of f per sample, and its derivative in z.
 
     Args:
         tau: temperature of the backward pass, > 0.
@@ -56,7 +56,7 @@ class StraightThrough(AbstractSampler):
         check_positive("tau", self.tau)
 
     def check(self, space: AbstractSpace, samples: int) -> None:
-        """Refuse spaces whose z are not their own statistics: there the mean of z is no marginal."""
+        """Refuse spaces whose z are not their own statistics: there the mean of z is not the marginals."""
         super().check(space, samples)
         if space.event_shape != space.score_shape:
             raise NotExactError(
@@ -75,9 +75,9 @@ class StraightThrough(AbstractSampler):
 @final
 @dataclass(frozen=True)
 class GappedStraightThrough(AbstractSampler):
-    """Gapped straight-through: as straight-through Gumbel-softmax, the noise replaced by the least move that draws z.
+    """Gapped straight-through: straight-through Gumbel-softmax, the noise replaced by the least move that draws z.
 
-    The score of the value drawn is raised to the largest, and those of the others are lowered, where need be, until
+    The score of the value drawn is raised to the largest, and those of the others are lowered, where necessary, until
     they lie a gap below:
 
         p_c = max_c' scores_c'  for the c drawn,        p_c = min(scores_c, max_c' scores_c' - gap)  for the others.
@@ -85,13 +85,13 @@ class GappedStraightThrough(AbstractSampler):
     f sees the hard sample, and its gradient goes to `relax(p, tau)`, the move held fixed: `dp / dscores = 1`. For a
     bit, which is the variable of two values with scores [0, s], `p = sign max(sign s, gap)`, sign = 2 z - 1.
 
-    Bias: for linear f too, and nothing makes it fall. Where the arg max of the scores is drawn and leads by the gap,
+    Bias: for linear f too, and no parameter reduces it. Where the arg max of the scores is drawn and leads by the gap,
     the gradient is that of `StraightThrough(tau)`; where another value is drawn, it is smaller the larger `gap / tau`
     is. Variance: low, that of z alone. Cost: one evaluation of f per sample, and its derivative in z.
 
     Args:
         gap: how far the value drawn leads, > 0.
-        tau: temperature of the backward pass, > 0; z is a sample of q whatever it is.
+        tau: temperature of the backward pass, > 0; z is a sample of q for every tau.
 
     Raises:
         ArgumentError: gap <= 0 or tau <= 0.
@@ -124,13 +124,13 @@ class GappedStraightThrough(AbstractSampler):
     def sample(
         self, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> tuple[Float[Tensor, "S ..."], Float[Tensor, "S ..."]]:
-        """Return a sample, and the sample with the gradient of softened scores that it leads."""
+        """Return a sample, and the sample with the gradient of the relaxed scores that it leads by the gap."""
         held = scores.detach()
         hard = space.draw(held, noise)
-        moved = self._moved(held, space, hard) + (scores - held)
+        moved = self._apply_gap(held, space, hard) + (scores - held)
         return hard, carry(hard, space.relax(moved, self.tau))
 
-    def _moved(self, scores: Tensor, space: AbstractSpace, z: Tensor) -> Tensor:
+    def _apply_gap(self, scores: Tensor, space: AbstractSpace, z: Tensor) -> Tensor:
         """Return scores that z leads by the gap, `[S, *B, *score]`."""
         if isinstance(space, Binary):
             sign = 2 * z - 1
@@ -144,9 +144,9 @@ class GappedStraightThrough(AbstractSampler):
 class ReinMax(AbstractSampler):
     """ReinMax: f sees a hard sample, and differences of f come from its slopes at both ends (Heun's method).
 
-    Straight-through replaces `f(c) - f(z)` by the slope at one corner; ReinMax takes the mean of the slopes at z and
-    at c, of which the one at c is met when c is drawn. For one variable of values c, with
-    `J(p) = diag(p) - p p^T`, `q = softmax(scores)`, `q_tau = softmax(scores / tau)`,
+    Straight-through replaces `f(c) - f(z)` by the slope at one corner; ReinMax takes the mean of the slopes at z and at
+    c, of which the one at c is evaluated when c is drawn. For one variable of values c, with `J(p) = diag(p) - p p^T`,
+    `q = softmax(scores)`, `q_tau = softmax(scores / tau)`,
 
         gradient = (2 J((q_tau + z) / 2) - J(q) / 2) grad f(z)
                  = (J(q_tau) - J(q) / 2 + (z - q_tau) (z - q_tau)^T / 2) grad f(z).
@@ -154,17 +154,17 @@ class ReinMax(AbstractSampler):
     For a bit of score s, which is the variable of two values with scores [0, s], J(p) is `p (1 - p)` with
     `p = sigmoid(s)`, and `(z - p_tau) (z - p_tau)^T` is `(z - p_tau)^2`. With tau = 1 the factor of grad f is half the
     probability of the value that was not drawn; and for any variable it is the mean of straight-through's and of
-    `(z - q) (z - q)^T`, which is also what `GumbelRao` tends to for a small tau and many draws.
+    `(z - q) (z - q)^T`, which is also the limit of `GumbelRao` for a small tau and many draws.
 
-    Bias: none (tau = 1) where f is a polynomial of degree two in each variable, the others held fixed: of one
-    variable, and of products such as `(z_1^T A z_1) (z_2^T B z_2)`. Otherwise the third derivative remains, and
-    nothing makes it fall. Another tau is biased for linear f too: there the mean is
-    `(J(q_tau) + (q - q_tau) (q - q_tau)^T / 2) grad f`. Variance: more than straight-through's, since
-    the slope along `z - q` is added (1.7 to 3.6 times its standard deviation for four variables of eight values). Cost:
-    one evaluation of f per sample, and its derivative in z.
+    Bias: none (tau = 1) where f is a polynomial of degree two in each variable, the others held fixed: of one variable,
+    and of products such as `(z_1^T A z_1) (z_2^T B z_2)`. Otherwise the third derivative remains, and no parameter
+    reduces it. Another tau is biased for linear f too: there the mean is
+    `(J(q_tau) + (q - q_tau) (q - q_tau)^T / 2) grad f`. Variance: more than straight-through's, since the slope along
+    `z - q` is added (1.7 to 3.6 times its standard deviation for four variables of eight values). Cost: one evaluation
+    of f per sample, and its derivative in z.
 
     Args:
-        tau: temperature of the backward pass, > 0; the authors advise 1 or more. z is a sample of q whatever it is.
+        tau: temperature of the backward pass, > 0; the authors advise 1 or more. z is a sample of q for every tau.
 
     Raises:
         ArgumentError: tau <= 0.

@@ -26,9 +26,9 @@ class GibbsCovariance(AbstractEstimator):
 
         gradient = 1 / (S - 1) sum_s (f(z_s) - mean f) statistics(z_s)
 
-    which is leave-one-out REINFORCE exactly (the deviations sum to zero, so the gradient of log Z drops out), but asks
-    the space for samples alone. Of a bound, f is the whole integrand, `log p(x, z) - <scores, statistics(z)>`, whose
-    deviations vanish where q is the posterior: there the gradient is zero for every draw, not only in the mean.
+    which is leave-one-out REINFORCE exactly (the deviations sum to zero, so the gradient of log Z drops out), but needs
+    only samples from the space. For a bound, f is the whole integrand, `log p(x, z) - <scores, statistics(z)>`, whose
+    deviations vanish where q is the posterior: there the gradient is zero for every draw, not only on average.
 
     Bias: none. Variance: falls as 1/S. Cost: S evaluations of f; where f has rows, one for each different z among them.
 
@@ -58,7 +58,7 @@ class GibbsCovariance(AbstractEstimator):
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> Estimate:
-        """Weigh the statistics of each draw by how far f is from its mean there."""
+        """Weight the statistics of each draw by the deviation of f from its mean."""
         z, log_prob = space.draw_with_log_prob(scores.detach(), noise)
         values = f.distinct(z)
         deviations = (values - values.mean(0)).detach() / (len(noise) - 1)
@@ -80,13 +80,13 @@ class ConditionalGradient(AbstractEstimator):
 
         r_i = sigmoid'(field_i) D_i,      gradient = (r_i)_i for the bits, (r_i z_j + r_j z_i)_ij for the edges,
 
-    the sum over bits of the covariance of f and the statistics given all other bits. Of a bound f is the whole
+    the sum over bits of the covariance of f and the statistics given all other bits. For a bound f is the whole
     integrand, D_i contains `-field_i`, and the gradient is zero where all conditionals of q are those of the posterior.
 
     Bias: none for independent bits, where this is `LocalExpectation`; with couplings the covariance of the conditional
-    means is left out, and nothing makes that vanish. What it is worth was measured (figure 3): 2.4 nats behind the
-    unbiased `GibbsCovariance` at n = 15, and unlike that it needs nothing but arg maxes, at any n. Variance: low. Cost:
-    1 + n evaluations of f per sample; with roulette and `f.rows` or `f.flips` two to five times fewer.
+    means is left out, and no parameter makes that vanish. Its effect was measured (figure 3): 2.4 nats behind the
+    unbiased `GibbsCovariance` at n = 15; unlike that it needs only arg maxes, at any n. Variance: low. Cost: 1 + n
+    evaluations of f per sample; with roulette and `f.rows` or `f.flips` two to five times fewer.
 
     Args:
         draws: where z comes from: "perturb-and-map", one arg max, at any n; "gibbs", exact samples of q, n <= 20.
@@ -94,7 +94,7 @@ class ConditionalGradient(AbstractEstimator):
 
     Raises:
         ArgumentError: unknown draws.
-        NotExactError: a space that is not made of bits, or one without exact samples where they are asked for.
+        NotExactError: a space whose variables are not bits, or one without exact samples where they are requested.
 
     Example:
         >>> import torch, hardmax as hm
@@ -119,12 +119,12 @@ class ConditionalGradient(AbstractEstimator):
 
     @property
     def needs(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Bits, and their exact samples if asked for."""
+        """Bits, and their exact samples if requested."""
         return ("fields", "differential", "change", "parts", *(("draw",) if self.draws == "gibbs" else ()))
 
     @property
     def perturbs(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Unless the draws are exact."""
+        """True unless the draws are exact."""
         return self.draws == "perturb-and-map"
 
     def estimate(
@@ -151,8 +151,8 @@ class ConditionalGradient(AbstractEstimator):
 
 
 def _fine_digits(noise: Tensor) -> Tensor:
-    """Return uniform numbers from the digits of the noise that decide nothing: what follows its thousandths.
+    """Return uniform numbers from the low-order digits of the noise, those after its thousandths.
 
-    z depends on where the noise lies, and hardly on where it lies within a thousandth.
+    z depends on the noise, and hardly on its position within a thousandth.
     """
     return (noise * 1024.0) % 1.0

@@ -43,11 +43,11 @@ def compute_set_weights(
     double precision (sets of up to 64), 1e-6 in single. The sum over all orders would take S! terms.
 
     Args:
-        probabilities: `[*B, S]` of the members of the set, S >= 2; their sum is at most 1, but for rounding. A zero
-            is a probability too small for the dtype.
+        probabilities: `[*B, S]` of the members of the set, S >= 2; their sum is at most 1, up to rounding. A zero is a
+            probability too small for the dtype.
 
     Returns:
-        `[*B, S]` and `[*B, S, S]`, s before t; the diagonal of the second means nothing.
+        `[*B, S]` and `[*B, S, S]`, s before t; the diagonal of the second is meaningless.
     """
     p, size = probabilities, probabilities.shape[-1]
     smallest = torch.finfo(p.dtype).tiny ** 0.5
@@ -87,18 +87,18 @@ def draw_without_replacement(
 
         G_c = -log(exp(-G) + exp(-log q(z_1..i-1, c) - gumbel_c)).
 
-    The S largest children make the next beam. In which order z come is independent of the largest G of all: it is 0.
+    The S largest children form the next beam. The order of z is independent of the largest G, which is set to 0.
 
     Args:
         scores: `[*B, *score]`, detached.
         space: a factorised space with S members or more.
-        noise: `[S, *B, *score]`. The beam element of rank s is divided by `noise[s]`: what it draws is the child with
-            the same G, what it holds beyond that makes the Gumbels of the others.
+        noise: `[S, *B, *score]`. The beam element of rank s is divided by `noise[s]`: the value it draws is the child
+            with the same G, its remaining randomness gives the Gumbels of the others.
 
     Returns:
         `[S, *B, *event]`, in the order in which they are drawn.
     """
-    log_q, drawn, gumbels = _branches(scores.to(noise.dtype), space, noise)
+    log_q, is_drawn, gumbels = _branches(scores.to(noise.dtype), space, noise)
     samples, (variables, values) = len(noise), log_q.shape[-2:]
     log_prob = top = log_q.new_zeros(*log_q.shape[:-2], 1)
     parents, chosen = [], []
@@ -106,7 +106,7 @@ def draw_without_replacement(
         width = top.shape[-1]
         child = log_prob[..., None] + log_q[..., i, None, :]
         cut = -torch.logaddexp(-top[..., None], -(child + gumbels[:width, ..., i, :].movedim(0, -2)))
-        perturbed = torch.where(drawn[:width, ..., i, :].movedim(0, -2), top[..., None], cut)
+        perturbed = torch.where(is_drawn[:width, ..., i, :].movedim(0, -2), top[..., None], cut)
         top, index = perturbed.flatten(-2).topk(min(samples, width * values), dim=-1)
         log_prob = child.flatten(-2).gather(-1, index)
         parents.append(index // values)
@@ -141,7 +141,7 @@ def _branches(scores: Tensor, space: AbstractFactorised, noise: Tensor) -> tuple
 @final
 @dataclass(frozen=True)
 class UnorderedSet(AbstractEstimator):
-    """The unordered-set estimator: S different z, each weighted by how much of q it stands for.
+    """The unordered-set estimator: S different z, each weighted by the share of q that it represents.
 
     The set is drawn without replacement, for several variables by stochastic beam search. With D the space, p = q, and
     `p^C(A)` the probability to draw the set A from C, whatever the order,
@@ -151,17 +151,17 @@ class UnorderedSet(AbstractEstimator):
         value    = sum_s w_s f(s),
         gradient = sum_s w_s grad log q(s) sum_{t != s} w_st (f(s) - f(t)),
 
-    f(s) less a weighted mean of the others: a baseline that costs nothing. The weights do not depend on the
-    order of the draws, so nothing is left of its noise (Rao-Blackwell). They are integrals over one variable, right to
-    1e-11 in double precision and 1e-6 in single (`hardmax.estimators.unordered_set`).
+    f(s) minus a weighted mean of the others: a baseline that costs nothing. The weights do not depend on the order of
+    the draws, which removes its noise (Rao-Blackwell). They are integrals over one variable, right to 1e-11 in double
+    precision and 1e-6 in single (`hardmax.estimators.unordered_set`).
 
-    Bias: none, of value and gradient. Variance: f is never evaluated twice at the same z, so the more q has settled on
-    a few z, the further it lies below leave-one-out REINFORCE: with 8 samples we measured no difference for an entropy
-    of 7 nats, two thirds of it at 3.4 nats and a quarter at 2.1. None where S is the size of the space; with one
-    sample it is REINFORCE without a baseline. Cost: S evaluations of f, which need not be differentiable. Beyond f,
+    Bias: none, of value and gradient. Variance: f is never evaluated twice at the same z, so the more q concentrates on
+    a few z, the further the variance lies below leave-one-out REINFORCE: with 8 samples we measured no difference for
+    an entropy of 7 nats, two thirds of it at 3.4 nats and a quarter at 2.1. None where S is the size of the space; with
+    one sample it is REINFORCE without a baseline. Cost: S evaluations of f, which need not be differentiable. Beyond f,
     memory for some 100 S numbers (200 S in double precision) for the weights, and N steps of the beam for N variables.
 
-    The z are no independent samples of q: means over them need the weights.
+    The z are not independent samples of q: means over them need the weights.
 
     Raises:
         ArgumentError: more samples than the space has members.
@@ -198,14 +198,14 @@ class UnorderedSet(AbstractEstimator):
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> Estimate:
-        """Draw a set and weigh its members."""
+        """Draw a set and weight its members."""
         assert isinstance(space, AbstractFactorised)  # check() refuses all others
         z = draw_without_replacement(scores.detach(), space, noise)
         values, log_prob = f(z), space.log_prob(scores, z)
         held = values.detach()
         if len(noise) == 1:
             return Estimate(carry(values, held * log_prob).squeeze(0), z, f.evaluations, solves=1.0)
-        # [*B, S], in which the sets' own dimensions are the last.
+        # [*B, S]: the dimension of the set comes last.
         log_q = space.log_prob(scores.detach().to(noise.dtype), z.to(noise.dtype)).movedim(0, -1)
         first, second = compute_set_weights(log_q.exp())
         weights, worth = first.to(values.dtype).movedim(-1, 0), held.movedim(0, -1)

@@ -1,4 +1,4 @@
-"""`results.jsonl`: one row for every finished run or measurement, and how it is found again. No torch here."""
+"""`results.jsonl`: one row for every finished run or measurement, and the search for a row. No torch here."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ ROWS = "results.jsonl"
 
 
 class AbstractPlannedRow(ABC):
-    """A row to be made, or made already: a run, or a measurement.
+    """Plan of a row, finished or not: a run, or a measurement.
 
     Attributes:
         fields: fields that such a row must have.
@@ -41,18 +41,18 @@ class AbstractPlannedRow(ABC):
 
     @abstractmethod
     def matches(self, row: Row) -> bool:
-        """Whether a row is that of this very configuration."""
+        """Whether a row has exactly this configuration."""
 
 
 @dataclass(frozen=True)
 class ModelFigure:
-    """A grid of pictures that a trained model drew, and numbers beneath it; a row keeps it under `exhibit`.
+    """A grid of images drawn by a trained model, and numbers below it; a row stores it under `exhibit`.
 
     Attributes:
-        picture: all of the grid as one PNG in a data URI.
-        heads: what stands above each column of the grid.
+        picture: the whole grid as one PNG in a data URI.
+        heads: headings of the columns of the grid.
         rows: number of rows of the grid.
-        numbers: lines of numbers by the keys of metrics; `of` says what a line is about, where there are several.
+        numbers: lines of numbers by the keys of metrics; `of` names the subject of a line, where there are several.
     """
 
     picture: str
@@ -66,17 +66,17 @@ class ModelFigure:
 
 
 def identify_run(config: TrainConfig) -> dict[str, Any]:
-    """Return the options that make a run what it is: all but those of places."""
+    """Return the options that identify a run: all but `PLACES`, which define where it is stored and executed."""
     return {name: value for name, value in config.to_dict().items() if name not in PLACES}
 
 
 def hash_options(options: dict[str, Any]) -> str:
-    """Return a hash of an identity."""
+    """Return a hash of the options that identify a run."""
     return hashlib.sha256(json.dumps(options, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def is_same_run(options: dict[str, Any], config: TrainConfig) -> bool:
-    """Whether a stored identity is that of a configuration; options added since then count as at their defaults."""
+    """Whether stored options identify the run of a configuration; options added since then count as their defaults."""
     return {**identify_run(type(config)()), **options} == identify_run(config)
 
 
@@ -86,7 +86,7 @@ def find_row(rows: Sequence[Row], planned: AbstractPlannedRow) -> Row | None:
 
 
 def read_results(path: Path, fields: Set[str]) -> tuple[list[Row], int]:
-    """Return the rows, and how many lines are broken: no JSON, or not the configuration that their hash is of.
+    """Return the rows, and the number of broken lines: no JSON, or a hash that is not that of the configuration.
 
     Args:
         path: the file.
@@ -106,7 +106,7 @@ def read_results(path: Path, fields: Set[str]) -> tuple[list[Row], int]:
 def read_from(path: Path, offset: int, fields: Set[str]) -> tuple[list[Row], int]:
     """Return the rows from an offset in bytes on, and the offset after the last whole line.
 
-    Of a file that is shorter than the offset, all rows: it has been written anew.
+    For a file shorter than the offset, return all rows: it has been written again.
     """
     try:
         with path.open("rb") as file:
@@ -123,7 +123,7 @@ def read_from(path: Path, offset: int, fields: Set[str]) -> tuple[list[Row], int
 
 
 def remove_broken_lines(path: Path, fields: Set[str]) -> int:
-    """Remove broken lines, such as the half of one that a kill leaves, and return how many there were."""
+    """Remove broken lines, such as the half of one that a kill leaves, and return their number."""
     rows, broken = read_results(path, fields)
     if broken:
         write_text(path, "".join(json.dumps(row) + "\n" for row in rows))

@@ -1,1 +1,1 @@
-"""How good is what a model says or draws? Numbers that need no training of the model itself."""
+"""Metrics of the predictions and images of a model; they need no training of the model itself."""

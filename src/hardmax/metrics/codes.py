@@ -1,15 +1,15 @@
-"""How codes are used, and how well categories agree with classes."""
+"""Usage of codes, and agreement of categories with classes."""
 
 import torch
 from jaxtyping import Float, Int64, Shaped
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-_EVEN = 0.1  # a code is alive that is used a tenth as often as if all were used alike
+_EVEN = 0.1  # a code counts as alive if it is used at least a tenth as often as under uniform use
 
 
 def perplexity(probabilities: Float[Tensor, "*_ K"]) -> Float[Tensor, "*_"]:
-    """Return the exponential of the entropy: K where all are alike, 1 where one has all.
+    """Return the exponential of the entropy: K if all probabilities are equal, 1 if one of them is 1.
 
     Example:
         >>> perplexity(torch.tensor([[0.25, 0.25, 0.25, 0.25], [1.0, 0.0, 0.0, 0.0]]))
@@ -19,9 +19,9 @@ def perplexity(probabilities: Float[Tensor, "*_ K"]) -> Float[Tensor, "*_"]:
 
 
 def measure_alive(counts: Shaped[Tensor, " K"]) -> float:
-    """Return the share of codes that are in use: each at least a tenth as often as if all were used alike.
+    """Return the share of codes in use: each at least a tenth as often as if all codes were used equally.
 
-    To count a code that was met once among a million tokens would flatter.
+    Counting a code that occurs once among a million tokens would overstate the share.
 
     Example:
         >>> measure_alive(torch.tensor([500, 480, 20, 0]))
@@ -33,11 +33,11 @@ def measure_alive(counts: Shaped[Tensor, " K"]) -> float:
 def count_contingency(
     categories: Int64[Tensor, "N"], classes: Int64[Tensor, "N"], k: int, c: int
 ) -> Int64[Tensor, "{k} {c}"]:
-    """Count how often each category meets each class.
+    """Count how often each category occurs with each class.
 
     Args:
         categories: `[N]`, in 0..k-1.
-        classes: `[N]`, in 0..c-1; a -1 is not counted.
+        classes: `[N]`, in 0..c-1; -1 is not counted.
         k: number of categories.
         c: number of classes.
 
@@ -52,9 +52,9 @@ def count_contingency(
 
 
 def match_categories(counts: Int64[Tensor, "K C"]) -> tuple[list[int], float]:
-    """Give each class a category of its own, so that as many pictures as possible are right.
+    """Match each class to a distinct category, so that the largest number of pictures is right.
 
-    The share that is right is also called clustering accuracy. By the Hungarian method, which is exact.
+    The share that is right is also called clustering accuracy. Uses the Hungarian method, which is exact.
 
     Args:
         counts: `[K, C]`, from `count_contingency`.

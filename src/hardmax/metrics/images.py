@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import pad
 
-_LEAST = 1e-10  # mean squared error, below which pictures are the same: 100 dB
+_LEAST = 1e-10  # mean squared error below which pictures count as equal: 100 dB
 _WINDOW, _SIGMA = 11, 1.5
 _SMALL_MEAN, _SMALL_VARIANCE = 0.01**2, 0.03**2  # for pixels in [0, 1]
 
@@ -21,7 +21,7 @@ def psnr(
     Args:
         completed: in [0, 1].
         truth: the same.
-        hidden: True where pixels were hidden; others do not count.
+        hidden: True where pixels were hidden; others are ignored.
 
     Example:
         >>> truth, hidden = torch.zeros(1, 1, 4, 4), torch.ones(1, 1, 4, 4, dtype=torch.bool)
@@ -36,13 +36,13 @@ def ssim(
 ) -> Float[Tensor, "B"]:
     """Return the structural similarity at the hidden pixels, at most 1.
 
-    Around each hidden pixel means, variances and the covariance are taken in a Gaussian window of 11 x 11 (sigma 1.5),
-    which reaches into the visible part at the edge of the hole; the picture is mirrored at its own edges.
+    Means, variances and the covariance are computed in a Gaussian window of 11 x 11 (sigma 1.5) around each hidden
+    pixel, which includes visible pixels at the edge of the hole; the picture is mirrored at its borders.
 
     Args:
         completed: in [0, 1].
         truth: the same.
-        hidden: True where pixels were hidden; SSIM at others does not count.
+        hidden: True where pixels were hidden; SSIM at others is ignored.
 
     Example:
         >>> truth, hidden = torch.rand(1, 1, 28, 28), torch.ones(1, 1, 28, 28, dtype=torch.bool)
@@ -61,13 +61,13 @@ def ssim(
     mean, mean2 = smooth(completed), smooth(truth)
     variance, variance2 = smooth(completed.square()) - mean.square(), smooth(truth.square()) - mean2.square()
     covariance = smooth(completed * truth) - mean * mean2
-    alike = (2 * mean * mean2 + _SMALL_MEAN) * (2 * covariance + _SMALL_VARIANCE)
+    similarity = (2 * mean * mean2 + _SMALL_MEAN) * (2 * covariance + _SMALL_VARIANCE)
     scale = (mean.square() + mean2.square() + _SMALL_MEAN) * (variance + variance2 + _SMALL_VARIANCE)
-    return average_hidden(alike / scale, hidden)
+    return average_hidden(similarity / scale, hidden)
 
 
 def _smoothing(size: int, like: Tensor) -> Float[Tensor, "size size"]:
-    """Return the matrix that smooths a row of pixels: quicker than a convolution of a single channel."""
+    """Return the matrix that smooths a row of pixels: faster than a convolution with a single channel."""
     at = torch.arange(_WINDOW, dtype=like.dtype, device=like.device) - _WINDOW // 2
     window = (-at.square() / (2 * _SIGMA**2)).exp()
     pixels = torch.eye(size, dtype=like.dtype, device=like.device)[None]
@@ -101,13 +101,14 @@ def measure_pairwise_distance(
 @final
 @dataclass(frozen=True)
 class Classes:
-    """What a classifier takes completions for, means over pictures.
+    """The classes that a classifier assigns to completions, as means over pictures.
 
     Attributes:
-        distinct: classes among the completions of a picture.
-        entropy: of the classes of the completions of a picture, in nats.
-        sure: share of completions that one class gets at least 0.9 of. Diversity without it may be rubbish.
-        right: share of completions that are taken for the picture's own class; None where that is not known.
+        distinct: number of classes among the completions of a picture.
+        entropy: entropy of the classes of the completions of a picture, in nats.
+        sure: share of completions for which one class has a probability of at least 0.9. Without it, diversity may be
+            meaningless.
+        right: share of completions classified as the picture's own class; None where that is not known.
     """
 
     distinct: float
@@ -117,23 +118,23 @@ class Classes:
 
 
 def count_classes(logits: Float[Tensor, "S B K"], labels: Tensor | None = None, confidence: float = 0.9) -> Classes:
-    """Return how many classes completions belong to, and how surely.
+    """Return the number of classes that completions belong to, and how confident the classifier is.
 
     Args:
         logits: `[S, B, K]`, of a classifier, for S completions of B pictures.
-        labels: `[B]`, of the pictures; None where they are not known.
-        confidence: from which on it is sure.
+        labels: `[B]`, classes of the pictures; None where they are not known.
+        confidence: smallest probability that counts as sure.
 
     Example:
         >>> logits = torch.tensor([[[9.0, 0.0]], [[0.0, 9.0]]])  # two completions of one picture, two classes
-        >>> found = count_classes(logits, torch.tensor([1]))
-        >>> found.distinct, round(found.entropy, 4), found.sure, found.right
+        >>> classes = count_classes(logits, torch.tensor([1]))
+        >>> classes.distinct, round(classes.entropy, 4), classes.sure, classes.right
         (2.0, 0.6931, 1.0, 0.5)
     """
-    found = logits.argmax(-1)
-    shares = torch.nn.functional.one_hot(found, logits.shape[-1]).double().mean(0)
-    taken = logits.isfinite().all(-1)  # a picture that is none is taken for nothing
-    right = None if labels is None else float(((found == labels) & taken).double().mean())
+    predicted = logits.argmax(-1)
+    shares = torch.nn.functional.one_hot(predicted, logits.shape[-1]).double().mean(0)
+    finite = logits.isfinite().all(-1)  # a completion with non-finite logits counts as no class
+    right = None if labels is None else float(((predicted == labels) & finite).double().mean())
     return Classes(
         distinct=float((shares > 0).double().sum(-1).mean()),
         entropy=float(torch.special.entr(shares).sum(-1).mean()),
@@ -145,9 +146,9 @@ def count_classes(logits: Float[Tensor, "S B K"], labels: Tensor | None = None, 
 @final
 @dataclass(frozen=True, eq=False)
 class Components:
-    """The directions in which pictures differ most, each divided by how much they do.
+    """The principal components of pictures, each divided by the standard deviation of the pictures along it.
 
-    Of faces these are the eigenfaces, by which people were first told apart automatically.
+    For faces these are the eigenfaces, used in early automatic face recognition.
 
     Attributes:
         mean: `[D]`, the mean picture.
@@ -162,17 +163,17 @@ class Components:
 
     @classmethod
     def of(cls, pictures: Float[Tensor, "N channels H W"], count: int = 50) -> "Components":
-        """Find them.
+        """Return the principal components of pictures.
 
         Args:
             pictures: `[N, channels, H, W]`, at least two.
-            count: how many; of few pictures fewer.
+            count: number of components; fewer if there are few pictures.
         """
         flat = pictures.flatten(1)
         mean = flat.mean(0)
         centred = (flat - mean) / (len(flat) - 1) ** 0.5
         few = len(flat) < flat.shape[1]
-        # The products of pictures have the same eigenvalues as those of pixels; whatever is fewer is quick.
+        # The Gram matrix of pictures has the same nonzero eigenvalues as that of pixels; the smaller one is faster.
         values, vectors = torch.linalg.eigh(centred @ centred.T if few else centred.T @ centred)
         count = min(count, len(flat) - 1, flat.shape[1])
         values, vectors = values[-count:].flip(0), vectors[:, -count:].flip(1)
@@ -182,5 +183,5 @@ class Components:
     def distance(
         self, first: Float[Tensor, "N channels H W"], second: Float[Tensor, "N channels H W"]
     ) -> Float[Tensor, "N"]:
-        """Return how far apart pictures are, pair by pair; between two real ones it is about sqrt(2 P)."""
+        """Return the distance of each pair of pictures; between two real ones it is about sqrt(2 P)."""
         return ((first.flatten(1) - second.flatten(1)) @ self.directions).norm(dim=1)

@@ -30,21 +30,21 @@ def train_judge(
     epochs: int,
     seed: int,
 ) -> nn.Module:
-    """Train a judge; return it as it was after its best epoch. Torch's global generator is kept.
+    """Train a judge; return it as of its best epoch. Torch's global generator is left unchanged.
 
     Args:
-        pictures: real ones.
-        outputs: logits for each picture.
-        loss: from logits `[B, outputs]` and which pictures they are of, `[B]`, to the loss.
-        quality: of a judge, on others; higher is better.
-        name: of its stream of randomness.
-        mirror: whether pictures are mirrored by chance.
+        pictures: real pictures.
+        outputs: number of logits for each picture.
+        loss: maps logits `[B, outputs]` and the indices of their pictures, `[B]`, to the loss.
+        quality: returns the quality of a judge on other pictures; higher is better.
+        name: name of its random stream.
+        mirror: whether pictures are mirrored at random.
         batch_size: pictures in a step.
-        epochs: how often the pictures are gone through.
-        seed: of all randomness.
+        epochs: number of passes over the pictures.
+        seed: seed of all randomness.
 
     Returns:
-        A trunk, dropout and a linear layer: its features are what the trunk gives, its logits what comes last.
+        A trunk, dropout and a linear layer: the trunk returns the features, the linear layer the logits.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(stream(seed, name).initial_seed())
@@ -52,7 +52,7 @@ def train_judge(
             conv_trunk(tuple(pictures.shape[1:]), _HIDDEN, _WIDTH), nn.Dropout(_DROPOUT), nn.Linear(_HIDDEN, outputs)
         )
         optimizer = torch.optim.Adam(network.parameters(), lr=_LR)
-        best, kept = -1.0, network.state_dict()
+        best, best_weights = -1.0, network.state_dict()
         for _ in range(epochs):
             network.train()
             for index in torch.randperm(len(pictures)).split(batch_size):
@@ -63,8 +63,8 @@ def train_judge(
                 loss(network(x), index).backward()
                 optimizer.step()
             if (current := quality(network)) > best:
-                best, kept = current, copy.deepcopy(network.state_dict())
-    network.load_state_dict(kept)
+                best, best_weights = current, copy.deepcopy(network.state_dict())
+    network.load_state_dict(best_weights)
     return network.eval()
 
 
@@ -83,17 +83,17 @@ def train_classifier(
     epochs: int = 3,
     seed: int = 0,
 ) -> nn.Module:
-    """Train a small convolutional network to name classes; return it as it was after its best epoch.
+    """Train a small convolutional network to predict classes; return it as of its best epoch.
 
     Args:
         pictures: `[N, channels, H, W]`, real ones.
-        labels: `[N]`, their classes; a -1 teaches nothing.
-        validation: others, by which the best epoch is chosen.
-        epochs: how often the pictures are gone through.
-        seed: of all randomness; torch's global generator is kept.
+        labels: `[N]`, their classes; -1 is ignored.
+        validation: other pictures and labels, which select the best epoch.
+        epochs: number of passes over the pictures.
+        seed: seed of all randomness; torch's global generator is left unchanged.
 
     Returns:
-        A module from pictures `[B, channels, H, W]` to logits of classes, whose first part gives features.
+        A module from pictures `[B, channels, H, W]` to logits of classes; its first part returns features.
     """
     return train_judge(
         pictures,
@@ -109,16 +109,16 @@ def train_classifier(
 
 
 def extract_features(network: nn.Module, pictures: Float[Tensor, "N channels H W"]) -> Float[Tensor, "N F"]:
-    """Return what a classifier's last layer looks at."""
+    """Return the features of a classifier, the inputs of its last layer."""
     return judge_images(cast(nn.Sequential, network)[0], pictures)
 
 
 def frechet_distance(first: Float[Tensor, "N F"], second: Float[Tensor, "M F"]) -> float:
-    """Return the Frechet distance of Gaussians that are fitted to two sets of features.
+    """Return the Frechet distance of Gaussians fitted to two sets of features.
 
     `|m1 - m2|^2 + tr(C1 + C2 - 2 (C1 C2)^(1/2))`. With the features of an Inception network this is known as FID; with
-    those of a small classifier of our own it is another number, which compares with none that was published. NaN where
-    a feature is not finite, as those of a diverged model's pictures are.
+    those of a small classifier of our own it is another number, not comparable with any published one. NaN if a feature
+    is not finite, as for the pictures of a diverged model.
 
     Args:
         first: `[N, F]`, N at least 2.
@@ -157,17 +157,17 @@ def train_recogniser(
     epochs: int = 20,
     seed: int = 0,
 ) -> nn.Module:
-    """Train a small convolutional network to name attributes; return it as it was after its best epoch.
+    """Train a small convolutional network to predict attributes; return it as of its best epoch.
 
-    Pictures are mirrored by chance: attributes that tell left from right cannot be learnt. Torch's global generator is
-    kept.
+    Pictures are mirrored at random: attributes that distinguish left from right cannot be learned. Torch's global
+    generator is left unchanged.
 
     Args:
         pictures: `[N, channels, H, W]`, real ones.
-        attributes: `[N, A]`, their bits; a -1 teaches nothing.
-        validation: others, by which the best epoch is chosen.
-        epochs: how often the pictures are gone through.
-        seed: of all randomness.
+        attributes: `[N, A]`, their bits; -1 is ignored.
+        validation: other pictures and attributes, which select the best epoch.
+        epochs: number of passes over the pictures.
+        seed: seed of all randomness.
 
     Returns:
         A module from pictures `[B, channels, H, W]` to logits `[B, A]`.
@@ -192,11 +192,11 @@ def train_recogniser(
 
 
 def recognise(network: nn.Module, pictures: Float[Tensor, "N channels H W"]) -> Int64[Tensor, "N A"]:
-    """Return the bits that a network sees in pictures."""
+    """Return the attribute bits that a network predicts for pictures."""
     return (judge_images(network, pictures) > 0).long()
 
 
 def measure_accuracy(predicted: Int64[Tensor, "N A"], attributes: Int64[Tensor, "N A"]) -> Float[Tensor, "A"]:
-    """Return how often each attribute is what it should be, of where that is known."""
+    """Return the accuracy of each attribute over the pictures where it is known."""
     known = attributes >= 0
     return ((predicted == attributes) & known).sum(0) / known.sum(0).clamp_min(1)

@@ -17,8 +17,8 @@ from hardmax.objectives.gaussian import Form
 class GaussianVAE(AbstractPixels):
     """`p(x) = int p(z) p(x | z) dz` with `p(z) = N(0, I)` and an encoder `q(z | x) = N(mean(x), variance(x))`.
 
-    z needs no arg max and none of the estimators: its samples carry the gradient themselves. It is here to compare
-    with.
+    z needs no arg max and none of the estimators: its samples are reparameterised and carry the gradient. This model
+    is a baseline for comparison.
 
     Args:
         encoder: maps x `[B, *shape]` to `[B, 2 D]`, the means first, then the logarithms of the variances.
@@ -57,7 +57,7 @@ class GaussianVAE(AbstractPixels):
         hidden: int = 300,
         likelihood: LikelihoodName = "bernoulli",
     ) -> "GaussianVAE":
-        """Return a model with networks of our own, for pictures of this shape (channels, H, W).
+        """Create a model with the networks of hardmax, for images of this shape (channels, H, W).
 
         Raises:
             ArgumentError: an unknown architecture or likelihood, or latents < 1.
@@ -107,11 +107,11 @@ class GaussianVAE(AbstractPixels):
         return gaussian_bounds(self.likelihood(x), *self.encode(x), samples=samples, generator=generator)
 
     def decode(self, z: Tensor) -> Tensor:
-        """Return the mean picture of each z: `[R, D] -> [R, *shape]`."""
+        """Return the mean image of each z: `[R, D] -> [R, *shape]`."""
         return self._pictures(z)
 
     def sample(self, count: int, *, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """Draw z from the prior; return their mean pictures `[count, *shape]` and z `[count, D]`."""
+        """Draw z from the prior; return their mean images `[count, *shape]` and z `[count, D]`."""
         like = next(self.parameters())
         z = torch.randn(count, self.latents, generator=generator, dtype=like.dtype, device=like.device)
         return self.decode(z), z

@@ -1,4 +1,4 @@
-"""What variational auto-encoders of images share: a decoder, the likelihood of its pixels, a space and a prior."""
+"""Base classes of variational auto-encoders of images: a decoder, the likelihood of its pixels, a space and a prior."""
 
 from abc import abstractmethod
 from dataclasses import fields, is_dataclass
@@ -15,10 +15,10 @@ from hardmax.spaces.registry import SPACES, load_space_class
 
 
 def space_to_config(space: AbstractSpace) -> dict[str, Any]:
-    """Return a space's name and what it was made with; `vars` would also give what it has computed since.
+    """Return the name and the arguments of a space; `vars` would also include its cached properties.
 
     Raises:
-        ArgumentError: a space that is not ours.
+        ArgumentError: a space that is not part of hardmax.
     """
     names = [name for name, record in SPACES.items() if record.kind == type(space).__name__]
     if not names or not is_dataclass(space):
@@ -27,14 +27,14 @@ def space_to_config(space: AbstractSpace) -> dict[str, Any]:
 
 
 def space_from_config(config: dict[str, Any]) -> AbstractSpace:
-    """Return the space that `space_to_config` describes; KeyError or TypeError where it describes none."""
+    """Return the space that `space_to_config` describes; raises KeyError or TypeError for an invalid configuration."""
     arguments = dict(config)
     return load_space_class(arguments.pop("name"))(**arguments)
 
 
 LikelihoodName = Literal["bernoulli", "gaussian"]
-# Log-variance of Gaussian pixels at the start, an error of 0.14: the decoder begins by drawing, as if the KL's weight
-# were small, and the variance finds its own place from there. From 0, Adam would take thousands of steps to there.
+# Initial log-variance of Gaussian pixels, an error of 0.14: the decoder first learns to reconstruct, as if the KL's
+# weight were small, and the variance adapts from there. From 0, Adam would take thousands of steps to get there.
 _LOG_VARIANCE = -4.0
 
 
@@ -43,36 +43,36 @@ class AbstractPixels(AbstractModel):
 
     decoder: nn.Module
     log_variance: nn.Parameter | None
-    """Of Gaussian pixels; None where they are Bernoulli."""
+    """Log-variance of Gaussian pixels; None for Bernoulli pixels."""
 
     @property
     def noise_variance(self) -> Tensor | float:
-        """Of Gaussian pixels, without a gradient; 1 where they are Bernoulli.
+        """Variance of Gaussian pixels, without a gradient; 1 for Bernoulli pixels.
 
-        Times this, `log p(x | .)` has gradients for the decoder's output of the same size in both cases: x less the
-        mean. Terms that are added to a bound can then have one weight, however finely pixels are drawn.
+        Times this variance, `log p(x | .)` has the same gradient for the decoder's output in both cases: x minus the
+        mean. Terms that are added to a bound can then have one weight, for any variance of the pixels.
         """
         return 1.0 if self.log_variance is None else self.log_variance.detach().exp()
 
     def likelihood(self, x: Tensor) -> AbstractLikelihood:
-        """Return `log p(x | .)` as an objective of what the decoder is fed with."""
+        """Return `log p(x | .)` as an objective of the decoder's input."""
         return self._likelihood(self.decoder, x)
 
     def _likelihood(self, decoder: nn.Module, x: Tensor) -> AbstractLikelihood:
-        """Return `log p(x | .)` as an objective of what this decoder is fed with."""
+        """Return `log p(x | .)` as an objective of the input of this decoder."""
         if self.log_variance is None:
             return BernoulliLikelihood(decoder, x)
         return GaussianLikelihood(decoder, x, self.log_variance)
 
     @torch.no_grad()
     def _pictures(self, latent: Tensor) -> Tensor:
-        """Return the mean picture of each row that the decoder is fed with."""
+        """Return the mean image of each row of the decoder's input."""
         parameters = self.decoder(latent)
         return parameters.sigmoid() if self.log_variance is None else parameters
 
 
 def make_log_variance(likelihood: LikelihoodName) -> nn.Parameter | None:
-    """Return the logarithm of the pixels' variance, to be learned; None where they are Bernoulli.
+    """Return the logarithm of the pixels' variance, a learned parameter; None for Bernoulli pixels.
 
     Raises:
         ArgumentError: an unknown likelihood.
@@ -85,14 +85,14 @@ def make_log_variance(likelihood: LikelihoodName) -> nn.Parameter | None:
 Architecture = Literal["mlp", "conv"]
 PriorName = Literal["uniform", "learned"]
 
-_EXACT_UP_TO = 2**16  # codes; beyond, bounds are sampled
+_EXACT_UP_TO = 2**16  # codes; for more, bounds are sampled
 
 
 class AbstractVAE(AbstractPixels):
-    """A model of pictures with an encoder that scores the z of a space, and a decoder to pixels.
+    """Base class of models of images with an encoder that scores the z of a space, and a decoder to pixels.
 
     Args:
-        space: what z may be.
+        space: the space of z.
         prior: "uniform", or "learned" scores of p(z).
         likelihood: "bernoulli" (x in [0, 1]; the decoder gives logits) or "gaussian" (means; one learned variance).
     """
@@ -113,16 +113,16 @@ class AbstractVAE(AbstractPixels):
 
     @abstractmethod
     def scores(self, x: Tensor) -> Tensor:
-        """Return the scores of z for pictures: `[B, *shape] -> [B, *score]`."""
+        """Return the scores of z for images: `[B, *shape] -> [B, *score]`."""
 
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor:
-        """Return the encoder's best z for each picture: `[B, *shape] -> [B, *event]`."""
+        """Return the encoder's best z for each image: `[B, *shape] -> [B, *event]`."""
         return self.space.argmax(self.scores(x))
 
     @property
     def enumerable(self) -> bool:
-        """Whether z can be gone through, so that `bounds` are exact in it."""
+        """Whether all z can be enumerated, so that `bounds` are exact in z."""
         return self.space.size <= _EXACT_UP_TO
 
     @torch.no_grad()
@@ -132,6 +132,6 @@ class AbstractVAE(AbstractPixels):
         scores = parameter.new_zeros(self.space.score_shape) if self.prior is None else self.prior
         if self.space.offers("draw"):
             return self.space.sample(scores, count, generator=generator)
-        # The prior is uniform, and with scores of zero perturb-and-MAP is so too.
+        # The prior is uniform, and so is perturb-and-MAP with scores of zero.
         noise = self.space.noise((count,), generator=generator, dtype=scores.dtype, device=scores.device)
         return self.space.argmax(self.space.perturb(scores, noise))

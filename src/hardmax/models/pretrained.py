@@ -1,6 +1,6 @@
-"""Saved models: a folder with a configuration (JSON) and weights (safetensors), written and read.
+"""Save and load models: a folder with a configuration (JSON) and weights (safetensors).
 
-`write_tensors` and `read_tensors` write and read all files of tensors in hardmax, each with a JSON file beside it.
+`write_tensors` and `read_tensors` write and read all files of tensors in hardmax, each with a JSON file next to it.
 """
 
 import json
@@ -23,20 +23,20 @@ Model = TypeVar("Model", bound="AbstractModel")
 
 
 class AbstractModel(nn.Module, ABC):
-    """A module that is saved as JSON and safetensors, and built again from them; nothing is ever unpickled."""
+    """Base class of modules that are saved as JSON and safetensors and rebuilt from them; nothing is ever unpickled."""
 
     kind: ClassVar[str]
-    """What `config.json` calls such a model."""
+    """The name of this kind of model in `config.json`."""
 
     def __init__(self) -> None:
         super().__init__()
-        # What a model of our own networks was built with; None where they are the user's.
+        # The arguments of `build`; None for a model with the user's networks.
         self._config: dict[str, Any] | None = None
 
     @classmethod
     @abstractmethod
     def _from_config(cls: type[Model], config: dict[str, Any]) -> Model:
-        """Build the model that a configuration describes; KeyError, TypeError or ValueError where it does not."""
+        """Build the model that a configuration describes; raises KeyError, TypeError or ValueError if it is invalid."""
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write `model.safetensors` and `config.json` into a folder, each atomically.
@@ -51,22 +51,22 @@ class AbstractModel(nn.Module, ABC):
     def from_pretrained(
         cls: type[Model], folder: str | Path, model: Model | None = None, *, device: torch.device | str = "cpu"
     ) -> Model:
-        """Load what `save_pretrained` wrote; nothing is unpickled.
+        """Load a model written by `save_pretrained`; nothing is unpickled.
 
         Args:
-            folder: the one that was written.
-            model: one with networks of your own, to be filled; not needed for those made by `build`.
-            device: where the weights go.
+            folder: the folder of the saved model.
+            model: a model with your networks, to load the weights into; not needed for models created by `build`.
+            device: device of the weights.
 
         Raises:
-            DataError: a file is missing or broken, it is of another kind of model, or the weights do not fit.
+            DataError: a file is missing or broken, belongs to another kind of model, or the weights do not fit.
         """
         folder = Path(folder)
         weights, config = read_tensors(folder, device=device)
         expected = cls if model is None else type(model)
         check_kind(config, expected.kind, folder)
         if model is None:
-            model = cls._built(config, folder)
+            model = cls._build_from(config, folder)
         return model._fill(weights, folder, device)
 
     @classmethod
@@ -74,9 +74,9 @@ class AbstractModel(nn.Module, ABC):
         """Build the model that a configuration describes, with these weights; the folder is for error messages.
 
         Raises:
-            DataError: the configuration is none of such a model, or the weights do not fit.
+            DataError: the configuration is not one of this kind of model, or the weights do not fit.
         """
-        return cls._built(config, folder)._fill(tensors, folder, "cpu")
+        return cls._build_from(config, folder)._fill(tensors, folder, "cpu")
 
     def _fill(self: Model, weights: dict[str, Tensor], folder: Path, device: torch.device | str) -> Model:
         try:
@@ -86,11 +86,11 @@ class AbstractModel(nn.Module, ABC):
         return self
 
     @classmethod
-    def _built(cls: type[Model], config: dict[str, Any], folder: Path) -> Model:
+    def _build_from(cls: type[Model], config: dict[str, Any], folder: Path) -> Model:
         if config.get("architecture", "") is None:
             raise DataError(f"{folder} was saved from networks of your own: pass them, from_pretrained(folder, model)")
         try:
-            with torch.random.fork_rng(devices=[]):  # weights that are replaced at once take no global randomness
+            with torch.random.fork_rng(devices=[]):  # initial weights, replaced at once, use no global randomness
                 return cls._from_config(config)
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"what {folder} holds is not the configuration of a {cls.kind}: {error!r}") from error
@@ -105,21 +105,21 @@ def write_tensors(
     """Write tensors as safetensors and facts as JSON, each file atomically; the JSON comes last.
 
     Args:
-        folder: to write to; it is made if it is missing.
-        tensors: by name.
-        facts: what JSON can hold.
-        names: of both files.
+        folder: folder to write to; created if missing.
+        tensors: tensors by name.
+        facts: a mapping that can be written as JSON.
+        names: names of both files.
 
     Raises:
         DataError: the folder cannot be written.
     """
     # A view of a larger tensor would be saved whole, or refused.
-    own = {name: tensor.detach().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
+    copies = {name: tensor.detach().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with replace_atomically(folder / names[0]) as temporary:
-            # Not by save_file: what it writes none but the owner may read, and a model is for others too.
-            temporary.write_bytes(save(own))
+            # Not save_file: only the owner could read its file, and a model is for others too.
+            temporary.write_bytes(save(copies))
         write_text(folder / names[1], json.dumps(dict(facts), indent=2) + "\n")
     except OSError as error:
         raise DataError(f"cannot write to {folder}: {error.strerror or error}; choose another folder") from error
@@ -132,13 +132,13 @@ def read_tensors(
     *,
     device: torch.device | str = "cpu",
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read what `write_tensors` wrote; nothing is unpickled.
+    """Read tensors and facts written by `write_tensors`; nothing is unpickled.
 
     Args:
-        folder: the one that was written.
-        what: the folder is expected to hold, for error messages.
-        names: of both files.
-        device: where the tensors go.
+        folder: the folder with both files.
+        what: the expected contents of the folder, for error messages.
+        names: names of both files.
+        device: device of the tensors.
 
     Raises:
         DataError: a file is missing or broken.
@@ -153,15 +153,15 @@ def read_tensors(
     facts = read_saved_config(folder, what, names)
     try:
         return load_file(folder / names[0], device=str(device)), facts
-    except Exception as error:  # safetensors has an error class of its own
+    except Exception as error:  # safetensors has a separate error class
         raise DataError(f"cannot read the {what} in {folder}: {error}") from error
 
 
 def read_saved_config(folder: Path, what: str = "model", names: tuple[str, str] = MODEL_FILES) -> dict[str, Any]:
-    """Return the JSON file of what is saved in a folder; see `read_tensors`.
+    """Return the contents of the JSON file of a saved model or other tensors; see `read_tensors`.
 
     Raises:
-        DataError: a file is missing, or the configuration is none.
+        DataError: a file is missing, or the configuration is invalid.
     """
     for name in reversed(names):
         if not (folder / name).is_file():
@@ -176,10 +176,10 @@ def read_saved_config(folder: Path, what: str = "model", names: tuple[str, str] 
 
 
 def check_kind(config: Mapping[str, Any], kind: str, folder: Path) -> None:
-    """Check that a saved configuration is of one kind of model.
+    """Check that a saved configuration belongs to a given kind of model.
 
     Raises:
-        DataError: it is of another one.
+        DataError: it belongs to another kind.
     """
     if config.get("model") != kind:
         raise DataError(

@@ -1,4 +1,4 @@
-"""Encoders and decoders: plain modules."""
+"""Encoders and decoders as plain PyTorch modules."""
 
 from hardmax.nn.convolutional import ConvDecoder, ConvEncoder, conv_pixels, conv_trunk
 from hardmax.nn.heads import ComponentHead, GaussianHead, ScoreHead, leaky

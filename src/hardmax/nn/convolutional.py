@@ -1,4 +1,4 @@
-"""Convolutional networks for larger pictures: halved until no side is longer than eight, and doubled again."""
+"""Convolutional networks for larger images: they halve the image until no side is longer than eight, and back."""
 
 from collections import OrderedDict
 from math import ceil, prod
@@ -10,11 +10,11 @@ from hardmax.nn.mlp import decoder_input, decoder_width, encoder_output
 from hardmax.spaces import AbstractSpace
 
 LONGEST = 8
-"""Side of what a picture is halved down to."""
+"""Longest side of the smallest feature map."""
 
 
 def halve_sizes(shape: tuple[int, ...], longest: int = LONGEST) -> list[tuple[int, int]]:
-    """Return the sizes from the picture down to the first that has no side longer than this.
+    """Return the sizes of the feature maps, from the image down to the first without a side longer than `longest`.
 
     Example:
         >>> halve_sizes((1, 28, 28))
@@ -27,7 +27,7 @@ def halve_sizes(shape: tuple[int, ...], longest: int = LONGEST) -> list[tuple[in
 
 
 def count_deepest_channels(shape: tuple[int, ...], sizes: list[tuple[int, int]], width: int) -> int:
-    """Return the channels at the last of these sizes: `width` at the second, twice as many at each further one."""
+    """Return the number of channels at the last size: `width` at the second size, doubled at each further one."""
     return width * 2 ** (len(sizes) - 2) if len(sizes) > 1 else shape[0]
 
 
@@ -41,23 +41,23 @@ def make_downsampling(shape: tuple[int, ...], sizes: list[tuple[int, int]], widt
 
 
 def make_upsampling(shape: tuple[int, ...], sizes: list[tuple[int, int]], width: int, beside: int = 1) -> nn.Sequential:
-    """Return transposed convolutions that go back the way of `make_downsampling`, each with a ReLU before it.
+    """Return transposed convolutions that invert the sizes of `make_downsampling`, each with a ReLU before it.
 
-    Each has so many grids side by side as its input: with 2, what is drawn and what `make_downsampling` saw there.
+    The input of each has `beside` concatenated grids: with 2, the decoder's and that of `make_downsampling`.
     """
     sizes = sizes[::-1]
     channels = [width * 2**level for level in reversed(range(len(sizes) - 1))]
     after = [*channels[1:], shape[0]] if channels else []
     before = [beside * count for count in channels]
-    return nn.Sequential(*(_Doubled(*step) for step in zip(before, after, sizes[1:], strict=True)))
+    return nn.Sequential(*(_Upsample(*step) for step in zip(before, after, sizes[1:], strict=True)))
 
 
 def conv_trunk(shape: tuple[int, ...], hidden: int, width: int = 32) -> nn.Sequential:
-    """Return strided 3x3 convolutions that halve the picture and double the channels, then one linear layer.
+    """Return strided 3x3 convolutions that halve the image and double the channels, then one linear layer.
 
     Args:
-        shape: of one picture, (channels, H, W).
-        hidden: how many features come out, after a ReLU: `[B, *shape] -> [B, hidden]`.
+        shape: shape of one image, (channels, H, W).
+        hidden: number of output features, after a ReLU: `[B, *shape] -> [B, hidden]`.
         width: channels after the first convolution.
 
     Example:
@@ -74,8 +74,8 @@ def conv_pixels(inputs: int, shape: tuple[int, ...], hidden: int, width: int = 3
     """Return the mirror image of `conv_trunk`: two linear layers, then transposed convolutions.
 
     Args:
-        inputs: of one vector, `[R, inputs] -> [R, *shape]`.
-        shape: of one picture, (channels, H, W).
+        inputs: size of the input vectors, `[R, inputs] -> [R, *shape]`.
+        shape: shape of one image, (channels, H, W).
         hidden: width of the first layer.
         width: channels before the last convolution.
 
@@ -104,15 +104,15 @@ def make_grid_layers(inputs: int, hidden: int, channels: int, size: tuple[int, i
 
 
 @final
-class _Doubled(nn.ConvTranspose2d):
-    """A transposed convolution of what is positive, its result cut to the size that was halved."""
+class _Upsample(nn.ConvTranspose2d):
+    """A ReLU and a transposed convolution, cropped to the size before halving."""
 
     def __init__(self, inputs: int, outputs: int, size: tuple[int, int]) -> None:
         super().__init__(inputs, outputs, 4, stride=2, padding=1)
         self._size = size
 
     def forward(self, x: Tensor) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Return twice the picture, or one row or column less: `[R, inputs, h, w] -> [R, outputs, *size]`."""
+        """Return the grid at twice the size, or one row or column less: `[R, inputs, h, w] -> [R, outputs, *size]`."""
         height, width = self._size
         return super().forward(x.relu())[..., :height, :width]
 
@@ -122,8 +122,8 @@ class ConvEncoder(nn.Module):
     """`conv_trunk`, then one linear layer to scores.
 
     Args:
-        shape: of one picture, (channels, H, W).
-        space: what z may be.
+        shape: shape of one image, (channels, H, W).
+        space: the space of z.
         hidden: width of the layer before the scores.
         width: channels after the first convolution.
 
@@ -148,8 +148,8 @@ class ConvDecoder(nn.Module):
     """The mirror image of `ConvEncoder`: `conv_pixels` of z.
 
     Args:
-        shape: of one picture, (channels, H, W).
-        space: what z may be.
+        shape: shape of one image, (channels, H, W).
+        space: the space of z.
         hidden: width of the first layer.
         width: channels before the last convolution.
 

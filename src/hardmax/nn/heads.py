@@ -1,4 +1,4 @@
-"""What stands on the features of a trunk: scores of a discrete latent, Gaussians of a continuous one."""
+"""Heads on the features of a trunk: scores of a discrete latent, Gaussians of a continuous one."""
 
 import math
 from functools import partial
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from hardmax.nn.mlp import encoder_output, mlp
 from hardmax.spaces import AbstractSpace
 
-# Deviation: the paper has ReLU. With it, a unit that is off for every picture never comes back.
+# Deviation: the paper has ReLU. With it, a unit that is off for every image never recovers.
 leaky = partial(nn.LeakyReLU, 0.2)
 
 
@@ -20,8 +20,8 @@ class ScoreHead(nn.Module):
     """`h -> FC(hidden) -> LeakyReLU -> FC(scores)`.
 
     Args:
-        inputs: features.
-        space: what z may be.
+        inputs: number of features.
+        space: the space of z.
         hidden: width of the hidden layer.
 
     Example:
@@ -44,14 +44,14 @@ class ScoreHead(nn.Module):
 class GaussianHead(nn.Module):
     """`h -> rows x FC(hidden) -> LeakyReLU -> FC(shared) -> LeakyReLU -> FC(2 c)`: several Gaussians at once.
 
-    The first layer gives every Gaussian a vector of its own; the last two layers are the same for all of them.
+    The first layer computes a separate vector for every Gaussian; the last two layers are shared by all of them.
 
     Args:
-        inputs: features.
-        rows: how many Gaussians.
+        inputs: number of features.
+        rows: number of Gaussians.
         c: dimensions of each.
         hidden: width of the first layer.
-        shared: width of the layer between.
+        shared: width of the shared hidden layer.
 
     Example:
         >>> import torch
@@ -77,16 +77,16 @@ class GaussianHead(nn.Module):
 
 @final
 class ComponentHead(nn.Module):
-    """`GaussianHead`, with a learned offset of every mean: components of a mixture that start apart.
+    """`GaussianHead` with a learned offset of every mean: components of a mixture that start apart.
 
-    Components that start in one place share every example, and stay together: a split is never worth the first step.
+    Components that start at the same point share every example and stay together: the first step apart never pays.
 
     Args:
-        inputs: features.
-        components: k.
+        inputs: number of features.
+        components: k, the number of components.
         c: dimensions of each.
         hidden: as for `GaussianHead`.
-        apart: how far offsets are from zero at the start, about, whatever c is.
+        apart: approximate initial distance of the offsets from zero, independent of c.
 
     Example:
         >>> import torch

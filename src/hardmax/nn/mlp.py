@@ -15,9 +15,9 @@ from hardmax.spaces import AbstractSpace, PairwiseBinary
 def decoder_input(z: Tensor, space: AbstractSpace) -> Tensor:
     """Return z as a vector that sums to the number of variables: `[R, *event] -> [R, D]`.
 
-    One-hot z is only flattened. Bits become `[1 - z, z]` (D = 2n), so that a zero, too, has weights of its own.
+    One-hot z is only flattened. Bits become `[1 - z, z]` (D = 2n), so that a zero has separate weights, too.
     """
-    return torch.cat([1 - z, z], -1) if _of_bits(space) else z.flatten(1)
+    return torch.cat([1 - z, z], -1) if _has_bits(space) else z.flatten(1)
 
 
 def decoder_width(space: AbstractSpace) -> int:
@@ -26,26 +26,26 @@ def decoder_width(space: AbstractSpace) -> int:
 
 
 def decoder_variables(space: AbstractSpace) -> Tensor:
-    """Return which variable each entry of `decoder_input` belongs to, `[D]`: of each, one entry is 1 at a time."""
-    if _of_bits(space):
+    """Return the variable of each entry of `decoder_input`, `[D]`: exactly one entry of each variable is 1."""
+    if _has_bits(space):
         return torch.arange(space.event_shape[0]).repeat(2)
     return torch.arange(decoder_width(space)) // space.event_shape[-1]
 
 
-def _of_bits(space: AbstractSpace) -> bool:
+def _has_bits(space: AbstractSpace) -> bool:
     return space.categories is None and len(space.event_shape) == 1
 
 
-# softplus(-3) = 0.05: at the start all 14 neighbours of one of 15 bits together pull it as much as its own score may.
-# Plain softplus starts at 0.69, a pull of 9.7: every bit is one for every picture, and no single flip ever pays.
+# softplus(-3) = 0.05: at the start all 14 neighbours of one of 15 bits together pull it as much as its score may.
+# Plain softplus starts at 0.69, a pull of 9.7: every bit is one for every image, and no single flip ever pays.
 _OFFSET = -3.0
 
 
 def encoder_output(raw: Tensor, space: AbstractSpace) -> Tensor:
-    """Return scores from what a last layer gives: `[B, D] -> [B, *score]`.
+    """Convert the output of the last layer to scores: `[B, D] -> [B, *score]`.
 
-    They are the same numbers, but for couplings that must not be negative: those pass through softplus, with an offset
-    that the layer's bias may learn to change.
+    The numbers are unchanged, except couplings that must not be negative: those pass through softplus, with an offset
+    that the layer's bias can learn to change.
 
     Example:
         >>> import torch, hardmax as hm
@@ -59,7 +59,7 @@ def encoder_output(raw: Tensor, space: AbstractSpace) -> Tensor:
 
 
 def mlp(widths: Sequence[int], activation: Callable[[], nn.Module] = nn.ReLU) -> nn.Sequential:
-    """Return linear layers of these widths with an activation between them, and none after the last.
+    """Return linear layers of these widths with an activation between them, but not after the last.
 
     Example:
         >>> [layer.out_features for layer in mlp([784, 400, 200]) if isinstance(layer, nn.Linear)]
@@ -71,13 +71,13 @@ def mlp(widths: Sequence[int], activation: Callable[[], nn.Module] = nn.ReLU) ->
 
 @final
 class MLPEncoder(nn.Module):
-    """`X -> FC(hidden) -> ReLU -> FC(scores)`, with more hidden layers on request.
+    """`X -> FC(hidden) -> ReLU -> FC(scores)`, with optional further hidden layers.
 
     Args:
-        shape: of one picture, (channels, H, W).
-        space: what z may be.
+        shape: shape of one image, (channels, H, W).
+        space: the space of z.
         hidden: width of the hidden layers.
-        layers: how many there are.
+        layers: number of hidden layers.
 
     Example:
         >>> import torch, hardmax as hm
@@ -97,13 +97,13 @@ class MLPEncoder(nn.Module):
 
 @final
 class MLPDecoder(nn.Module):
-    """`z -> FC(hidden) -> ReLU -> FC(pixels)`, with more hidden layers on request; bits go in as `[1 - z, z]`.
+    """`z -> FC(hidden) -> ReLU -> FC(pixels)`, with optional further hidden layers; bits are fed in as `[1 - z, z]`.
 
     Args:
-        shape: of one picture, (channels, H, W).
-        space: what z may be.
+        shape: shape of one image, (channels, H, W).
+        space: the space of z.
         hidden: width of the hidden layers.
-        layers: how many there are.
+        layers: number of hidden layers.
 
     Example:
         >>> import torch, hardmax as hm

@@ -1,4 +1,4 @@
-"""What a discriminator and a generator play for: the losses of generative adversarial training, in logits."""
+"""The losses of generative adversarial training, for a discriminator and a generator, in logits."""
 
 from typing import Literal, get_args
 
@@ -14,12 +14,12 @@ GeneratorLoss = Literal["log-ratio", "non-saturating", "saturating"]
 def discriminator_loss(
     real: Float[Tensor, "*real"], generated: Float[Tensor, "*generated"]
 ) -> tuple[Float[Tensor, "*real"], Float[Tensor, "*generated"]]:
-    r"""Return what a discriminator loses: `-log D(x)` of real examples, `-log(1 - D(x))` of generated ones.
+    r"""Return the discriminator's loss: `-log D(x)` of real examples, `-log(1 - D(x))` of generated ones.
 
     $$ -\big[E_{x \sim p} \log D(x) + E_{x \sim q} \log(1 - D(x))\big], \qquad D = \mathrm{sigmoid}(\mathrm{logit}) $$
 
-    The best D has the logit `log p(x) / q(x)`. Both terms have the same sign: with a minus between them, as the notes
-    print it, D gains by calling what is generated real, without bound.
+    The best D has the logit `log p(x) / q(x)`. Both terms have the same sign: with a minus between them, as printed in
+    the notes, D would gain without bound by calling generated examples real.
 
     Args:
         real: `[*real]`, logits of real examples, or of their prefixes.
@@ -41,23 +41,23 @@ def discriminator_loss(
 
 
 def generator_reward(logits: Float[Tensor, "*shape"], loss: GeneratorLoss = "log-ratio") -> Float[Tensor, "*shape"]:
-    r"""Return what a generator gains where the discriminator gives these logits; its loss is minus the mean.
+    r"""Return the generator's reward for the discriminator's logits; its loss is minus the mean.
 
     - `"saturating"`: `-log(1 - D)`. The game of the discriminator's own loss; its slope vanishes where D is sure that
-      an example is generated, which is where a generator begins.
+      an example is generated, which is where a generator starts.
     - `"non-saturating"`: `log D`. Same fixed point, and a slope of one there.
-    - `"log-ratio"`: `log D / (1 - D)`, the sum of the two, as the notes have it; it is the logit itself. For the best
-      D its mean is `-KL(q || p)`, so that a generator of many forms is not paid for its surest one alone.
+    - `"log-ratio"`: `log D / (1 - D)`, the sum of the two, as in the notes; it is the logit itself. For the best D its
+      mean is `-KL(q || p)`, so that a generator of many forms is not rewarded for its most certain one only.
 
     Args:
         logits: `[*shape]`, of generated examples, or of their prefixes.
-        loss: which.
+        loss: which of them.
 
     Returns:
         `[*shape]`.
 
     Raises:
-        ArgumentError: there is no such loss.
+        ArgumentError: an unknown loss.
 
     Example:
         >>> import torch

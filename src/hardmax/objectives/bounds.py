@@ -17,7 +17,7 @@ from hardmax.validation import can_read_values, check_samples, check_scores
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a model gives to each example, in nats.
+    """Bounds of a model for each example, in nats.
 
     Attributes:
         elbo: `[*B]`. `E_q[log p(x | z)] - KL(q || p)`.
@@ -47,7 +47,7 @@ def exact_bounds(
     prior: Tensor | None = None,
     chunk_size: int | None = None,
 ) -> Bounds:
-    """Return the bound and `log p(x) = log sum_z p(z) p(x | z)` by going through every z.
+    """Return the bound and `log p(x) = log sum_z p(z) p(x | z)` by enumerating every z.
 
     Args:
         likelihood: `log p(x | z)`; fast if it has `pairs`.
@@ -57,7 +57,7 @@ def exact_bounds(
         chunk_size: the most z at a time.
 
     Returns:
-        All of it `[*B]`.
+        All fields are `[*B]`.
 
     Raises:
         NotExactError: too many z.
@@ -92,7 +92,7 @@ def importance_weighted_bound(
 ) -> Bounds:
     """Return sampled bounds: the mean over S samples, and `log 1/S sum_s p(x, z_s) / q(z_s)`.
 
-    The second is in the mean a lower bound of log p(x), and rises to it with S.
+    The second is in expectation a lower bound of log p(x), and rises to it with S.
 
     Args:
         likelihood: `log p(x | z)`.
@@ -104,7 +104,7 @@ def importance_weighted_bound(
         chunk_size: the most samples at a time.
 
     Returns:
-        All of it `[*B]`; the KL is exact.
+        All fields are `[*B]`; the KL is exact.
 
     Example:
         >>> import torch, hardmax as hm
@@ -135,15 +135,15 @@ def perturb_and_map_bound(
     generator: torch.Generator | None = None,
     chunk_size: int | None = None,
 ) -> Bounds:
-    """Return the bound of `z = argmax(perturb(scores, noise))`, whose probabilities P(z) have no formula.
+    """Return the bound of `z = argmax(perturb(scores, noise))`, whose probabilities P(z) have no closed form.
 
     The space bounds them from above, `P(z) <= PL(z)` (for interacting bits the pseudo-likelihood, `log_prob_bound`), so
 
         E_P[log p(x, z) - log PL(z)]  <=  E_P[log p(x, z) - log P(z)]  <=  log p(x)
 
-    and `log E_P[p(x, z) / PL(z)] <= log p(x)` as well. The paper's released code took the unary scores alone for
-    log P(z), which bounds nothing. On six bits with random couplings of standard deviation 0.5 (1.0), log PL is 0.09
-    (0.26) nats above log P in the mean.
+    and `log E_P[p(x, z) / PL(z)] <= log p(x)` as well. The paper's released code uses only the unary scores as log
+    P(z), which is not a bound. On six bits with random couplings of standard deviation 0.5 (1.0), log PL is 0.09 (0.26)
+    nats above log P in the mean.
 
     Args:
         likelihood: `log p(x | z)`.
@@ -155,7 +155,7 @@ def perturb_and_map_bound(
         chunk_size: the most samples at a time.
 
     Returns:
-        All of it `[*B]`, lower bounds in the mean; `kl` is the upper bound of the KL that belongs to them.
+        All fields are `[*B]`, lower bounds in expectation; `kl` is the upper bound of the KL that belongs to them.
 
     Raises:
         NotExactError: the space has no such bound.
@@ -190,9 +190,9 @@ def greedy_bound(
 ) -> tuple[Float[Tensor, "*B"], Float[Tensor, "..."]]:
     """Return `log p(x, z)` of the z that greedy changes reach from the encoder's best one, and that z.
 
-    A lower bound of log p(x), that of a q which is a point. It says how much of the gap between the encoder's bound
-    and log p(x) a search for every example closes (amortisation), so it is reported beside the encoder's bound and
-    never as it.
+    A lower bound of log p(x), that of a point-mass q. It shows how much of the gap between the encoder's bound and log
+    p(x) a search for every example closes (amortisation), so it is reported in addition to the encoder's bound and
+    never in its place.
 
     Args:
         likelihood: `log p(x | z)`.

@@ -27,7 +27,7 @@ from hardmax.validation import can_read_values, check_noise, check_scores
 
 
 def check_prior(prior: Tensor | None, space: AbstractSpace) -> None:
-    """Raise `ShapeError` unless prior is None (uniform) or scores of the space; a wrong one would be broadcast."""
+    """Raise `ShapeError` unless prior is None (uniform) or scores of the space; a wrong shape would be broadcast."""
     if prior is not None and tuple(prior.shape[prior.dim() - len(space.score_shape) :]) != space.score_shape:
         raise ShapeError(f"prior has shape {list(prior.shape)}, but {space} needs {list(space.score_shape)}")
 
@@ -42,7 +42,7 @@ Kl = Literal["auto", "beside", "none"]
 
 @dataclass(frozen=True)
 class Elbo(Estimate):
-    """An estimate of the evidence lower bound, and the two terms it is made of.
+    """An estimate of the evidence lower bound, and its two terms.
 
     Attributes:
         reconstruction: `[*B]`. Estimate of `E_q[log p(x | z)]`, detached.
@@ -70,47 +70,47 @@ def elbo(
 ) -> Elbo:
     """Estimate the evidence lower bound `E_q[log p(x | z)] - KL(q(z | scores) || p(z))`.
 
-    How the KL takes part in the gradient for scores:
+    `kl` selects how the KL enters the gradient for scores:
 
-    - `"beside"`: its own, analytic gradient is added to the estimator's for the first term: the paper's form.
+    - `"beside"`: its analytic gradient is added to the estimator's gradient of the first term: the paper's form.
     - `"auto"`: as "beside", but for `Direct`, `AdaptiveDirect`, `AveragedDirect`, `ShortlistDirect`,
       `GibbsCovariance` and `ConditionalGradient` (those with `takes_integrand`) the whole integrand is the objective,
       `F(z) = log p(x | z) + log p(z) - log q(z)`, log q held fixed. With `Direct` ("posterior direct") z(1) is then a
       sample of the true posterior, the mean gradient is `p(z | x) - q(z)` at epsilon = 1, and for one categorical the
       only fixed point is `q = p(z | x)`, for any epsilon up to 1. In the paper's form the direct gradient is at most
       1/epsilon while the KL's is not scaled down, and training stalls.
-    - `"none"`: the KL is in the value but not in the gradient for scores: what the paper's released code trains.
+    - `"none"`: the KL is in the value but not in the gradient for scores, as in the paper's released code.
 
     With a weight w of the KL the value is `E_q[log p(x | z)] - w KL`, and the integrand
-    `F(z) = log p(x | z) + w (log p(z) - log q(z))`: a bound for w >= 1 alone. Less than 1 is a way to begin, where q
-    would give up what the decoder has not learnt to listen to yet.
+    `F(z) = log p(x | z) + w (log p(z) - log q(z))`: a bound only for w >= 1. A weight below 1 is useful early in
+    training, where q would otherwise drop the information that the decoder has not learnt to use yet.
 
-    log p(z) - log q(z) is linear in the statistics but for a constant, so no normaliser is needed for its gradient.
+    log p(z) - log q(z) is linear in the statistics up to a constant, so no normaliser is needed for its gradient.
 
-    Of a structured space, `Direct` and other estimators that perturb draw from perturb-and-MAP, whose KL has no
-    formula. With `PairwiseBinary` the value is then still a lower bound, from the pseudo-likelihood of the draws
-    (`log_prob_bound`), at any n; with "beside", and with other structured spaces, the KL of q stands in for it, and
-    `exact_bounds` or `importance_weighted_bound` should be used to judge a model.
+    On a structured space, `Direct` and other estimators that perturb draw from perturb-and-MAP, whose KL has no closed
+    form. With `PairwiseBinary` the value is then still a lower bound, from the pseudo-likelihood of the draws
+    (`log_prob_bound`), at any n; with "beside", and with other structured spaces, the KL of q is used instead, and
+    `exact_bounds` or `importance_weighted_bound` should be used to evaluate a model.
 
     Args:
         likelihood: `log p(x | z)`, an objective as for `expectation`; `BernoulliLikelihood`, `GaussianLikelihood`.
         scores: `[*B, *score]`, the encoder's output.
-        space: what z may be; offers `kl`, or `log_prob_bound` for an estimator that perturbs.
-        estimator: "auto", by what was measured: for one categorical `Exact` where the likelihood gives all
+        space: the space of z; offers `kl`, or `log_prob_bound` for an estimator that perturbs.
+        estimator: "auto" chooses by our measurements: for one categorical `Exact` where the likelihood gives all
             categories at once, else `Direct` (posterior direct); for independent variables `LocalExpectation`, with
             roulette where the likelihood has rows; for structured spaces `GibbsCovariance` where they have exact
             samples, for more interacting bits `ConditionalGradient`.
         prior: scores of the prior `[*score]`, possibly learned; None is uniform.
         kl: see above.
         kl_weight: see above, >= 0.
-        samples: S, how many z are drawn for each example; by default 1, for `GibbsCovariance` 16.
+        samples: S, the number of z drawn for each example; by default 1, for `GibbsCovariance` 16.
         generator: where the noise comes from; None is torch's global generator.
         noise: `[S, *B, *score]`, instead of drawing it.
         chunk_size: the most candidates that the likelihood gets in one call.
-        validate: look at values for NaN and inf.
+        validate: check values for NaN and inf.
 
     Returns:
-        The bound, and its terms beside it.
+        The bound and its terms.
 
     Raises:
         ArgumentError: an argument that cannot be used.
@@ -133,7 +133,7 @@ def elbo(
     if not 0 <= kl_weight < math.inf:
         raise ArgumentError(f"kl_weight must be a number that is not negative, got {kl_weight}")
     if isinstance(estimator, str):
-        estimator = _automatic(estimator, likelihood, space)
+        estimator = _choose_estimator(estimator, likelihood, space)
     check_prior(prior, space)
     held = scores.detach()
     inside = kl == "auto" and estimator.takes_integrand
@@ -152,11 +152,11 @@ def elbo(
     )
     value = out.value
     if linear is not None:
-        # Its gradient stays, its value goes: the KL is known better than from the draws.
+        # Keep the gradient of the linear part, drop its value: the KL is known more accurately than from the draws.
         value = value - space.dot(linear, space.statistics(out.z)).mean(0)
     reconstruction = value.detach()
-    beside = not inside and kl != "none"
-    divergence = space.kl(scores, prior) if beside else _divergence(held, space, prior, estimator, out)
+    adds_kl_gradient = not inside and kl != "none"
+    divergence = space.kl(scores, prior) if adds_kl_gradient else _divergence(held, space, prior, estimator, out)
     return Elbo(
         value - kl_weight * divergence,
         out.z,
@@ -173,10 +173,10 @@ def elbo(
 def _divergence(
     scores: Tensor, space: AbstractSpace, prior: Tensor | None, estimator: AbstractEstimator, out: Estimate
 ) -> Tensor:
-    """Return `KL(q || p)`, for structured spaces from the draws where that costs less.
+    """Return `KL(q || p)`, for structured spaces from the draws where that is cheaper.
 
-    Where they are perturb-and-MAP, an upper bound of their KL. Where they are of q, `log q(z) - log p(z)` at the draws,
-    whose noise makes up for that of `log p(x | z)` near the posterior.
+    For perturb-and-MAP draws, an upper bound of their KL. For draws from q, `log q(z) - log p(z)` at the draws, whose
+    noise cancels that of `log p(x | z)` near the posterior.
     """
     log_prob = out.log_prob
     if estimator.perturbs and space.offers("log_prob_bound") and not isinstance(space, AbstractFactorised):
@@ -184,7 +184,7 @@ def _divergence(
     return space.kl(scores, prior) if log_prob is None else (log_prob - log_prior(prior, space, out.z)).mean(0)
 
 
-def _automatic(name: str, likelihood: Objective, space: AbstractSpace) -> AbstractEstimator:
+def _choose_estimator(name: str, likelihood: Objective, space: AbstractSpace) -> AbstractEstimator:
     if name != "auto":
         raise ArgumentError(f"estimator must be an estimator such as Direct() or 'auto', got {name!r}")
     if space.categories is not None:
@@ -215,11 +215,11 @@ def importance_weighted_elbo(
 
         gradient = sum_s (L - L_(-s)) grad log q(z_s) - sum_s (w_s / sum_j w_j) grad log q(z_s),
 
-    with L_(-s) the bound where w_s is replaced by the geometric mean of the others: a baseline that each sample has for
-    itself. The gradient for the decoder (and a learned prior) is the ordinary one of L.
+    with L_(-s) the bound with w_s replaced by the geometric mean of the others: a separate baseline for each sample.
+    The gradient for the decoder (and a learned prior) is the ordinary one of L.
 
     Bias: none, as a gradient of `E[L]`. Variance: low for few samples. With very many, the signal for q falls faster
-    than the noise: the bound hardly depends on q then. Cost: one evaluation of f per sample.
+    than the noise: the bound then hardly depends on q. Cost: one evaluation of f per sample.
 
     Args:
         likelihood: `log p(x | z)`, an objective as for `expectation`.
@@ -230,7 +230,7 @@ def importance_weighted_elbo(
         generator: where the noise comes from; None is torch's global generator.
         noise: `[S, *B, *score]`, instead of drawing it.
         chunk_size: the most samples that the likelihood gets in one call.
-        validate: look at values for NaN and inf.
+        validate: check values for NaN and inf.
 
     Returns:
         The bound `[*B]`, the draws and their log q.
@@ -276,7 +276,7 @@ def importance_weighted_elbo(
 def _without_each(weights: Float[Tensor, "S ..."]) -> Float[Tensor, "S ..."]:
     """Return the bound with each log weight replaced by the mean of the others, `[S, *B]`."""
     samples, others = len(weights), mean_of_others(weights)
-    own = torch.eye(samples, dtype=torch.bool, device=weights.device).view(
+    diagonal = torch.eye(samples, dtype=torch.bool, device=weights.device).view(
         samples, samples, *(1 for _ in weights.shape[1:])
     )
-    return torch.where(own, others, weights).logsumexp(1) - math.log(samples)
+    return torch.where(diagonal, others, weights).logsumexp(1) - math.log(samples)

@@ -1,4 +1,4 @@
-"""A loss for scores from observed structures, which needs arg maxes alone."""
+"""A loss for scores from observed structures, which needs only arg maxes."""
 
 import torch
 from torch import Tensor
@@ -25,7 +25,7 @@ def fenchel_young_loss(
 
     It is convex in scores, at least zero, and stationary exactly where the mean of the perturbed arg max is the target
     (or, with targets that differ, their mean). For `Categorical` it is the cross-entropy, for `Binary` that of the
-    bits; for structured spaces it takes the place of the likelihood, which would need the partition function.
+    bits; for structured spaces it replaces the likelihood, which would need the partition function.
 
     The constant is `Omega(target) = -<E[noise], statistics(target)>`: that of Fenchel-Young duality for a target that
     is a member of the space, and the one that makes the infimum of the loss zero. With it the loss is the mean of
@@ -37,11 +37,11 @@ def fenchel_young_loss(
     Args:
         scores: `[*B, *score]`, floating point, finite.
         target: `[*B, *event]`, members of the space.
-        space: what z may be. For `PairwiseBinary` the noise is on the bits alone, and so is the smoothing.
+        space: the space of z. For `PairwiseBinary` the noise is on the bits only, and so is the smoothing.
         samples: S.
         generator: where the noise comes from; None is torch's global generator.
         noise: `[S, *B, *score]`, instead of drawing it.
-        validate: look at values: scores and targets must be finite, and no target may score more than the arg max.
+        validate: check values: scores and targets must be finite, and no target may score more than the arg max.
 
     Returns:
         `[*B]`.
@@ -93,7 +93,7 @@ def _check_target(target: Tensor, space: AbstractSpace, batch_shape: tuple[int, 
 
 
 def _check_regret(regret: Tensor, perturbed: Tensor, space: AbstractSpace) -> None:
-    """Refuse a target that is worth more than the best member: it is none."""
+    """Refuse a target that scores more than the best member: it is not in the space."""
     scale = perturbed.abs().flatten(regret.dim()).sum(-1)
     if (wrong := regret < -1e-3 * scale).any():
         index = find_first_index(wrong)[1:]

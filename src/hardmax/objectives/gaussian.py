@@ -67,7 +67,7 @@ def gaussian_sample_full(
 
     Args:
         mean: `[*B, D]`.
-        scale_tril: `[*B, D, D]`, L; what stands above its diagonal is not looked at.
+        scale_tril: `[*B, D, D]`, L; entries above its diagonal are ignored.
         samples: S.
         generator: where the noise comes from; None is torch's global generator.
 
@@ -104,8 +104,8 @@ def gaussian_kl(
     Args:
         mean: `[*B, D]`.
         log_variance: `[*B, D]`.
-        mean2: `[*B, D]` or what broadcasts to it; None is 0.
-        log_variance2: `[*B, D]` or what broadcasts to it; None is 0, a variance of 1.
+        mean2: `[*B, D]` or broadcastable to it; None is 0.
+        log_variance2: `[*B, D]` or broadcastable to it; None is 0, a variance of 1.
 
     Returns:
         `[*B]`.
@@ -125,7 +125,7 @@ def gaussian_kl(
     mean2 = mean.new_zeros(()) if mean2 is None else _spread("mean2", mean2, mean)
     log_variance2 = mean.new_zeros(()) if log_variance2 is None else _spread("log_variance2", log_variance2, mean)
     gap = log_variance - log_variance2
-    # expm1 keeps e^gap - 1 - gap, which is about gap^2 / 2, from drowning in the rounding of 1.
+    # expm1 keeps e^gap - 1 - gap, which is about gap^2 / 2, from being lost in the rounding of 1.
     return (gap.expm1() - gap + (mean - mean2).square() * (-log_variance2).exp()).sum(-1) / 2
 
 
@@ -141,9 +141,9 @@ def gaussian_kl_full(
 
     Args:
         mean: `[*B, D]`.
-        scale_tril: `[*B, D, D]`, L with a positive diagonal; what stands above it is not looked at.
-        mean2: `[*B, D]` or what broadcasts to it; None is 0.
-        scale_tril2: `[*B, D, D]` or what broadcasts to it; None is the identity.
+        scale_tril: `[*B, D, D]`, L with a positive diagonal; entries above it are ignored.
+        mean2: `[*B, D]` or broadcastable to it; None is 0.
+        scale_tril2: `[*B, D, D]` or broadcastable to it; None is the identity.
 
     Returns:
         `[*B]`.
@@ -200,15 +200,15 @@ def gaussian_elbo(
         form: see above.
         samples: S.
         generator: where the noise comes from; None is torch's global generator.
-        validate: look at values for NaN and inf; never done while compiling or under `torch.func`.
+        validate: check values for NaN and inf; never done while compiling or under `torch.func`.
 
     Returns:
-        The bound, its terms beside it; `kl` is the mean of `log q(z_s) - log p(z_s)` in the joint-contrastive form.
-        There is no arg max: `solves` is 0.
+        The bound and its terms; `kl` is the mean of `log q(z_s) - log p(z_s)` in the joint-contrastive form. There is
+        no arg max: `solves` is 0.
 
     Raises:
         ArgumentError: an argument, or a value of the likelihood, that cannot be used; `ShapeError`, `DtypeError` are
-            kinds.
+            subclasses.
 
     Example:
         >>> import torch, hardmax as hm
@@ -271,7 +271,7 @@ def _log_diagonal(name: str, scale_tril: Tensor) -> Tensor:
 
 
 def _spread(name: str, second: Tensor, first: Tensor) -> Tensor:
-    """Return a parameter of the second Gaussian, checked, at the shape of the first's."""
+    """Return a parameter of the second Gaussian, checked and expanded to the shape of the first's."""
     _check_float(name, second)
     try:
         return second.expand_as(first)
@@ -309,7 +309,7 @@ def _check_float(name: str, tensor: Tensor) -> None:
 
 
 def _check_finite(name: str, tensor: Tensor) -> None:
-    # A finite sum has finite terms; only another one is worth a closer look.
+    # A finite sum has finite terms; only a sum that is not finite needs a closer look.
     if not tensor.sum().isfinite() and not (finite := tensor.isfinite()).all():
         index = find_first_index(~finite)
         raise ArgumentError(
@@ -319,7 +319,7 @@ def _check_finite(name: str, tensor: Tensor) -> None:
 
 
 def _check_values(values: Tensor, shape: tuple[int, ...], look: bool) -> None:
-    """Check what the likelihood returned."""
+    """Check the values that the likelihood returned."""
     _check_float("what the likelihood returns", values)
     if values.shape != shape:
         raise ShapeError(
@@ -344,20 +344,20 @@ def gaussian_bounds(
 ) -> Bounds:
     """Return the bound and `log 1/S sum_s p(x, z_s) / q(z_s)` from S samples of `q = N(mean, e^log_variance)`.
 
-    The second is in the mean a lower bound of log p(x), and rises to it with S. The prior is N(0, I).
+    The second is in expectation a lower bound of log p(x), and rises to it with S. The prior is N(0, I).
 
     Args:
         likelihood: `log p(x | z)`, maps z `[C, *B, D]` to `[C, *B]`.
         mean: `[*B, D]`.
         log_variance: `[*B, D]`.
-        samples: S; they are decoded one after the other.
+        samples: S; they are decoded one at a time.
         generator: where the samples come from; None is torch's global generator.
 
     Returns:
-        All of it `[*B]`; the KL is exact.
+        All fields are `[*B]`; the KL is exact.
 
     Raises:
-        ArgumentError: samples < 1, or what `gaussian_elbo` refuses.
+        ArgumentError: samples < 1, or an argument that `gaussian_elbo` refuses.
 
     Example:
         >>> import torch, hardmax as hm

@@ -22,7 +22,7 @@ def pixel_log_prob(
     """Return log p of every pixel: Bernoulli with these logits, or Gaussian around these means.
 
     Args:
-        parameters: `[..., *shape]`, what a decoder gives.
+        parameters: `[..., *shape]`, a decoder's output.
         x: `[..., *shape]`, in [0, 1] for Bernoulli pixels.
         log_variance: `[]`, of Gaussian pixels; None: they are Bernoulli.
 
@@ -40,7 +40,7 @@ _ROWS = 128  # at a time, so that their logits stay in the cache
 
 
 class BernoulliFlips:
-    """What flipping single bits of z gains in `log p(x | z)`, with logits `last(relu(first([1 - z, z])))`.
+    """Gains in `log p(x | z)` from flipping single bits of z, with logits `last(relu(first([1 - z, z])))`.
 
     A flip changes one row of the first layer (`hidden + (1 - 2 z_i) step_i`), so that layer costs no product. With c
     the activations and `log p = <c, x W> + <x, b> - sum softplus(c W' + b)`, the first term is a product in the
@@ -48,7 +48,7 @@ class BernoulliFlips:
 
         gain_i <= <c_i - c, (x - sigmoid(logits)) W>
 
-    which takes no row of the second layer at all: most flips need not be evaluated to know that they do not matter.
+    which takes no row of the second layer at all: most flips can be ruled out without an evaluation.
 
     Args:
         first: the decoder's first layer, `[1 - z, z]` to hidden.
@@ -92,7 +92,7 @@ class BernoulliFlips:
 
     @cached_property
     def _worth(self) -> tuple[Tensor, Tensor]:
-        """What each hidden unit is worth to each example, `x W`; and log p(x | z) but for what flips do not change."""
+        """The weight of each hidden unit per example, `x W`; and log p(x | z) up to terms that flips do not change."""
         worth = self._x @ self._last.weight
         return worth, torch.linalg.vecdot(self._active, worth) - softplus(self._logits).sum(-1)
 
@@ -100,13 +100,13 @@ class BernoulliFlips:
 class AbstractLikelihood(ABC):
     """An objective f(z) = log p(x | z), from a decoder that maps z to the parameters of x.
 
-    The decoder sees z alone, so a z that many examples share is decoded once: `pairs` costs M rows of the decoder
+    The decoder depends on z only, so a z that many examples share is decoded once: `pairs` costs M rows of the decoder
     for the whole batch and one matmul, where f itself costs one row for every candidate of every example.
 
     Args:
-        decoder: maps `[R, *event]` to `[R, *pixels]` (or any shape with as many elements).
+        decoder: maps `[R, *event]` to `[R, *pixels]` (or any shape with the same number of elements).
         x: `[*B, *pixels]`.
-        batch_dims: how many leading dimensions of x are `*B`.
+        batch_dims: number of leading dimensions of x that are `*B`.
     """
 
     def __init__(self, decoder: nn.Module, x: Tensor, *, batch_dims: int = 1) -> None:
@@ -169,7 +169,7 @@ class BernoulliLikelihood(AbstractLikelihood):
     Args:
         decoder: maps `[R, *event]` to logits `[R, *pixels]`.
         x: `[*B, *pixels]` in [0, 1].
-        batch_dims: how many leading dimensions of x are `*B`.
+        batch_dims: number of leading dimensions of x that are `*B`.
 
     Example:
         >>> import torch, hardmax as hm
@@ -184,7 +184,7 @@ class BernoulliLikelihood(AbstractLikelihood):
     def __init__(self, decoder: nn.Module, x: Tensor, *, batch_dims: int = 1) -> None:
         super().__init__(decoder, x, batch_dims=batch_dims)
         layers = decoder.two_layers() if isinstance(decoder, MLPDecoder) else None
-        if layers is not None:  # an estimator asks with hasattr
+        if layers is not None:  # estimators detect it with hasattr
             self.flips: Callable[[Tensor], Flips] = lambda z: BernoulliFlips(*layers, self.x, z)
 
     def _log_prob(self, parameters: Tensor, x: Tensor) -> Tensor:
@@ -202,7 +202,7 @@ class GaussianLikelihood(AbstractLikelihood):
         decoder: maps `[R, *event]` to means `[R, *pixels]`.
         x: `[*B, *pixels]`.
         log_variance: of every pixel, a number or a (learned) tensor `[]` or `[D]`.
-        batch_dims: how many leading dimensions of x are `*B`.
+        batch_dims: number of leading dimensions of x that are `*B`.
 
     Example:
         >>> import torch, hardmax as hm

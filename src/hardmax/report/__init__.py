@@ -1,1 +1,1 @@
-"""From runs' folders to one self-contained HTML page: reading, figures, pictures, the page."""
+"""Reports: one self-contained HTML page about the runs in one or several folders, with figures and pictures."""

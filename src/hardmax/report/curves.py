@@ -28,54 +28,54 @@ _RISING = LinearSegmentedColormap.from_list("rising", [_CLEAR_BLUE, _BLUE], _LEV
 def draw_heat_map(
     name: str, alt: str, matrix: Tensor, *, rows: str, columns: str, scale: str, signed: bool = False
 ) -> Markup:
-    """Draw a matrix `[n, m]`; what is NaN is grey.
+    """Draw a matrix `[n, m]`; NaN is grey.
 
     Args:
-        name: of the figure, unlike any other on the page.
+        name: name of the figure, unique on the page.
         alt: what it shows.
         matrix: the values.
         rows: what a row is.
         columns: what a column is.
         scale: what a value is.
-        signed: let zero be the middle of the scale, blue below it and orange above.
+        signed: put zero in the middle of the scale, blue below it and orange above.
     """
     most = matrix.abs().nan_to_num(0.0).amax().item() or 1.0
-    with draw_svg(name, alt, height=_HEIGHT) as drawn:
-        axes = drawn.axes
+    with draw_svg(name, alt, height=_HEIGHT) as drawing:
+        axes = drawing.axes
         axes.grid(visible=False)
         colours, low = (_SIGNED, -most) if signed else (_RISING, 0.0)
         mesh = axes.pcolormesh(matrix.numpy(), cmap=colours, vmin=low, vmax=most)
         axes.set_aspect("equal")
         axes.invert_yaxis()
         axes.set(xlabel=columns, ylabel=rows)
-        _number(axes, *matrix.shape)
+        _number_ticks(axes, *matrix.shape)
         bar = axes.figure.colorbar(mesh, ax=axes, shrink=0.8, aspect=25)
         bar.set_label(scale)
         bar.solids.set_rasterized(False)  # pyright: ignore[reportOptionalMemberAccess]  # a page has no pixels in figures
         bar.outline.set_visible(False)  # pyright: ignore[reportCallIssue]
-    return drawn.svg
+    return drawing.svg
 
 
-def _number(axes: Axes, rows: int, columns: int) -> None:
-    """Number rows and columns in the middle of their cells, as many as there is room for."""
+def _number_ticks(axes: Axes, rows: int, columns: int) -> None:
+    """Number rows and columns at the centres of their cells, skipping numbers where there is no room."""
 
-    def shown(count: int) -> Sequence[int]:
+    def choose_indices(count: int) -> Sequence[int]:
         return range(0, count, next(step for step in (1, 2, 5, 10, 20, 50, 10**9) if count <= 20 * step))
 
-    axes.set_xticks([i + 0.5 for i in shown(columns)], [str(i) for i in shown(columns)])
-    axes.set_yticks([i + 0.5 for i in shown(rows)], [str(i) for i in shown(rows)])
+    axes.set_xticks([i + 0.5 for i in choose_indices(columns)], [str(i) for i in choose_indices(columns)])
+    axes.set_yticks([i + 0.5 for i in choose_indices(rows)], [str(i) for i in choose_indices(rows)])
     axes.tick_params(length=0)
 
 
-_SETTLING = 5  # the first fifth of the epochs may leave the axis
+_SETTLING = 5  # the first fifth of the epochs may be cut off
 
 
 @dataclass(frozen=True)
 class Line:
-    """One curve; what is no number leaves a hole.
+    """One curve; NaN leaves a gap.
 
     Attributes:
-        name: what the legend calls it.
+        name: its name in the legend.
         x: epochs or seconds.
         y: values.
     """
@@ -87,7 +87,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Curves:
-    """A figure, its title, and what has to be said beneath it."""
+    """A figure, its title, and the note below it."""
 
     title: str
     svg: Markup
@@ -110,15 +110,15 @@ def make_legend(names: Sequence[str]) -> list[Key]:
 
 
 def make_lines(run: Run, of: Callable[[Any], float | None]) -> list[Line]:
-    """Return what was measured of one run by epoch, a line for each split; one without values keeps its colour."""
-    found = [(split, rows) for split, rows in run.measured.items() if rows]
-    return [Line(split, [row.epoch for row in rows], _values(rows, of)) for split, rows in found]
+    """Return the measurements of one run by epoch, a line for each split; a line without values keeps its colour."""
+    rows_by_split = [(split, rows) for split, rows in run.measured.items() if rows]
+    return [Line(split, [row.epoch for row in rows], _values(rows, of)) for split, rows in rows_by_split]
 
 
 def make_lines_of_runs(runs: Sequence[Run], names: Sequence[str], of: Callable[[Any], float | None]) -> list[Line]:
-    """Return what was measured of the test pictures of several runs by epoch."""
-    found = [(name, run.measured["test"]) for run, name in zip(runs, names, strict=True)]
-    return [Line(name, [row.epoch for row in rows], _values(rows, of)) for name, rows in found]
+    """Return the measurements of several runs on their test pictures by epoch, a line for each run."""
+    rows_by_run = [(name, run.measured["test"]) for run, name in zip(runs, names, strict=True)]
+    return [Line(name, [row.epoch for row in rows], _values(rows, of)) for name, rows in rows_by_run]
 
 
 def draw_bound(run: Run) -> Curves:
@@ -163,18 +163,18 @@ def draw_curves(
     """Draw lines in the colours of their legend.
 
     Args:
-        name: of the figure.
-        title: of the figure.
+        name: name of the figure.
+        title: title of the figure.
         xlabel: what x is.
         ylabel: what y is.
-        lines: with x rising.
-        clip: let values of the first epochs that are far off leave the axis, and say so.
-        mark: an x to be marked.
-        note: what else to say.
+        lines: curves with increasing x.
+        clip: cut off outlying values of the first epochs, and state it in the note.
+        mark: an x to mark.
+        note: text added to the note below the figure.
     """
     ends = "; ".join(f"{line.name} ends at {line.y[-1]:.2f}" for line in lines if line.y and not math.isnan(line.y[-1]))
-    with draw_svg(name, f"{title}: {ends}") as drawn:
-        axes = drawn.axes
+    with draw_svg(name, f"{title}: {ends}") as drawing:
+        axes = drawing.axes
         for line, key in zip(lines, make_legend([line.name for line in lines]), strict=True):
             dash = tuple(map(float, key.dash.split()))
             marker = "o" if len(line.x) <= 12 else None
@@ -188,16 +188,16 @@ def draw_curves(
             low = min(values)
             axes.set_ylim(low - 0.05 * (top - low), top)
             note = f"Cut off at {top:.1f} to show the rest: the first epochs reach {max(values):.1f}.{note}"
-    return Curves(title, drawn.svg, note.strip())
+    return Curves(title, drawing.svg, note.strip())
 
 
 def find_axis_limit(lines: Sequence[Line]) -> float | None:
-    """Return where to cut the axis off, or None where it needs no cut.
+    """Return the value at which to cut off the axis, or None if no cut is needed.
 
-    After its first fifth a run has settled into a range of values; the first epochs may take as much room again above
-    it. They are cut only where they would take more than twice that room.
+    After its first fifth a run has settled into a range of values. The first epochs may take the same height again
+    above that range; they are cut off only if they would take more than twice that height.
     """
-    # Fewer than four epochs are all that there is to see.
+    # With fewer than four epochs, all of them are shown.
     settled = _finite([line.y[math.ceil(len(line.y) / _SETTLING) if len(line.y) > 3 else 0 :] for line in lines])
     values = _finite([line.y for line in lines])
     if not settled:

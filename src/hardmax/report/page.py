@@ -1,4 +1,4 @@
-"""The page: what the template needs, and the file."""
+"""The report page: rendering it from a template, and writing it to a file."""
 
 import inspect
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from hardmax.training.config import Metrics
 
 @dataclass(frozen=True)
 class _Part:
-    """One run on the page: its name there, what its model's own sections ask for, and the command that made it."""
+    """One run on the page: its label, the content of its model's own sections, and the command that trained it."""
 
     label: str
     run: Run
@@ -38,9 +38,9 @@ def render_page(runs: Sequence[Run], report: AbstractReport[Any], metrics: Metri
 
     Args:
         runs: at least one.
-        report: what the page shows of their application.
-        metrics: what was measured of them.
-        comparable: options that must agree for their numbers to compare.
+        report: the report of their application.
+        metrics: the metrics of their application.
+        comparable: options that must agree for their numbers to be comparable.
     """
     folder = Path(inspect.getfile(type(report))).parent
     differences = tables.find_differences(runs, comparable)
@@ -52,7 +52,7 @@ def render_page(runs: Sequence[Run], report: AbstractReport[Any], metrics: Metri
         title=runs[0].name if one else f"{len(runs)} runs",
         style=read_style(*(folder / name for name in report.styles)),
         sections={"numbers": "Numbers", "curves": "Curves", **report.sections, "configuration": "Configuration"},
-        parts=_said_once(
+        parts=_drop_repeated_notes(
             [
                 _Part(name, run, report.build_content(run, i), format_command(run.config))
                 for i, (run, name) in enumerate(zip(runs, names, strict=True))
@@ -79,7 +79,7 @@ def render_page(runs: Sequence[Run], report: AbstractReport[Any], metrics: Metri
 
 
 def write_page(page: str, path: Path) -> None:
-    """Write the page under a temporary name, then rename it: a reader never sees half of it.
+    """Write the page under a temporary name, then rename it: a reader never sees an incomplete page.
 
     Raises:
         DataError: the file cannot be written.
@@ -88,16 +88,16 @@ def write_page(page: str, path: Path) -> None:
         temporary.write_text(page, encoding="utf-8")
 
 
-def _said_once(parts: Sequence[_Part]) -> list[_Part]:
-    """Leave out the notes of tiles that would only repeat the one before."""
-    said: dict[str, str] = {}
+def _drop_repeated_notes(parts: Sequence[_Part]) -> list[_Part]:
+    """Remove the notes of tiles that only repeat the previous note."""
+    notes: dict[str, str] = {}
     out = []
     for part in parts:
-        found = {field.name: getattr(part.content, field.name) for field in fields(part.content)}
-        found = {name: tiles for name, tiles in found.items() if isinstance(tiles, Tiles)}
-        again = {name: replace(tiles, note="") for name, tiles in found.items() if tiles.note == said.get(name)}
-        said |= {name: tiles.note for name, tiles in found.items()}
-        out.append(replace(part, content=replace(part.content, **again)))
+        values = {field.name: getattr(part.content, field.name) for field in fields(part.content)}
+        sections = {name: tiles for name, tiles in values.items() if isinstance(tiles, Tiles)}
+        repeated = {name: replace(tiles, note="") for name, tiles in sections.items() if tiles.note == notes.get(name)}
+        notes |= {name: tiles.note for name, tiles in sections.items()}
+        out.append(replace(part, content=replace(part.content, **repeated)))
     return out
 
 
@@ -106,11 +106,11 @@ def _shared(names: Sequence[str], sentences: Sequence[str]) -> list[tuple[list[s
     holds: dict[str, list[str]] = {}
     for name, sentence in zip(names, sentences, strict=True):
         holds.setdefault(sentence, []).append(name)
-    return [(found, sentence) for sentence, found in holds.items()]
+    return [(labels, sentence) for sentence, labels in holds.items()]
 
 
 def _rows(runs: Sequence[Run], names: Sequence[str]) -> list[tuple[str, list[tuple[str, bool]]]]:
-    """Return each option's name, and for each run its value and whether it was asked for."""
+    """Return each option's name, and for each run its value and whether it differs from the default."""
     return [
         (
             format_option(name),
@@ -121,7 +121,7 @@ def _rows(runs: Sequence[Run], names: Sequence[str]) -> list[tuple[str, list[tup
 
 
 def _provenance(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
-    """Return where runs come from: folder, data, commit, versions."""
+    """Return the provenance of runs: folder, data, commit, versions."""
 
     def row(name: str, values: Sequence[Any]) -> tuple[str, list[str]]:
         return name, ["not known" if value is None else str(value) for value in values]

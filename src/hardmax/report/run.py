@@ -1,4 +1,4 @@
-"""A run as a report needs it: its configuration, what was measured, and the model at its best."""
+"""A run as a report needs it: its configuration, its measurements, and its best model."""
 
 import json
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ SPLITS = ("train", "validation", "test")
 
 @dataclass(frozen=True)
 class Measured:
-    """One row of `metrics.jsonl`: means over a split after an epoch; None for what was not measured."""
+    """One row of `metrics.jsonl`: means over a split after an epoch; None for values that were not measured."""
 
     epoch: int
     step: int
@@ -32,20 +32,20 @@ class Bounded(Measured):
 
     @property
     def bound(self) -> float | None:
-        """By which the best epoch is chosen."""
+        """The negative ELBO, which selects the best epoch."""
         return None if self.elbo is None else -self.elbo
 
 
 @dataclass(frozen=True)
 class MeasuredVAE(Bounded):
-    """What is measured of a variational auto-encoder beside, in nats."""
+    """A row of a variational auto-encoder, with further values in nats."""
 
     kl: float | None
     reconstruction: float | None
 
     @property
     def error(self) -> float | None:
-        """What reconstructions lose."""
+        """The reconstruction error."""
         return None if self.reconstruction is None else -self.reconstruction
 
 
@@ -68,17 +68,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class Run(Generic[C, M, Row, P]):
-    """What a report tells of.
+    """A run as a report shows it.
 
     Attributes:
-        folder: where the run is.
-        config: what it was told.
-        facts: all that `config.json` says: data, versions, commit.
+        folder: folder of the run.
+        config: its options.
+        facts: the contents of `config.json`: data, versions, commit.
         measured: rows by split, in the order of epochs.
-        timed: seconds by epoch; empty where they were not kept.
-        model: the best one, by the validation pictures.
-        best_epoch: the epoch it comes from.
-        images: the data, pictures or whatever its model is trained on.
+        timed: seconds by epoch; empty if they were not recorded.
+        model: the best model, selected on the validation pictures.
+        best_epoch: the epoch of that model.
+        images: the data, pictures or other examples that its model is trained on.
         pictures: the test examples that were evaluated after each epoch, as its model sees them.
     """
 
@@ -99,17 +99,17 @@ class Run(Generic[C, M, Row, P]):
 
     @property
     def best(self) -> Row:
-        """What the test pictures gave at the best epoch."""
+        """The row of the test pictures at the best epoch."""
         return next(row for row in self.measured["test"] if row.epoch == self.best_epoch)
 
     @property
     def last(self) -> Row:
-        """What the test pictures gave after the last epoch."""
+        """The row of the test pictures after the last epoch."""
         return self.measured["test"][-1]
 
     @property
     def seconds_per_epoch(self) -> float | None:
-        """Median of training; the first epoch is often slower."""
+        """Median seconds of training per epoch; the first epoch is often slower."""
         return median(row.train for row in self.timed) if self.timed else None
 
     def seconds(self) -> dict[int, float]:
@@ -120,7 +120,7 @@ class Run(Generic[C, M, Row, P]):
 
 
 def parse_rows(path: Path, kind: type[T]) -> list[T]:
-    """Return the rows of a file, each checked to have the fields of its kind."""
+    """Return the rows of a file as instances of `kind`, after checking the types of its fields."""
     rows, kinds = [], get_type_hints(kind)
     for number, values in enumerate(read_rows(path), 1):
         try:

@@ -15,14 +15,14 @@ from hardmax.report.tables import Fact, Quantity
 
 
 def describe_data(run: Run) -> str:
-    """Say on which pictures."""
+    """Return which pictures the run was trained on."""
     channels, height, width = run.images.shape
     colour = "" if channels == 1 else ", RGB"
     return f"trained on {run.images.name} ({len(run.images.train):,} pictures of {height} × {width}{colour})"
 
 
 def describe_progress(run: Run) -> str:
-    """Say how far the run has come."""
+    """Return how many epochs of the run are done, and its best epoch."""
     done, asked = run.last.epoch, run.config.epochs
     epochs = f"{done} of {asked} epochs" if done < asked else f"{done} epoch{'s' * (done > 1)}"
     return f"{epochs}; best by validation after epoch {run.best_epoch}"
@@ -33,12 +33,12 @@ class Tile:
     """A picture with a caption.
 
     Attributes:
-        source: the picture, inside its own address.
-        width: its pixels.
-        height: its pixels.
+        source: the picture, as a data URI.
+        width: width in pixels.
+        height: height in pixels.
         alt: what it shows.
-        caption: lines beneath it.
-        mark: what to mark it as, if anything: unused, wrong.
+        caption: lines below it.
+        mark: how to mark it, such as unused or wrong; empty for no mark.
     """
 
     source: str
@@ -55,7 +55,7 @@ class Tiles:
 
     Attributes:
         note: how to read them.
-        rows: a heading or nothing, and tiles.
+        rows: for each row its heading, which may be empty, and its tiles.
     """
 
     note: str
@@ -63,7 +63,7 @@ class Tiles:
 
     @property
     def width(self) -> int:
-        """Pixels of a tile."""
+        """Width of a tile in pixels."""
         return self.rows[0][1][0].width
 
 
@@ -74,14 +74,14 @@ def make_tile(
     mark: str = "",
     columns: int = 1,
 ) -> Tile:
-    """Make a tile of one picture, or of several in a column (or in several), with lines between but not around."""
+    """Return a tile of one picture, or of several in one or more columns, with lines between but not around them."""
     framed = make_grid(shrink_image(pictures), columns=columns, padding=1)
-    drawn = framed.crop((1, 1, framed.width - 1, framed.height - 1))
-    return Tile(encode_data_uri(drawn), drawn.width, drawn.height, alt, caption, mark)
+    image = framed.crop((1, 1, framed.width - 1, framed.height - 1))
+    return Tile(encode_data_uri(image), image.width, image.height, alt, caption, mark)
 
 
 def spread_indices(count: int, wanted: int) -> list[int]:
-    """Return indices from all over a range, at most as many as wanted."""
+    """Return indices spread evenly over `range(count)`, at most `wanted`."""
     wanted = min(count, wanted)
     return [i * count // wanted for i in range(wanted)]
 
@@ -90,15 +90,15 @@ R = TypeVar("R", bound=Run)
 
 
 class AbstractReport(ABC, Generic[R]):
-    """What a model's own part of a page is made of.
+    """The model-specific part of a report page.
 
     Attributes:
-        kept_by: what the best epoch has of the validation examples.
-        row: what a row of `metrics.jsonl` holds.
-        quantities: what is measured of it after every epoch, first what training is about.
-        sections: the id of each of its own sections, and what it is called in the list of them.
-        template: of these sections, a file beside the class.
-        styles: of these sections, files beside the class; added to the style of all pages.
+        kept_by: what distinguishes the best epoch on the validation examples.
+        row: class of a row of `metrics.jsonl`.
+        quantities: quantities measured after every epoch, first the one that training optimizes.
+        sections: the id of each of its own sections, and its name in the list of sections.
+        template: template of these sections, a file next to the class.
+        styles: styles of these sections, files next to the class; added to the style of all pages.
     """
 
     kept_by: ClassVar[str] = "highest ELBO"
@@ -114,33 +114,33 @@ class AbstractReport(ABC, Generic[R]):
 
     @abstractmethod
     def subject(self, run: R) -> str:
-        """Say what was trained on what."""
+        """Return what was trained, and on which data."""
 
     @abstractmethod
     def method(self, run: R) -> str:
-        """Say how it was trained."""
+        """Return how it was trained."""
 
     @abstractmethod
     def measurement(self, run: R) -> str:
-        """Say what the numbers are means over, and whether they are exact."""
+        """Return what the numbers are means over, and whether they are exact."""
 
     @abstractmethod
     def facts(self, run: R) -> list[Fact]:
-        """Return what else to put among the numbers."""
+        """Return the facts to show among the numbers."""
 
     @abstractmethod
     def curves_of_run(self, run: R) -> list[Curves]:
-        """Draw how one run came along."""
+        """Draw the curves of one run."""
 
     @abstractmethod
     def curves_of_runs(self, runs: Sequence[R], names: Sequence[str]) -> list[Curves]:
-        """Draw how several runs came along."""
+        """Draw the curves of several runs."""
 
     @abstractmethod
     def build_content(self, run: R, index: int) -> Any:
-        """Return the dataclass that the template of the sections asks for.
+        """Return the dataclass that the template of the sections needs.
 
         Args:
-            run: whom it is about.
-            index: which of the runs on the page it is: figures need names that no other has.
+            run: the run that it describes.
+            index: index of the run on the page: figures need unique names.
         """

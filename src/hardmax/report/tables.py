@@ -1,4 +1,4 @@
-"""Tables of a report: the numbers of runs, and the options that tell runs apart."""
+"""Tables of a report: the numbers of runs, and the options in which runs differ."""
 
 import math
 import shlex
@@ -15,17 +15,17 @@ Better = Literal["lower", "higher", "none"]
 
 
 def format_number(value: float | None) -> str:
-    """Return a number with two decimals, a dash where there is none."""
+    """Return a number as text with two decimals, or a dash for None."""
     if value is None:
         return "–"
     if not math.isfinite(value):
         return "not finite"
-    # What rounds to zero has no sign.
+    # A number that rounds to zero has no sign.
     return f"{round(value, 2) + 0.0:,.2f}".replace("-", "−")
 
 
 def format_percent(part: float) -> str:
-    """Return a share as a reader wants it: a small one is not zero, almost all is not all."""
+    """Return a share as a percentage; a small one is not rounded to 0 %, nor one close to all to 100 %."""
     if 0 < part < 5e-4:
         return "< 0.1 %"
     if 1 - 5e-4 < part < 1:
@@ -35,14 +35,14 @@ def format_percent(part: float) -> str:
 
 @dataclass(frozen=True)
 class Quantity:
-    """Something that is measured.
+    """A quantity that is measured.
 
     Attributes:
-        name: what it is called.
+        name: its name.
         meaning: what it is.
-        of: its value in a row.
-        better: which values are; if none are, no value of it is the best one.
-        shown: a value as text.
+        of: returns its value in a row.
+        better: which values are better; if "none", no value is marked as the best.
+        shown: formats a value as text.
     """
 
     name: str
@@ -54,14 +54,14 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Fact:
-    """Something else that belongs among the numbers, as text.
+    """A text that a report shows among the numbers.
 
     Attributes:
-        name: what it is called where there is room.
-        short: above a column.
+        name: its full name.
+        short: its short name, for the heading of a column.
         meaning: what it is.
-        best: at the best epoch.
-        last: after the last epoch.
+        best: its text at the best epoch.
+        last: its text after the last epoch.
     """
 
     name: str
@@ -93,31 +93,33 @@ def list_key_numbers(
 def compare_runs(
     runs: Sequence[Run], quantities: Sequence[Quantity], facts: Sequence[Sequence[Fact]], differences: Sequence[str]
 ) -> tuple[list[str], list[list[Cell]]]:
-    """Return the headings and, for each run, the cells of a table; the best of a column only where runs compare.
+    """Return the headings of a table and the cells of each run; the best of a column is marked if runs are comparable.
 
     Args:
         runs: at least one.
-        quantities: that are measured of them, first what training is about.
-        facts: of each run, the same ones.
-        differences: why their numbers do not compare; none where they do.
+        quantities: the measured quantities, first the one that training optimizes.
+        facts: the facts of each run, the same ones in the same order.
+        differences: reasons why their numbers are not comparable; empty if they are.
     """
-    judge = not differences
-    table = {q.name: _column([q.of(run.best) for run in runs], judge, q.better, q.shown) for q in quantities}
-    for same in zip(*facts, strict=True):
-        table[same[0].short] = [Cell(fact.best) for fact in same]
+    mark_best = not differences
+    table = {q.name: _column([q.of(run.best) for run in runs], mark_best, q.better, q.shown) for q in quantities}
+    for row in zip(*facts, strict=True):
+        table[row[0].short] = [Cell(fact.best) for fact in row]
     table["Best epoch"] = [Cell(f"{run.best_epoch} of {run.last.epoch}") for run in runs]
     first = quantities[0]
-    table[f"{first.name}, last epoch"] = _column([first.of(run.last) for run in runs], judge, first.better, first.shown)
-    table["Seconds per epoch"] = _column([run.seconds_per_epoch for run in runs], judge)
+    table[f"{first.name}, last epoch"] = _column(
+        [first.of(run.last) for run in runs], mark_best, first.better, first.shown
+    )
+    table["Seconds per epoch"] = _column([run.seconds_per_epoch for run in runs], mark_best)
     return list(table), [list(row) for row in zip(*table.values(), strict=True)]
 
 
 def find_differences(runs: Sequence[Run], options: Sequence[str]) -> list[str]:
-    """Return what of the runs' test examples differs, so that their numbers do not compare.
+    """Return the names of the properties in which the runs' test examples differ, so that numbers are not comparable.
 
     Args:
-        runs: of one application.
-        options: that must agree.
+        runs: runs of one application.
+        options: options that must agree.
     """
     traits = {
         "data": [(run.facts.get("data", {}).get("name"), run.images.shape) for run in runs],
@@ -129,20 +131,20 @@ def find_differences(runs: Sequence[Run], options: Sequence[str]) -> list[str]:
 
 def _column(
     values: Sequence[float | None],
-    judge: bool,
+    mark_best: bool,
     better: Better = "lower",
-    shown: Callable[[float | None], str] = format_number,
+    to_text: Callable[[float | None], str] = format_number,
 ) -> list[Cell]:
-    texts = [shown(value) for value in values]
+    texts = [to_text(value) for value in values]
     known = [value for value in values if value is not None and math.isfinite(value)]
     best = None
-    if judge and better != "none" and known and len(values) > 1:
-        best = shown(min(known) if better == "lower" else max(known))
-    # What looks the same is as good.
+    if mark_best and better != "none" and known and len(values) > 1:
+        best = to_text(min(known) if better == "lower" else max(known))
+    # Values with equal text are equally good.
     return [Cell(text, text == best) for text in texts]
 
 
-# Their values say enough without the option's name.
+# Options whose value is clear without the option's name.
 _PLAIN = ("data", "space", "estimator")
 Value = str | int | float | bool | None
 
@@ -153,7 +155,7 @@ def format_option(name: str) -> str:
 
 
 def format_value(value: Value) -> str:
-    """Return a value as a reader wants it."""
+    """Return a value of an option as text."""
     if value is None:
         return "not set"
     if isinstance(value, bool):
@@ -167,7 +169,7 @@ def is_default(config: TrainConfig, name: str) -> bool:
 
 
 def format_command(config: TrainConfig) -> str:
-    """Return the line that trains like this: the options that are not at their defaults."""
+    """Return the command line that trains with this configuration: the options that differ from their defaults."""
     words = ["hardmax", "train", *([] if config.model == "discrete" else ["--model", config.model])]
     for field in fields(config):
         value = getattr(config, field.name)
@@ -181,33 +183,33 @@ def format_command(config: TrainConfig) -> str:
 
 
 def find_differing_options(configs: Sequence[TrainConfig]) -> list[str]:
-    """Return the options that are not the same in all of them."""
+    """Return the options that differ between the configurations."""
     names = dict.fromkeys(field.name for config in configs for field in fields(config) if field.name not in PLACES)
     return [name for name in names if len({getattr(config, name, None) for config in configs}) > 1]
 
 
 def label_runs(configs: Sequence[TrainConfig], folders: Sequence[str]) -> list[str]:
-    """Name each run by what differs from the others, and by its folder where that does not tell them apart."""
+    """Name each run by the options that differ between runs, and also by its folder where those are not unique."""
     names = sorted(
-        find_differing_options(configs), key=lambda name: (name != "data", _distance(name, type(configs[0])))
+        find_differing_options(configs), key=lambda name: (name != "data", _mro_index(name, type(configs[0])))
     )
-    found = [
-        ", ".join(_phrase(name, getattr(config, name)) for name in names if name not in config.unused_options)
+    labels = [
+        ", ".join(_describe_option(name, getattr(config, name)) for name in names if name not in config.unused_options)
         for config in configs
     ]
-    counts = Counter(found)
+    counts = Counter(labels)
     return [
         label if label and counts[label] == 1 else ", ".join(filter(None, (label, folder)))
-        for label, folder in zip(found, folders, strict=True)
+        for label, folder in zip(labels, folders, strict=True)
     ]
 
 
-def _distance(name: str, kind: type[TrainConfig]) -> int:
-    """Return from how far up an option comes: what a model alone has tells more than what every run has."""
-    return next(i for i, one in enumerate(kind.__mro__) if name in vars(one).get("__annotations__", {}))
+def _mro_index(name: str, kind: type[TrainConfig]) -> int:
+    """Return the MRO index of the class that adds an option: a model's own options come before shared ones."""
+    return next(i for i, base in enumerate(kind.__mro__) if name in vars(base).get("__annotations__", {}))
 
 
-def _phrase(name: str, value: Value) -> str:
+def _describe_option(name: str, value: Value) -> str:
     if name == "data":
         return Path(str(value)).name
     if name in _PLAIN:

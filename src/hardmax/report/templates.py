@@ -1,4 +1,4 @@
-"""HTML pages from jinja templates: one environment and one style for all of them. No torch here."""
+"""HTML pages from jinja templates: one environment and one style for all of them. Imports no torch."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ _SHARED = Path(__file__).parent
 def load_template(path: Path) -> jinja2.Template:
     """Load a template; it may extend or import those of its own folder and of this one.
 
-    Whatever is put into a page is escaped, unless it is `Markup`; a name that the template does not get is an error.
+    Values are escaped, unless they are `Markup`; an undefined variable is an error.
     """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([path.parent, _SHARED]),
@@ -24,5 +24,5 @@ def load_template(path: Path) -> jinja2.Template:
 
 
 def read_style(*more: Path) -> Markup:
-    """Return the style of all pages, and of these files after it: it stands in the page, which needs no other file."""
+    """Return the style of all pages followed by these files; it is embedded in the page, which needs no other file."""
     return Markup("".join(path.read_text(encoding="utf-8") for path in (_SHARED / "style.css", *more)))

@@ -1,4 +1,4 @@
-"""How compiled solvers are built and run: Numba with a cache on disk, batches split over threads."""
+"""Compile solvers by Numba with a cache on disk, and run them on batches split over threads."""
 
 import logging
 import os
@@ -29,10 +29,10 @@ logger.info(
 def compile_solver(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a function on its first call, or load it from the cache of an earlier process.
 
-    No `fastmath`: it may reorder sums and assume there is no NaN, and then equal is no longer equal. `nogil`
+    No `fastmath`: it may reorder sums and assume that there is no NaN, and then equality tests fail. `nogil`
     lets several Python threads run kernels at once (see `solve_in_threads`).
     """
-    function = unwrap(function)  # type checkers wrap functions, and Numba cannot see through
+    function = unwrap(function)  # type checkers wrap functions, which Numba cannot compile
     options = {"nogil": True, "boundscheck": False, "error_model": "numpy"}
     try:
         return numba.njit(cache=True, **options)(function)
@@ -53,27 +53,27 @@ def _trailing_zeros(typing_context, word):
 
 @compile_solver
 def find_lowest_bit(word):
-    """Return the place of the lowest bit that is set in a word of 64 (one machine instruction)."""
+    """Return the index of the lowest set bit of a 64-bit word (one machine instruction)."""
     return numba.int64(_trailing_zeros(word))
 
 
-HANDOVER = 1e-4  # seconds of work that make one more thread worth its start
-CHUNKS = 4  # per thread: examples differ in how hard they are
+HANDOVER = 1e-4  # seconds of work that justify starting one more thread
+CHUNKS = 4  # per thread: examples differ in difficulty
 
 _pool: ThreadPoolExecutor | None = None
 _size = 0
 
 
 def solve_in_threads(solve: Callable[[slice], object], batch: int, seconds: float) -> None:
-    """Call `solve` with slices that together make up the batch, in as many threads as torch has and the work is worth.
+    """Call `solve` with slices that cover the batch, in up to `torch.get_num_threads()` threads, fewer for little work.
 
-    Not Numba's own `parallel=True`: its threads end the process when two Python threads, or a forked
+    Not Numba's `parallel=True`: its threads end the process when two Python threads, or a forked
     child, use them at the same time. Ours are Python threads, and any number of callers may share them.
 
     Args:
-        solve: solves the examples of a slice and stores what it finds.
+        solve: solves the examples of a slice and stores the results.
         batch: number of examples.
-        seconds: what one example takes, roughly.
+        seconds: approximate time per example.
     """
     threads = min(torch.get_num_threads(), int(batch * seconds / HANDOVER), batch)
     if threads <= 1:
@@ -83,7 +83,7 @@ def solve_in_threads(solve: Callable[[slice], object], batch: int, seconds: floa
     chunks = iter([slice(first, first + step) for first in range(0, batch, step)])
 
     def work() -> None:
-        for chunk in chunks:  # taking the next one is a single operation: no two threads get the same
+        for chunk in chunks:  # `next` on the iterator is atomic: no two threads get the same chunk
             solve(chunk)
 
     pool = _threads(threads - 1)
@@ -100,9 +100,9 @@ def _threads(count: int) -> ThreadPoolExecutor:
     return _pool
 
 
-def _forget() -> None:
+def _discard_pool() -> None:
     global _pool
     _pool = None
 
 
-os.register_at_fork(after_in_child=_forget)  # a forked child has none of its parent's threads
+os.register_at_fork(after_in_child=_discard_pool)  # a forked child has none of its parent's threads

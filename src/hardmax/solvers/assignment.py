@@ -1,4 +1,4 @@
-"""The best assignment: one column for every row, none twice."""
+"""The best assignment: a different column for every row."""
 
 import torch
 from jaxtyping import Float, Int64
@@ -35,7 +35,7 @@ def solve_assignment(scores: Float[Tensor, "*B n n"]) -> Int64[Tensor, "*B n"]:
 
 @torch.library.custom_op("hardmax::assignment", mutates_args=())
 def _assignment(scores: Tensor) -> Tensor:
-    from scipy.optimize import linear_sum_assignment  # here, since it takes longer to import than most things to do
+    from scipy.optimize import linear_sum_assignment  # here, since the import is slow
 
     flat = scores.detach().to("cpu", torch.float64).flatten(0, -3) if scores.dim() > 2 else scores.double().cpu()[None]
     if not flat.isfinite().all():

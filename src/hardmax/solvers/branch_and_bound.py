@@ -6,12 +6,12 @@
     h(z) <= K + sum_i c_i z_i <= K + sum_i max(c_i, 0) = U.
 
 The best splits give the roof dual, the bound of the linear relaxation. Up to a constant U is `sum_i |c_i| / 2`, and the
-splits with the smallest sum of squares of c have the smallest U too, so we go over the edges and balance the fields of
-both ends, exactly, one edge at a time. Fields and splits are inherited by the children: a few sweeps at the root do
-most of the work.
+splits with the smallest sum of squares of c have the smallest U too, so we iterate over the edges and balance the
+fields of both ends, exactly, one edge at a time. Fields and splits are inherited by the children: a few sweeps at the
+root do most of the work.
 
 **The search** is depth first, the likelier value of a bit first. A bit is fixed where its other value cannot beat the
-best z so far (`U - |c_i| <= best`) or where no neighbour can change its mind (persistency).
+best z so far (`U - |c_i| <= best`) or where no values of its neighbours change its best value (persistency).
 
 Reference: P. Hammer, P. Hansen, B. Simeone (1984), Roof duality, complementation and persistency in quadratic 0-1
 optimization; E. Boros, P. Hammer (2002), Pseudo-Boolean optimization, sections 4 and 5.
@@ -43,12 +43,12 @@ def branch_and_bound(
         unary: `[B, n]`, float64.
         couplings: `[B, E]`, float64, any sign.
         edges: `[E, 2]`, each pair once.
-        node_limit: nodes of the search, per example. 1,000 nodes take a few milliseconds.
+        node_limit: maximal number of nodes, per example. 1,000 nodes take a few milliseconds.
         start: `[B, n]`, a z to begin from, or None.
-        give_up: leave the rest of the batch alone once an example has reached the limit.
+        give_up: skip the rest of the batch once an example has reached the limit.
 
     Returns:
-        A solution; where the limit was reached, its bound is the largest of the nodes that were left.
+        A solution; where the limit was reached, its bound is the largest bound of the remaining nodes.
     """
     batch, n = unary.shape
     z, value, bound = torch.empty_like(unary), unary.new_empty(batch), unary.new_empty(batch)
@@ -75,17 +75,17 @@ def solve_batch(unary, couplings, edges, starts, node_limit, give_up, z, value, 
         couplings: `[B, E]`, float64, any sign.
         edges: `[E, 2]`, int64, each pair once.
         starts: `[B, n]`, float64, or `[0, n]`: a z to begin from.
-        node_limit: nodes of the search, per example.
-        give_up: whether to end at the first example that reaches the limit.
-        z: `[B, n]`, float64, filled with the best bits found.
-        value: `[B]`, filled with what they are worth.
-        bound: `[B]`, filled with what no z exceeds: the value, unless the limit was reached.
-        nodes: `[B]`, int64, filled with the nodes looked at; 0 where persistency fixed every bit.
+        node_limit: maximal number of nodes, per example.
+        give_up: whether to stop at the first example that reaches the limit.
+        z: `[B, n]`, float64, filled with the best known bits.
+        value: `[B]`, filled with their score.
+        bound: `[B]`, filled with the upper bound of the score: the value, unless the limit was reached.
+        nodes: `[B]`, int64, filled with the number of nodes visited; 0 where persistency fixed every bit.
     """
     batch, n = unary.shape
     weights = np.zeros((n, n))
     flat = weights.reshape(-1)
-    upper, lower = np.empty(len(edges), np.int64), np.empty(len(edges), np.int64)  # where w_ij and w_ji stand
+    upper, lower = np.empty(len(edges), np.int64), np.empty(len(edges), np.int64)  # indices of w_ij and w_ji
     for e in range(len(edges)):
         upper[e], lower[e] = edges[e, 0] * n + edges[e, 1], edges[e, 1] * n + edges[e, 0]
     ids, free = np.empty((n + 1, n), np.int64), np.empty((n + 1, n), np.bool_)
@@ -135,10 +135,10 @@ def solve_batch(unary, couplings, edges, starts, node_limit, give_up, z, value, 
 
 @compile_solver
 def begin(weights, scores, code, ids, free, field, low, high, share):
-    """Fix what persistency fixes (in `code`), lay out the rest; return how many bits are left, and K.
+    """Fix bits by persistency (in `code`), set up the others; return the number of free bits, and K.
 
     low and high are the least and the greatest field of a bit, `a_i + sum_j w_ij z_j` over all z. A bit with low >= 0
-    is one and a bit with high <= 0 is zero in some best z, whatever the others are; then the others' ranges shrink.
+    is one and a bit with high <= 0 is zero in some best z, for any values of the others, whose ranges then shrink.
     """
     n = len(scores)
     for i in range(n):
@@ -184,10 +184,10 @@ def begin(weights, scores, code, ids, free, field, low, high, share):
 
 @compile_solver
 def balance(weights, ids, count, field, share, constant):
-    """Go once over all edges and make the fields of both ends as equal as the split allows; return the new K.
+    """Iterate once over all edges and make the fields of both ends as equal as the split allows; return the new K.
 
-    `share[x, y]`, y < x, is by how much the field of x can still fall: p for w > 0, |w| - q for w < 0; it can rise by
-    the rest of |w|. The other end rises where w > 0 and falls where w < 0.
+    `share[x, y]`, y < x, is the amount by which the field of x can still fall: p for w > 0, |w| - q for w < 0; it can
+    rise by the rest of |w|. The other end rises where w > 0 and falls where w < 0.
     """
     for x in range(count):
         row = weights[ids[x]]
@@ -219,7 +219,7 @@ def bound_node(constant, count, free, field):
 
 @compile_solver
 def fix(weights, ids, x, one, count, free, field, low, high, share):
-    """Set bit x of a node and change the fields and ranges of its free bits; return what K gains."""
+    """Set bit x of a node and update the fields and ranges of its free bits; return the increase of K."""
     row = weights[ids[x]]
     gained = field[x] if one else 0.0
     for y in range(count):
@@ -247,7 +247,7 @@ def fix(weights, ids, x, one, count, free, field, low, high, share):
 
 @compile_solver
 def settle(weights, ids, count, target, constant, free, field, low, high, share, code):
-    """Fix every bit of a node that can be; return how many are left, K and U; none, and -inf, if U <= target."""
+    """Fix all possible bits of a node; return the number of free bits, K and U; 0 and U = -inf if U <= target."""
     left = count
     while True:
         total = bound_node(constant, count, free, field)
@@ -271,7 +271,7 @@ def settle(weights, ids, count, target, constant, free, field, low, high, share,
 
 @compile_solver
 def branch(weights, x, one, count, ids, free, field, low, high, share, level, kept):
-    """Copy the free bits of a node into its child, the next row, with bit x set; return how many, and what K gains."""
+    """Copy the free bits of a node into its child, the next row, and set bit x; return the number and the gain of K."""
     child, left = level + 1, 0
     for y in range(count):
         if free[level, y]:
@@ -283,7 +283,7 @@ def branch(weights, x, one, count, ids, free, field, low, high, share, level, ke
         low[child, new], high[child, new] = low[level, y], high[level, y]
         for other in range(new):
             share[child, new, other] = share[level, y, kept[other]]
-        # x itself comes last, so that `fix` finds its splits in one row
+        # x comes last, so that its splits are in one row for `fix`
         w = weights[ids[level, x], ids[level, y]]
         share[child, left, new] = (
             share[level, x, y] if y < x else w - share[level, y, x] if w > 0 else share[level, y, x]
@@ -295,7 +295,7 @@ def branch(weights, x, one, count, ids, free, field, low, high, share, level, ke
 
 @compile_solver
 def search(weights, count, constant, best, slack, node_limit, ids, free, field, low, high, share, code, best_code):
-    """Search below the root, which is row 0 of every array, depth first; return the bound and the nodes."""
+    """Search depth first below the root, which is row 0 of every array; return the bound and the number of nodes."""
     n = len(code)
     counts, constants, bits = np.empty(n + 1, np.int64), np.empty(n + 1), np.empty(n + 1, np.int64)
     others = np.empty(n + 1)  # the bound of each level's other branch, while it is still to be searched

@@ -1,4 +1,4 @@
-"""Enumeration of pairwise bits: all codes, halved; and of what persistency leaves, for any sign."""
+"""Enumeration of pairwise bits: of all codes, in two halves, and of the bits that persistency leaves, for any sign."""
 
 from functools import cache
 
@@ -13,11 +13,11 @@ BLOCK = 2**17  # values of one block: 1 MB of float64 stays in the cache
 
 
 def enumerate_pairwise(unary: Tensor, weights: Tensor) -> Solution:
-    """Return the best z by looking at all 2^n, `h(z) = a z + z W z / 2`.
+    """Return the best z of all 2^n, `h(z) = a z + z W z / 2`.
 
     With z = (x, y), left and right half, `h = f(x) + g(y) + x W_xy y`. For each x the best y is the maximum of a
     row of `[x W_xy, 1] [y, g(y)]^T`, so that a product of inner size n / 2 + 1 does all the work, and the
-    arg max over y is looked for in the winning row alone. All in float64.
+    arg max over y is computed in the winning row alone. All in float64.
 
     Args:
         unary: `[B, n]`, float64.
@@ -65,10 +65,10 @@ def enumerate_codes(n: int) -> Tensor:
 
 
 def find_persistent_bits(unary: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the least and the greatest each bit can be in some best z; where they agree, the bit is decided.
+    """Return the least and the greatest value of each bit in some best z; where they agree, the bit is decided.
 
-    The field of a bit, `a_i + sum_j w_ij z_j`, is what it gains by being one. If it is positive whatever the undecided
-    neighbours are, the bit is one; if it is never positive, zero. Each decision narrows the fields of the
+    The field of a bit, `a_i + sum_j w_ij z_j`, is the gain of setting it to one. If it is positive for all values of
+    the undecided neighbours, the bit is one; if it is never positive, zero. Each decision narrows the fields of the
     others, so it is repeated until nothing changes, at most n times. Couplings may have any sign.
 
     Args:
@@ -103,11 +103,11 @@ def find_persistent_bits(unary: Tensor, weights: Tensor) -> tuple[Tensor, Tensor
     return both[:, n:], both[:, :n]
 
 
-SIZES = (6, 9, 11, 13, 15, 17, 19, 20)  # examples are enumerated together if they have about as many bits left
+SIZES = (6, 9, 11, 13, 15, 17, 19, 20)  # examples with similar numbers of undecided bits are enumerated together
 
 
 def enumerate_reduced(unary: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the best z `[B, n]`, and in which examples it is proved: those with at most 20 bits left `[B]`.
+    """Return the best z `[B, n]`, and whether it is proved `[B]`: where at most 20 bits are undecided.
 
     Args:
         unary: `[B, n]`, float64.
@@ -126,7 +126,7 @@ def enumerate_reduced(unary: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
             continue
         bits = free_first[chosen, :size]
         real = free[chosen].gather(1, bits)
-        scores = torch.where(real, field[chosen].gather(1, bits), -1.0)  # a bit that only fills up stays zero
+        scores = torch.where(real, field[chosen].gather(1, bits), -1.0)  # padding bits stay zero
         among = weights[chosen[:, None, None], bits[:, :, None], bits[:, None, :]]
         among = torch.where(real[:, :, None] & real[:, None, :], among, 0.0)
         best = enumerate_pairwise(scores, among).z

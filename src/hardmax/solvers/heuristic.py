@@ -1,4 +1,4 @@
-"""Good bits fast, of any sign and size, with the roof dual as a bound: proved best only where the gap is zero."""
+"""Fast heuristics for couplings of any sign and size, with the roof dual as a bound: exact where the gap is zero."""
 
 from importlib.util import find_spec
 
@@ -16,7 +16,7 @@ def evaluate_bits(z: Tensor, unary: Tensor, couplings: Tensor, edges: Tensor) ->
 
 
 def climb(z: Tensor, unary: Tensor, couplings: Tensor, edges: Tensor) -> Tensor:
-    """Flip bits that gain until none does: `[B, n] -> [B, n]`, worth at least as much.
+    """Flip bits with positive gains until there are none: `[B, n] -> [B, n]`, of at least the same value.
 
     A bit is flipped if its gain is positive and larger than those of all its neighbours (of equal ones, the first).
     No two flipped bits are neighbours then, so their gains add up and every round climbs.
@@ -31,7 +31,7 @@ def climb(z: Tensor, unary: Tensor, couplings: Tensor, edges: Tensor) -> Tensor:
         around = torch.cat([gain[:, right], gain[:, left]], 1)
         highest = gain.scatter_reduce(1, ends, around, "amax")
         top = (gain > 0) & (gain == highest)
-        # among neighbours with equal gains the first goes
+        # of neighbours with equal gains, flip the first
         rank = torch.where(top, first, 0)
         around = torch.cat([rank[:, right], rank[:, left]], 1)
         chosen = top & (rank == rank.scatter_reduce(1, ends, around, "amax"))
@@ -51,8 +51,8 @@ def solve_dual(unary: Tensor, couplings: Tensor, edges: Tensor, *, iterations: i
     `w z_i z_j <= p - p z_i - p z_j` for w < 0, 0 <= p <= |w|. With the splits in the fields c,
     `h(z) <= K + sum_i max(c_i, 0)`, and up to a constant this is `sum_i |c_i| / 2`. The splits that make
     `sum_i c_i^2 / 2` least make it least as well, and that is a smooth problem in a box: FISTA. In its solution c_i > 0
-    says z_i = 1, exactly if no coupling is negative (total-variation dual); otherwise the bound is the roof dual and
-    the gap may stay.
+    means z_i = 1, exactly if no coupling is negative (total-variation dual); otherwise the bound is the roof dual and
+    the gap may remain.
 
     Args:
         unary: `[B, n]`, float64.
@@ -61,7 +61,7 @@ def solve_dual(unary: Tensor, couplings: Tensor, edges: Tensor, *, iterations: i
         iterations: at most; it ends earlier when every gap is closed.
 
     Returns:
-        A solution with the bound of the best splits found. The gap falls as 1 / iterations^2, so that large
+        A solution with the bound of the best splits. The gap falls as 1 / iterations^2, so that large
         problems with nearly equal alternatives keep a small one.
 
     References:
@@ -94,9 +94,9 @@ def solve_dual(unary: Tensor, couplings: Tensor, edges: Tensor, *, iterations: i
             total = c.clamp_min(0).sum(1) + torch.where(negative, split, 0.0).sum(1)
             bound = torch.minimum(bound, total)
             z = climb((c > 0).double(), unary, couplings, edges)
-            found = evaluate_bits(z, unary, couplings, edges)
-            best = torch.where((found > value)[:, None], z, best)
-            value = torch.maximum(found, value)
+            values = evaluate_bits(z, unary, couplings, edges)
+            best = torch.where((values > value)[:, None], z, best)
+            value = torch.maximum(values, value)
             if not (bound > value + ROUNDING * scale).any():
                 break
     return certify_solution(best, value, bound, scale, "dual")
@@ -111,7 +111,7 @@ def solve_heuristic(unary: Tensor, couplings: Tensor, edges: Tensor, start: Tens
     """Return good bits: the roof dual rounded, then improved by single flips.
 
     With Numba and up to 200 bits: the root of branch and bound, then a tabu walk. Otherwise accelerated gradients on
-    the dual, rounded, then flips that gain until there are none.
+    the dual, rounded, then flips with positive gains until there are none.
 
     Args:
         unary: `[B, n]`, float64.

@@ -1,4 +1,4 @@
-"""Min-cut by a max-flow library: OR-tools, or PyMaxflow where the user has it and asks for it."""
+"""Min-cut by a max-flow library: OR-tools, or PyMaxflow if it is installed and requested."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def solve_max_flow(unary: Tensor, couplings: Tensor, edges: Tensor) -> Solution:
 
     Its capacities are int64, so an example's fields and couplings are multiplied by a power of two, at which their sum
     is below 2^60, and rounded. Each of the n fields and E capacities is then off by at most 1/2, so that no z beats the
-    one found by more than `(n + E) / 2^power` in the original units: that is in the bound, and far below the
+    result by more than `(n + E) / 2^power` in the original units: that is in the bound, and far below the
     rounding of float64 sums.
 
     Args:
@@ -37,7 +37,7 @@ def solve_max_flow(unary: Tensor, couplings: Tensor, edges: Tensor) -> Solution:
 
     Raises:
         MissingExtraError: OR-tools is not installed.
-        NotExactError: OR-tools found no optimal flow.
+        NotExactError: OR-tools returned no optimal flow.
     """
     try:
         from ortools.graph.python.max_flow import SimpleMaxFlow
@@ -52,8 +52,8 @@ def solve_max_flow(unary: Tensor, couplings: Tensor, edges: Tensor) -> Solution:
     scale = unary.abs().sum(1) + couplings.abs().sum(1)
     finite = scale.isfinite().numpy()
     power = LARGEST_TOTAL - np.frexp(np.where(finite, scale.numpy(), 1.0))[1]
-    field = _whole(compute_fields(unary, couplings, edges), power)
-    half = _whole(couplings.numpy() / 2, power)
+    field = _scale_to_integers(compute_fields(unary, couplings, edges), power)
+    half = _scale_to_integers(couplings.numpy() / 2, power)
     capacities = np.concatenate([half, half, field.clip(min=0), (-field).clip(min=0)], 1)
     z = torch.ones_like(unary)
     for b in np.flatnonzero(finite):
@@ -68,13 +68,13 @@ def solve_max_flow(unary: Tensor, couplings: Tensor, edges: Tensor) -> Solution:
     return certify_solution(z, value, value + error, scale, "max-flow")
 
 
-def _whole(numbers: np.ndarray, power: np.ndarray) -> np.ndarray:
-    """Return `[B, k]` times 2^power, rounded to int64; what is not finite, as zero."""
+def _scale_to_integers(numbers: np.ndarray, power: np.ndarray) -> np.ndarray:
+    """Return `[B, k]` times 2^power, rounded to int64; non-finite numbers become zero."""
     return np.nan_to_num(np.rint(np.ldexp(numbers, power[:, None])), posinf=0, neginf=0).astype(np.int64)
 
 
 def solve_pymaxflow(unary: Tensor, couplings: Tensor, edges: Tensor) -> Solution:
-    """Return the best z for couplings >= 0 by PyMaxflow (GPL): never a dependency, only used where asked for by name.
+    """Return the best z for couplings >= 0 by PyMaxflow (GPL): never a dependency, used only when named.
 
     Args:
         unary: `[B, n]`, float64.

@@ -1,8 +1,8 @@
 """Min-cut on small dense graphs: the best bits where no coupling is negative.
 
-First persistency: bits that are one even if all undecided neighbours are zero, or zero even if they are one. For what
-is left, maximum flow by push-relabel in waves, where sets of nodes are words of 64 bits: a breadth-first search, which
-gives every node its exact distance to the sink, then costs little more than a push, and is made before each wave.
+First persistency: bits that are one even if all undecided neighbours are zero, or zero even if they are one. For the
+other bits, maximum flow by push-relabel in waves, where sets of nodes are words of 64 bits: a breadth-first search,
+which gives every node its exact distance to the sink, then costs little more than a push, and precedes each wave.
 
 Reference: A. Goldberg, R. Tarjan (1988), A new approach to the maximum-flow problem; R. Tarjan (1984), A simple version
 of Karzanov's blocking flow algorithm (waves).
@@ -49,9 +49,9 @@ def solve_batch(unary, couplings, edges, z, value, bound, rounding):
         couplings: `[B, E]`, float64, none negative.
         edges: `[E, 2]`, int64.
         z: `[B, n]`, float64, filled with the best bits.
-        value: `[B]`, filled with what they are worth: the cut.
-        bound: `[B]`, filled with what no z exceeds: the flow.
-        rounding: `[B]`, filled with what the two may differ by.
+        value: `[B]`, filled with their score: the cut.
+        bound: `[B]`, filled with the upper bound of the score: the flow.
+        rounding: `[B]`, filled with the tolerance for the difference of the two.
     """
     batch, n = unary.shape
     words = (n + 63) // 64
@@ -63,7 +63,7 @@ def solve_batch(unary, couplings, edges, z, value, bound, rounding):
     low, high, excess, sink = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     fixed, free = np.empty(n, np.int8), np.empty(n, np.int64)
     flat = weights.reshape(-1)
-    upper, lower = np.empty(len(edges), np.int64), np.empty(len(edges), np.int64)  # where w_ij and w_ji stand
+    upper, lower = np.empty(len(edges), np.int64), np.empty(len(edges), np.int64)  # indices of w_ij and w_ji
     for e in range(len(edges)):
         upper[e], lower[e] = edges[e, 0] * n + edges[e, 1], edges[e, 1] * n + edges[e, 0]
     for b in range(batch):
@@ -103,7 +103,7 @@ def solve_batch(unary, couplings, edges, z, value, bound, rounding):
 
 @compile_solver
 def persist(unary, weights, low, high, fixed, queue):
-    """Fix what every neighbour at its worst (z_i = 1) or at its best (z_i = 0) leaves no choice, and go on.
+    """Fix bits that are 1 with all undecided neighbours at 0, or 0 with all at 1; repeat until no more can be fixed.
 
     low and high are the fields `a_i + sum_j w_ij z_j` with all undecided neighbours at zero and at one.
     """
@@ -112,7 +112,7 @@ def persist(unary, weights, low, high, fixed, queue):
     for i in range(n):
         low[i], high[i], fixed[i] = unary[i], unary[i], 0
     for i in range(n):
-        for j in range(n):  # n independent sums at once: vectorised, where one sum after the other is not
+        for j in range(n):  # n independent sums at once: vectorised, unlike one sum after the other
             high[j] += weights[i, j]
     for i in range(n):
         if low[i] > 0:
@@ -146,7 +146,7 @@ def persist(unary, weights, low, high, fixed, queue):
 
 @compile_solver
 def build(left, words, weights, low, high, free, residual, excess, sink, outward, inward, active):
-    """Lay out the network of the undecided bits; return the sum of what the source sends.
+    """Build the network of the undecided bits; return the total flow from the source.
 
     `w z_i z_j = w (z_i + z_j) / 2 - w |z_i - z_j| / 2`, so with `c_i = (low_i + high_i) / 2` a cut costs w / 2 per
     edge and |c_i| at the source (c_i > 0: excess) or at the sink.
@@ -174,10 +174,10 @@ def build(left, words, weights, low, high, free, residual, excess, sink, outward
 
 @compile_solver
 def push(left, words, residual, excess, sink, outward, inward, layers, active, unseen):
-    """Push excess to the sink until what is left cannot reach it; return the flow, leave `unseen`, the ones.
+    """Push excess to the sink until the rest cannot reach it; return the flow; `unseen` then holds the bits that are 1.
 
     Push-relabel by waves (Tarjan 1984): exact distances to the sink by a breadth-first search, then every active node
-    from the farthest layer down pushes to the next layer, and again. A node that keeps excess has used up its
+    from the farthest layer down pushes to the next layer, and so on. A node that keeps excess has used up its
     arcs to the next layer, so its distance grows: at most n^2 waves. Sets of nodes are words of 64 bits, which
     makes the search about as cheap as one push.
     """

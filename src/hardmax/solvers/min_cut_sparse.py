@@ -1,8 +1,8 @@
-"""Min-cut on sparse graphs, grids above all: the best bits where no coupling is negative.
+"""Min-cut on sparse graphs, especially grids: the best bits where no coupling is negative.
 
 Two search trees grow, one from the source (bits with positive fields) and one from the sink. Where they meet, flow is
 sent along the path until an edge of it is used up, and the nodes cut off by that, the orphans, look for a new parent in
-their own tree. The trees are kept from one path to the next, which is why this is fast on graphs with short paths.
+the same tree. The trees are kept from one path to the next, which is why this is fast on graphs with short paths.
 
 Reference: Y. Boykov, V. Kolmogorov (2004), An experimental comparison of min-cut/max-flow algorithms for energy
 minimization in vision. Written from the paper.
@@ -15,7 +15,7 @@ from torch import Tensor
 from hardmax.solvers._compilation import compile_solver, solve_in_threads
 from hardmax.solvers.solution import Solution, certify_solution
 
-NOTHING, TERMINAL, ORPHAN = -1, -2, -3  # what a node's parent may be, other than an arc
+NOTHING, TERMINAL, ORPHAN = -1, -2, -3  # values of a node's parent, other than an arc
 FAR = 1 << 60
 PATHS_PER_ARC = 100  # measured on grids: below 1
 
@@ -30,7 +30,7 @@ def min_cut_sparse(unary: Tensor, couplings: Tensor, edges: Tensor) -> Solution:
 
     Returns:
         A solution. Its bound is the flow, and above the value only if the flow needs more paths than the limit, which
-        is there because no polynomial bound is known.
+        exists because no polynomial bound is known.
     """
     batch, n = unary.shape
     z, value, bound = torch.empty_like(unary), unary.new_empty(batch), unary.new_empty(batch)
@@ -53,10 +53,11 @@ def solve_batch(unary, couplings, edges, path_limit, z, value, bound):
         unary: `[B, n]`, float64.
         couplings: `[B, E]`, float64, none negative.
         edges: `[E, 2]`, int64.
-        path_limit: paths of flow, per example; there is no polynomial bound on their number.
+        path_limit: maximal number of paths of flow, per example; there is no polynomial bound on their number.
         z: `[B, n]`, float64, filled with the best bits.
-        value: `[B]`, filled with what they are worth: the cut.
-        bound: `[B]`, filled with what no z exceeds: the flow. Equal to the value up to rounding, below the limit.
+        value: `[B]`, filled with their score: the cut.
+        bound: `[B]`, filled with the upper bound of the score: the flow. Equal to the value up to rounding, below the
+            limit.
     """
     batch, n = unary.shape
     count = len(edges)
@@ -111,7 +112,7 @@ def solve_batch(unary, couplings, edges, path_limit, z, value, bound):
 
 @compile_solver
 def build_adjacency(n, edges):
-    """Return for each node where its arcs begin `[n + 1]`, and for each arc its head and its edge `[2 E]`."""
+    """Return the index of the first arc of each node `[n + 1]`, and the head and the edge of each arc `[2 E]`."""
     first = np.zeros(n + 1, np.int64)
     for e in range(len(edges)):
         first[edges[e, 0] + 1] += 1
@@ -135,7 +136,7 @@ def max_flow(
     """Send flow until the trees no longer touch; return it. A node is in a tree if it has a parent."""
     n = len(terminal)
     ring = n + 1
-    begin = end = 0  # of the queue of nodes whose arcs are still to be looked at
+    begin = end = 0  # of the queue of nodes whose arcs are still to be visited
     for i in range(n):
         stamp[i], distance[i], queued[i], parent[i] = 0, 1, False, NOTHING
         in_sink[i] = terminal[i] < 0
@@ -205,7 +206,7 @@ def max_flow(
 
 @compile_solver
 def augment(meeting, head, sister, residual, terminal, parent, orphans):
-    """Send what the path through an arc between the trees can carry; return it, and how many orphans there are."""
+    """Saturate the path through an arc between the trees; return the amount sent, and the number of orphans."""
     amount = residual[meeting]
     i = head[sister[meeting]]
     while parent[i] != TERMINAL:
@@ -244,7 +245,7 @@ def augment(meeting, head, sister, residual, terminal, parent, orphans):
 
 @compile_solver
 def to_terminal(i, time, head, parent, stamp, distance):
-    """Return how far a node's terminal is along its parents, FAR if an orphan is on the way; mark the way."""
+    """Return the distance to a node's terminal along its parents, FAR if there is an orphan; mark the path."""
     j, far = i, 0
     while stamp[j] != time:
         arc = parent[j]

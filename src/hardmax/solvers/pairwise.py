@@ -1,4 +1,4 @@
-"""The best bits under pairwise scores: which algorithm, and how it is called."""
+"""Arg max of bits under pairwise scores: choice and call of the algorithm."""
 
 from importlib.util import find_spec
 from typing import Literal, NoReturn, get_args
@@ -48,11 +48,11 @@ def solve_pairwise(
     """Maximise `h(z) = sum_i a_i z_i + sum_{(i, j) in edges} w_ij z_i z_j` over bits z, with a certificate.
 
     Exact if no coupling is negative, at any size, and for couplings of any sign up to about 50 bits, more where
-    the unary scores dominate. What could not be proved best has a bound above its value.
+    the unary scores dominate. A z that is not proved best has a bound above its value.
 
     | solver | couplings | | needs |
     |---|---|---|---|
-    | `"min-cut"`, `"min-cut-sparse"` | >= 0 | exact; sparse is taken where the graph is | Numba |
+    | `"min-cut"`, `"min-cut-sparse"` | >= 0 | exact; sparse is used where the graph is | Numba |
     | `"branch-and-bound"` | any | exact within `node_limit` | Numba |
     | `"max-flow"`, `"pymaxflow"` | >= 0 | exact, one example after the other | OR-tools; PyMaxflow |
     | `"push-relabel"` | >= 0 | exact, dense | |
@@ -60,10 +60,10 @@ def solve_pairwise(
     | `"dual"` | any | gap that closes with time if couplings >= 0 | |
     | `"heuristic"` | any | gap, usually; fast | |
 
-    `"auto"` takes min-cut if no coupling of the batch is negative, else branch and bound; without Numba push-relabel,
+    `"auto"` uses min-cut if no coupling of the batch is negative, else branch and bound; without Numba push-relabel,
     and enumeration of the bits that persistency leaves, if at most 20; beyond these the heuristic. All compute in
     float64 on the CPU: a batch from another device is moved once. The first call of a solver that needs Numba takes
-    some seconds, in which it is compiled; what was compiled is kept on disk.
+    some seconds to compile; the compiled code is cached on disk.
 
     Args:
         unary: `[*B, n]`, the scores a of the single bits.
@@ -71,14 +71,14 @@ def solve_pairwise(
         edges: `[E, 2]` on the CPU, each pair of different bits at most once.
         supermodular: promise that no coupling is negative; it is checked.
         solver: one of the above.
-        node_limit: how many nodes branch and bound may look at, per example.
+        node_limit: maximal number of nodes of branch and bound, per example.
         start: `[*B, n]`, a z to begin from, such as the best one for similar scores.
 
     Returns:
         A `Solution`; z has the dtype and device of the unary scores.
 
     Raises:
-        ArgumentError: a negative coupling despite the promise, or for a solver that takes none; an unknown solver.
+        ArgumentError: a negative coupling despite the promise, or for a solver that allows none; an unknown solver.
         NotExactError: too many bits for the solver named.
         MissingExtraError: the solver named needs a library that is not installed.
 
@@ -93,9 +93,11 @@ def solve_pairwise(
         See the file of each algorithm.
     """
     start = None if start is None else start.detach()
-    found = _solve(unary.detach(), couplings.detach(), edges, supermodular, solver, node_limit, start, give_up=False)
+    solution = _solve(unary.detach(), couplings.detach(), edges, supermodular, solver, node_limit, start, give_up=False)
     batch = unary.shape[:-1]
-    return Solution(_like(found.z, unary), found.value.reshape(batch), found.bound.reshape(batch), found.solver)
+    return Solution(
+        _like(solution.z, unary), solution.value.reshape(batch), solution.bound.reshape(batch), solution.solver
+    )
 
 
 def pairwise_argmax(
@@ -138,21 +140,21 @@ def pairwise_argmax(
         solver,
         None if start is None else start.detach(),
     )
-    return _proved(*arguments) if _eager(unary) else _argmax(*arguments)
+    return _solve_proved(*arguments) if _is_eager(unary) else _argmax(*arguments)
 
 
-def _proved(
+def _solve_proved(
     unary: Tensor, couplings: Tensor, edges: Tensor, supermodular: bool, solver: str, start: Tensor | None
 ) -> Tensor:
-    found = _solve(unary, couplings, edges, supermodular, solver, NODE_LIMIT, start, give_up=True)
-    if solver not in UNPROVED and (found.bound.numpy() > found.value.numpy()).any():
-        _refuse(found, unary.shape[-1])
-    return _like(found.z, unary)
+    solution = _solve(unary, couplings, edges, supermodular, solver, NODE_LIMIT, start, give_up=True)
+    if solver not in UNPROVED and (solution.bound.numpy() > solution.value.numpy()).any():
+        _raise_not_exact(solution, unary.shape[-1])
+    return _like(solution.z, unary)
 
 
 # ------------------------------------------------------------------------------- one operator for torch
-def _eager(tensor: Tensor) -> bool:
-    """Whether a tensor holds values, now: the way through the operator costs as much as the rest of a call."""
+def _is_eager(tensor: Tensor) -> bool:
+    """Return whether a tensor holds concrete values: calling the operator costs as much as the rest of a call."""
     return (
         type(tensor) in (Tensor, torch.nn.Parameter)
         and not torch.compiler.is_compiling()
@@ -164,7 +166,7 @@ def _eager(tensor: Tensor) -> bool:
 def _argmax(
     unary: Tensor, couplings: Tensor, edges: Tensor, supermodular: bool, solver: str, start: Tensor | None = None
 ) -> Tensor:
-    return _proved(unary, couplings, edges, supermodular, solver, start)
+    return _solve_proved(unary, couplings, edges, supermodular, solver, start)
 
 
 @_argmax.register_fake
@@ -200,7 +202,7 @@ def _solve(
         raise ArgumentError(f"there is no solver {solver!r}; there are: {', '.join(SOLVERS)}")
     least = float(w.numpy().min()) if w.numel() else 0.0
     if least < 0 and (supermodular or solver in FOR_SUPERMODULAR):
-        _negative(couplings, edges, supermodular, solver)
+        _raise_negative(couplings, edges, supermodular, solver)
     if w.numel() == 0:
         value = a.clamp_min(0).sum(1)
         solution = Solution((a > 0).double(), value, value, "separate bits")
@@ -234,7 +236,7 @@ def _choose(
     start: Tensor | None,
     give_up: bool,
 ) -> Solution:
-    """Solve a flat batch on the CPU; positive tells that no coupling is negative."""
+    """Solve a flat batch on the CPU; `positive` means that no coupling is negative."""
     n = a.shape[1]
     sparse = SPARSE * len(edges) < n * n
     if solver == "auto":
@@ -269,7 +271,7 @@ def _choose(
 
 
 def choose_solver(n: int, positive: bool) -> str:
-    """Return what `"auto"` takes for n bits, by whether no coupling is negative and by what is installed."""
+    """Return the solver that `"auto"` uses for n bits; `positive` means that no coupling is negative."""
     if find_spec("numba") is not None:
         if positive:
             return "min-cut"
@@ -282,7 +284,7 @@ def choose_solver(n: int, positive: bool) -> str:
 
 
 def _reduced(a: Tensor, w: Tensor, edges: Tensor, start: Tensor | None) -> Solution:
-    """Enumerate what persistency leaves; examples with more than 20 such bits go to the heuristic."""
+    """Enumerate the bits that persistency leaves; examples with more than 20 such bits go to the heuristic."""
     z, proved = enumerate_reduced(a, _dense(a, w, edges))
     value = evaluate_bits(z, a, w, edges)
     if proved.all():
@@ -302,8 +304,8 @@ def _dense(a: Tensor, w: Tensor, edges: Tensor) -> Tensor:
     return weights
 
 
-# ------------------------------------------------------------------------------- what went wrong
-def _negative(couplings: Tensor, edges: Tensor, supermodular: bool, solver: str) -> NoReturn:
+# ------------------------------------------------------------------------------- errors
+def _raise_negative(couplings: Tensor, edges: Tensor, supermodular: bool, solver: str) -> NoReturn:
     *example, edge = (couplings < 0).nonzero()[0].tolist()
     why = "supermodular=True promises couplings >= 0" if supermodular else f"solver={solver!r} needs couplings >= 0"
     raise ArgumentError(
@@ -313,12 +315,12 @@ def _negative(couplings: Tensor, edges: Tensor, supermodular: bool, solver: str)
     )
 
 
-def _refuse(found: Solution, n: int) -> NoReturn:
-    open_ = found.gap > 0
-    tried = open_ & found.gap.isfinite()
-    gap = float(found.gap[tried].max()) if tried.any() else float("inf")
+def _raise_not_exact(solution: Solution, n: int) -> NoReturn:
+    open_ = solution.gap > 0
+    tried = open_ & solution.gap.isfinite()
+    gap = float(solution.gap[tried].max()) if tried.any() else float("inf")
     raise NotExactError(
-        f"the best of 2^{n} codes was not proved: {found.solver} (n = {n}) stopped at a gap of {gap:.3g}; take "
+        f"the best of 2^{n} codes was not proved: {solution.solver} (n = {n}) stopped at a gap of {gap:.3g}; take "
         f"solver='heuristic' if a good z is enough, a larger node_limit (space.solve, or solve_pairwise), or "
         f"couplings >= 0 (supermodular=True), which are solved exactly at any size"
         + ("" if find_spec("numba") else "; pip install 'hardmax[solvers]' brings branch and bound")

@@ -1,4 +1,4 @@
-"""Min-cut of a whole batch at once in torch alone: what serves where Numba is not installed."""
+"""Min-cut of a whole batch at once in pure torch, used where Numba is not installed."""
 
 import torch
 from torch import Tensor
@@ -15,7 +15,8 @@ def push_relabel(unary: Tensor, weights: Tensor) -> Solution:
     `w z_i z_j = w (z_i + z_j) / 2 - w |z_i - z_j| / 2`, so with fields `c = a + W 1 / 2` the best z is a minimum cut
     between the bits with c > 0, which hold excess, and those with c < 0, which drain it. In each round every node with
     excess pushes along its arcs to nodes one nearer to a drain, all nodes of all examples at once, then distances are
-    corrected; in the end the excess that is left cannot reach a drain, and the nodes that cannot are the ones.
+    corrected; at the end the remaining excess cannot reach a drain, and the nodes that cannot reach one are the bits
+    equal to 1.
 
     Args:
         unary: `[B, n]`, float64.
@@ -47,9 +48,9 @@ def _cut(unary: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     residual = weights / 2
     field = unary + residual.sum(-1)
     excess, drain = field.clamp_min(0), (-field).clamp_min(0)
-    bound = excess.sum(1) - drain.sum(1)  # less what the drains will have taken: see the end
+    bound = excess.sum(1) - drain.sum(1)  # minus the final flow into the drains, added at the end
     distance = _distances(residual, drain)
-    # n^2 searches are enough: between two of them every node that keeps excess moves farther away.
+    # n^2 searches suffice: between two of them every node that keeps excess moves farther away.
     for turn in range(SEARCH_EVERY * n * n + 1):
         if turn and turn % SEARCH_EVERY == 0:
             distance = _distances(residual, drain)
@@ -62,7 +63,7 @@ def _cut(unary: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         room = torch.where(nearer & active[:, :, None], residual, 0.0)
         filled = room.cumsum(2)
         push = torch.minimum(room, (excess[:, :, None] - (filled - room)).clamp_min(0))
-        # If the room is enough, all of the excess goes: exactly, whatever the rounding of the sums.
+        # If there is enough room, push exactly all of the excess, regardless of the rounding of the sums.
         kept = torch.where(filled[:, :, -1] >= excess, 0.0, excess - filled[:, :, -1])
         excess = kept + push.sum(1)
         residual = residual - push + push.mT
@@ -74,7 +75,7 @@ def _cut(unary: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _distances(residual: Tensor, drain: Tensor) -> Tensor:
-    """Return how many arcs each node is from a drain, counting the drain itself: `[B, n]`; n + 1 for never."""
+    """Return the number of arcs from each node to a drain, plus one: `[B, n]`; n + 1 if it reaches none."""
     n = drain.shape[1]
     distance = torch.where(drain > 0, 1, n + 1)
     usable = residual > 0

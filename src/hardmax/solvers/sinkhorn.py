@@ -7,17 +7,17 @@ from torch import Tensor
 from hardmax.solvers.assignment import solve_assignment
 
 NEWTON_STEPS = 20
-_LONGEST = 4.0  # of one step, in units of log-weights: beyond, the quadratic model is worth nothing
-_RIDGE = 1e-8  # where P is nearly a permutation its Laplacian is nearly zero, and nothing is left to balance
+_LONGEST = 4.0  # step length, in units of log-weights: beyond, the quadratic model is useless
+_RIDGE = 1e-8  # where P is nearly a permutation its Laplacian is nearly zero, and there is nothing to balance
 
 
 def solve_column_potentials(scores: Float[Tensor, "*B n n"]) -> Float[Tensor, "*B n"]:
     """Return v such that the rows' softmax of `scores + v` has columns that sum to one.
 
-    Sinkhorn's alternating normalisation finds v too, but slowly where the scores are large: for n = 10 and scores of
+    Sinkhorn's alternating normalisation computes v too, but slowly where the scores are large: for n = 10 and scores of
     size 100, three hundred rounds leave sums of 0.5 where there should be one. Here v starts in the middle of the
-    optimal duals of the assignment problem, where the softmax is the arg max already if that is clear-cut, and
-    `NEWTON_STEPS` Newton steps follow; always as many, so that it can be compiled.
+    optimal duals of the assignment problem, where the softmax is already the arg max if that is unambiguous, and
+    `NEWTON_STEPS` Newton steps follow; their number is fixed, so that it can be compiled.
 
     Args:
         scores: `[*B, n, n]`, finite, float64.
@@ -47,9 +47,9 @@ def solve_column_potentials(scores: Float[Tensor, "*B n n"]) -> Float[Tensor, "*
 
 
 def compute_laplacian(p: Float[Tensor, "*B n n"]) -> Float[Tensor, "*B n n"]:
-    """Return the derivative of the column sums of p for v, `diag(p' 1) - p' p` for p with unit rows, made regular.
+    """Return the derivative of the column sums of p for v, `diag(p' 1) - p' p` for p with unit rows, regularised.
 
-    The diagonal is summed from the off-diagonal: the difference would be rounding alone where p is nearly hard.
+    The diagonal is summed from the off-diagonal: the difference would be pure rounding where p is nearly hard.
     """
     off = -(p.mT @ p)
     off = off - torch.diag_embed(off.diagonal(dim1=-2, dim2=-1))
@@ -60,10 +60,10 @@ def compute_laplacian(p: Float[Tensor, "*B n n"]) -> Float[Tensor, "*B n n"]:
 def _middle_duals(scores: Tensor) -> Tensor:
     """Return v of optimal duals, `scores_ij <= -u_i - v_j` with equality on the best assignment, off the boundary.
 
-    With the columns put in the order of the assignment, the condition is `v_i <= w_ij + v_j`, where w_ij is what row i
-    loses at the column of row j. The distances d(i, r) to any node r satisfy it (no cycle is negative, or the
+    With the columns put in the order of the assignment, the condition is `v_i <= w_ij + v_j`, where w_ij is the loss of
+    row i at the column of row j. The distances d(i, r) to any node r satisfy it (no cycle is negative, or the
     assignment were not the best), and so does their mean over all r, in which no other inequality is tight
-    unless another assignment is as good.
+    unless another assignment is equally good.
     """
     columns = solve_assignment(scores)
     sorted_scores = scores.gather(-1, columns[..., None, :].expand(scores.shape))

@@ -1,4 +1,4 @@
-"""What a solver returns: the best z, its value and an upper bound of all values; and a record of which solvers ran."""
+"""Result of a solver: the best z, its value and an upper bound of all values; and a record of the solvers that ran."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,17 +10,17 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 _record: ContextVar[list[str] | None] = ContextVar("hardmax_solvers", default=None)
-ROUNDING = 1e-11  # of the sum of all |scores|: a bound this near to the value is the value
+ROUNDING = 1e-11  # relative to the sum of all |scores|: a bound this close to the value is the value
 
 
 @dataclass(frozen=True)
 class Solution:
-    """The best z found for each example, with a certificate.
+    """The best known z of each example, with a certificate.
 
     Attributes:
         z: `[*B, n]`. Zeros and ones, in the dtype of the scores.
         value: `[*B]`. The score of z, summed in float64.
-        bound: `[*B]`. No z is worth more; it equals the value where z is proved best.
+        bound: `[*B]`. Upper bound of the score of any z; equal to the value where z is proved best.
         solver: the algorithm that ran.
 
     Example:
@@ -39,7 +39,7 @@ class Solution:
 
     @property
     def gap(self) -> Float64[Tensor, "*B"]:
-        """`[*B]`. The bound less the value: how much better another z could be at most."""
+        """`[*B]`. The bound minus the value: the largest possible improvement by another z."""
         return self.bound - self.value
 
     @property
@@ -61,7 +61,7 @@ def certify_solution(
         z: `[B, n]`.
         value: `[B]`, of z.
         bound: `[B]`, as computed.
-        scale: `[B]`, the sum of all |scores|: what rounding is measured by.
+        scale: `[B]`, the sum of all |scores|, to which rounding is relative.
         solver: the algorithm.
     """
     # not "less or equal": a NaN among the scores leaves nothing to prove, and must not look like a gap
@@ -70,9 +70,9 @@ def certify_solution(
 
 @contextmanager
 def record_solvers() -> Iterator[list[str]]:
-    """Give a list to which the name of every solver that runs within the block is added, each name once.
+    """Collect the names of the solvers that run within the block in a list, each name once.
 
-    Which one runs may depend on the scores: general couplings of which none is negative are a min-cut.
+    The solver may depend on the scores: general couplings are solved by min-cut if none is negative.
 
     Example:
         >>> import torch

@@ -12,7 +12,7 @@ def find_maximum_spanning_tree(weights: Float[Tensor, "*B n n"]) -> Int64[Tensor
     and batched, O(n^2) for every example, on any device.
 
     Args:
-        weights: `[*B, n, n]`, symmetric, finite; the diagonal is not looked at.
+        weights: `[*B, n, n]`, symmetric, finite; the diagonal is ignored.
 
     Returns:
         `[*B, n]`: the tree has the edges `(i, neighbour_i)` for i >= 1; entry 0 is 0.

@@ -1,4 +1,4 @@
-"""Tabu search for pairwise bits: flip the best bit again and again, but none that was flipped a moment ago.
+"""Tabu search for pairwise bits: repeatedly flip the best bit that was not flipped recently.
 
 Reference: F. Glover, G. Kochenberger, B. Alidaee (1998), Adaptive memory tabu search for binary quadratic programs.
 """
@@ -11,13 +11,13 @@ from hardmax.solvers._compilation import compile_solver, solve_in_threads
 
 
 def walk_batch(unary: Tensor, couplings: Tensor, edges: Tensor, z: Tensor, steps: int) -> Tensor:
-    """Return the best z on a walk of so many steps from each z: all `[B, n]`, float64; any sign of couplings."""
+    """Return the best z on a walk of `steps` flips from each z: all `[B, n]`, float64; couplings of any sign."""
     best = torch.empty_like(z)
     arrays = [tensor.contiguous().numpy() for tensor in (unary, couplings, z.to(torch.uint8), best)]
 
     def solve(part: slice) -> None:
-        scores, weights, starts, found = (array[part] for array in arrays)
-        walk_all(scores, weights, edges.numpy(), starts, steps, found)
+        scores, weights, starts, codes = (array[part] for array in arrays)
+        walk_all(scores, weights, edges.numpy(), starts, steps, codes)
 
     solve_in_threads(solve, len(z), 2e-9 * steps * unary.shape[1])
     return best
@@ -41,7 +41,7 @@ def walk_all(unary, couplings, edges, starts, steps, found):
 
 @compile_solver
 def walk(weights, scores, code, steps, best, best_code, gain, tabu):
-    """Flip the best bit again and again, also downhill, but none twice in a row (tabu); return the best value."""
+    """Repeatedly flip the best bit, also downhill, but not a recently flipped one (tabu); return the best value."""
     n = len(scores)
     for i in range(n):
         gain[i], tabu[i] = scores[i], 0

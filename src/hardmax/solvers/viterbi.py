@@ -12,7 +12,7 @@ def viterbi(transitions: Float[Tensor, "*B T K K"]) -> Int64[Tensor, "*B length"
         transitions: `[*B, T, K, K]`, from state to state.
 
     Returns:
-        `[*B, T + 1]`, the first of equals.
+        `[*B, T + 1]`; the first of equally good states.
 
     Example:
         >>> import torch
@@ -24,7 +24,7 @@ def viterbi(transitions: Float[Tensor, "*B T K K"]) -> Int64[Tensor, "*B length"
     """
     value = transitions.new_zeros(
         (*transitions.shape[:-3], transitions.shape[-1])
-    )  # of the rest, given where it starts
+    )  # of the remaining path, given its first state
     best_next = []
     for scores in reversed(transitions.detach().unbind(-3)):
         value, state = (scores + value[..., None, :]).max(-1)

@@ -1,4 +1,4 @@
-"""Spaces: what z may be, and which z is best for given scores. One space per file."""
+"""Spaces: sets of discrete z with scores, their arg max and distributions. One space per file."""
 
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hardmax.spaces.spanning_tree import SpanningTree as SpanningTree
     from hardmax.spaces.subset import Subset as Subset
 
-# Loaded when first used, so that the registry is read without waiting for torch.
+# Imported when first used, so that the registry can be read without waiting for torch.
 _HOMES = {
     "AbstractFactorised": "abstract",
     "AbstractSpace": "abstract",

@@ -5,7 +5,7 @@ z is split into x (the first half of the bits) and y (the others), so that
     h(x, y) = f(x) + g(y) + x' W y
 
 is one batched matrix product of `2^(n/2)` rows and columns, and the sums over y, which are most of the work, are sums
-over rows. Everything is plain torch, so that log Z has its gradient, the marginals, and those have theirs.
+over rows. Everything is plain torch, so that log Z has a gradient, the marginals, which have gradients in turn.
 """
 
 from collections.abc import Iterator
@@ -15,16 +15,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-_BUDGET = 2**17  # energies at a time: what stays in the cache of a core
+_BUDGET = 2**17  # energies at a time: they stay in the cache of a core
 
 
 @dataclass(frozen=True)
 class _Half:
-    """The states of one half of the bits, and which scores they meet alone."""
+    """The states of one half of the bits, and the scores that involve only these bits."""
 
     bits: Tensor  # [X, n_half]
     features: Tensor  # [X, F], bits and their products
-    columns: Tensor  # [F], where the scores of the features stand
+    columns: Tensor  # [F], indices of the scores of the features
 
     def like(self, scores: Tensor) -> "_Half":
         """Return this half on the device and in the dtype of scores."""
@@ -33,13 +33,13 @@ class _Half:
 
 @dataclass(frozen=True)
 class Halves:
-    """How n bits and their edges are split: x and y, and the edges between them."""
+    """A split of n bits and their edges: the halves x and y, and the edges between them."""
 
     x: _Half
     y: _Half
-    cross: Tensor  # [C], where the scores of the edges between x and y stand
-    place: Tensor  # [C], which entry of W, flattened, each of them is
-    order: Tensor  # [n + E], where each score's statistic is in [features of x, features of y, cross]
+    cross: Tensor  # [C], indices of the scores of the edges between x and y
+    place: Tensor  # [C], their indices in the flattened W
+    order: Tensor  # [n + E], index of each score's statistic in [features of x, features of y, cross]
 
     def like(self, scores: Tensor) -> "Halves":
         """Return this split on the device and in the dtype of scores."""
@@ -74,8 +74,8 @@ def log_partition_and_marginals(
     scores: Float[Tensor, "B D"], split: Halves
 ) -> tuple[Float[Tensor, " B"], Float[Tensor, "B D"]]:
     """Return `log Z` and `E_q[statistics(z)]`, both differentiable."""
-    found = [_moments(energies, split) for energies in _energies(*_parts(scores, split), split)]
-    log_z, marginals = zip(*found, strict=True)
+    blocks = [_moments(energies, split) for energies in _energies(*_parts(scores, split), split)]
+    log_z, marginals = zip(*blocks, strict=True)
     return torch.cat(log_z), torch.cat(marginals)
 
 
@@ -90,27 +90,27 @@ def draw_samples(
     """Return samples of q by inverting two distribution functions, that of x, then that of y given x; and log Z.
 
     Args:
-        scores: of every example.
+        scores: scores of every example.
         first: uniform numbers that choose x.
         second: uniform numbers that choose y.
-        split: of the graph.
+        split: split of the graph.
     """
-    own_x, own_y, field = _parts(scores, split)
-    log_weights = _log_weights(own_x, own_y, field, split)
-    x = _invert(_levelled(log_weights)[0].softmax(1), first)  # [S, B]
+    f_x, g_y, field = _parts(scores, split)
+    log_weights = _log_weights(f_x, g_y, field, split)
+    x = _invert(_subtract_max(log_weights)[0].softmax(1), first)  # [S, B]
     field = field.gather(1, x.mT[:, :, None].expand(-1, -1, field.shape[2]))  # [B, S, n_y]
-    given = _levelled(field @ split.y.bits.mT + own_y[:, None])[0].softmax(2).transpose(0, 1)
+    given = _subtract_max(field @ split.y.bits.mT + g_y[:, None])[0].softmax(2).transpose(0, 1)
     z = torch.cat([split.x.bits[x], split.y.bits[_invert(given, second)]], -1)
     return z, _log_sum_exp(log_weights)
 
 
-def _log_weights(own_x: Tensor, own_y: Tensor, field: Tensor, split: Halves) -> Tensor:
+def _log_weights(f_x: Tensor, g_y: Tensor, field: Tensor, split: Halves) -> Tensor:
     """Return `log sum_y exp h(x, y)` of every x, `[B, X]`."""
-    return torch.cat([_log_sum_exp(energies) for energies in _energies(own_x, own_y, field, split)])
+    return torch.cat([_log_sum_exp(energies) for energies in _energies(f_x, g_y, field, split)])
 
 
 def _moments(energies: Tensor, split: Halves) -> tuple[Tensor, Tensor]:
-    flat, top = _levelled(energies.flatten(1))
+    flat, top = _subtract_max(energies.flatten(1))
     log_z = flat.exp().sum(1).log() + top.squeeze(1)
     q = (flat + (top - log_z[:, None])).exp().view(energies.shape)
     of_x, of_y = q.sum(2) @ split.x.features, q.sum(1) @ split.y.features
@@ -118,30 +118,30 @@ def _moments(energies: Tensor, split: Halves) -> tuple[Tensor, Tensor]:
     return log_z, torch.cat([of_x, of_y, between], 1)[:, split.order]
 
 
-def _energies(own_x: Tensor, own_y: Tensor, field: Tensor, split: Halves) -> Iterator[Tensor]:
+def _energies(f_x: Tensor, g_y: Tensor, field: Tensor, split: Halves) -> Iterator[Tensor]:
     """Yield h of all z, `[b, X, Y]`, for some examples at a time."""
     rows = max(1, _BUDGET // (len(split.x.bits) * len(split.y.bits)))
-    for of_x, of_y, between in zip(own_x.split(rows), own_y.split(rows), field.split(rows), strict=True):
+    for of_x, of_y, between in zip(f_x.split(rows), g_y.split(rows), field.split(rows), strict=True):
         yield torch.baddbmm(of_x[:, :, None] + of_y[:, None], between, split.y.bits.mT.expand(len(of_x), -1, -1))
 
 
 def _parts(scores: Tensor, split: Halves) -> tuple[Tensor, Tensor, Tensor]:
     """Return f(x) `[B, X]`, g(y) `[B, Y]` and `x' W` `[B, X, n_y]`."""
-    own_x = scores[:, split.x.columns] @ split.x.features.mT
-    own_y = scores[:, split.y.columns] @ split.y.features.mT
+    f_x = scores[:, split.x.columns] @ split.x.features.mT
+    g_y = scores[:, split.y.columns] @ split.y.features.mT
     n_x, n_y = split.x.bits.shape[1], split.y.bits.shape[1]
     weights = scores.new_zeros(len(scores), n_x * n_y).index_copy(1, split.place, scores[:, split.cross])
-    return own_x, own_y, split.x.bits @ weights.view(len(scores), n_x, n_y)
+    return f_x, g_y, split.x.bits @ weights.view(len(scores), n_x, n_y)
 
 
 def _log_sum_exp(energies: Tensor) -> Tensor:
     """Return `log sum exp` over the last dimension."""
-    level, top = _levelled(energies)
+    level, top = _subtract_max(energies)
     return level.exp().sum(-1).log() + top.squeeze(-1)
 
 
-def _levelled(energies: Tensor) -> tuple[Tensor, Tensor]:
-    """Return energies less the largest of the last dimension, and that; what is 80 below it counts as 80 below.
+def _subtract_max(energies: Tensor) -> tuple[Tensor, Tensor]:
+    """Return energies minus the maximum of the last dimension, clamped at -80, and that maximum.
 
     `exp(-80)` adds nothing to one in any dtype we sum in. But exponentials that underflow take ten times as long as
     others, and a trained encoder has energies of hundreds.
@@ -151,7 +151,7 @@ def _levelled(energies: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _invert(q: Tensor, uniform: Tensor) -> Tensor:
-    """Return the states that uniform numbers fall on: `[*L, X]` and `[..., *L] -> [..., *L]`."""
+    """Return the states that uniform numbers select (inverse CDF): `[*L, X]` and `[..., *L] -> [..., *L]`."""
     below = (q.cumsum(-1) <= uniform[..., None]).sum(-1)
-    # Rounding may leave the sum of all below the uniform number: the last state that has any probability is meant.
+    # Rounding may leave the total below the uniform number: then take the last state with positive probability.
     return torch.minimum(below, q.shape[-1] - 1 - (q.flip(-1) > 0).to(torch.int8).argmax(-1))

@@ -1,12 +1,12 @@
 """Sums over permutations, by dynamic programming over sets of columns.
 
-Rows take their columns in turn. What matters for the rows below i is only which i columns are gone, so
+Columns are assigned row by row. The rows after the first i depend only on which i columns are already used, so
 
-    before[i, S] = log sum of all ways in which the rows above i take the columns S,    |S| = i
-    after[i, S]  = log sum of all ways in which the rows from i on take the columns that are not in S
+    before[i, S] = log sum of all assignments of the rows above i to the columns S,    |S| = i
+    after[i, S]  = log sum of all assignments of the rows from i on to the columns that are not in S
 
-cost n 2^(n - 1) sums each, instead of n! products. Ryser's formula costs as much, but cancels: here all terms are
-positive, so it is done with logarithms and no score is too large.
+cost n 2^(n - 1) sums each, instead of n! products. Ryser's formula has the same cost, but cancels: here all terms are
+positive, so the computation uses logarithms and no score is too large.
 """
 
 import math
@@ -21,14 +21,14 @@ LARGEST = 12
 
 
 class Layer(NamedTuple):
-    """All sets S of i columns, and where they lead; columns and places are indices into scores and other layers."""
+    """All sets S of i columns, and their neighbours; entries are indices into the scores and into layers."""
 
     members: Tensor  # [C(n, i), i], the columns in S
-    sources: Tensor  # [C(n, i), i], where the set without that column stands in the layer before
+    sources: Tensor  # [C(n, i), i], index of the set without that column in the previous layer
     others: Tensor  # [C(n, i), n - i], the columns not in S
-    targets: Tensor  # [C(n, i), n - i], where the set with that column stands in the next layer
-    without: Tensor  # [C(n - 1, i), n], for each column, where the sets without it stand in this layer
-    joined: Tensor  # [C(n - 1, i), n], and where the same sets with it stand in the next
+    targets: Tensor  # [C(n, i), n - i], index of the set with that column in the next layer
+    without: Tensor  # [C(n - 1, i), n], for each column, indices of the sets without it in this layer
+    joined: Tensor  # [C(n - 1, i), n], indices of the same sets with it in the next layer
 
 
 def build_layers(n: int, device: torch.device) -> list[Layer]:
@@ -38,14 +38,14 @@ def build_layers(n: int, device: torch.device) -> list[Layer]:
     bits = (sets[:, None] >> column) & 1
     order = bits.sum(-1).argsort(stable=True)
     starts = [sum(math.comb(n, j) for j in range(i)) for i in range(n + 2)]
-    place = order.argsort()  # among all sets, the small ones first
-    found = []
+    place = order.argsort()  # rank among all sets, the smallest first
+    layers = []
     for i in range(n + 1):
         members = order[starts[i] : starts[i + 1]]
         inside = bits[members].argsort(dim=-1, descending=True, stable=True)
         inside, outside = inside[:, :i], inside[:, i:]
         lacking = bits[members].argsort(dim=0, stable=True)[: math.comb(n - 1, i)]
-        found.append(
+        layers.append(
             Layer(
                 inside,
                 place[members[:, None] - (1 << inside)] - starts[i - 1],
@@ -55,7 +55,7 @@ def build_layers(n: int, device: torch.device) -> list[Layer]:
                 place[members[lacking] + (1 << column)] - starts[i + 1],
             )
         )
-    return found
+    return layers
 
 
 def log_permanent(scores: Float[Tensor, "*B n n"]) -> Float[Tensor, "*B"]:
@@ -65,25 +65,25 @@ def log_permanent(scores: Float[Tensor, "*B n n"]) -> Float[Tensor, "*B"]:
 
 def sum_before(scores: Float[Tensor, "*B n n"], sets: list[Layer]) -> list[Float[Tensor, "*B _"]]:
     """Return before[i, S], `[*B, C(n, i)]` for i = 0 ... n."""
-    found = [torch.zeros_like(scores[..., 0, :1])]
+    sums = [torch.zeros_like(scores[..., 0, :1])]
     for row, layer in zip(scores.unbind(-2), sets[1:], strict=True):
-        found.append((found[-1][..., layer.sources] + row[..., layer.members]).logsumexp(-1))
-    return found
+        sums.append((sums[-1][..., layer.sources] + row[..., layer.members]).logsumexp(-1))
+    return sums
 
 
 def sum_after(scores: Float[Tensor, "*B n n"], sets: list[Layer]) -> list[Float[Tensor, "*B _"]]:
     """Return after[i, S], `[*B, C(n, i)]` for i = 0 ... n."""
-    found = [torch.zeros_like(scores[..., 0, :1])]
+    sums = [torch.zeros_like(scores[..., 0, :1])]
     for row, layer in zip(reversed(scores.unbind(-2)), sets[-2::-1], strict=True):
-        found.append((found[-1][..., layer.targets] + row[..., layer.others]).logsumexp(-1))
-    return found[::-1]
+        sums.append((sums[-1][..., layer.targets] + row[..., layer.others]).logsumexp(-1))
+    return sums[::-1]
 
 
 def log_permanent_and_marginals(scores: Float[Tensor, "*B n n"]) -> tuple[Float[Tensor, "*B"], Float[Tensor, "*B n n"]]:
     """Return the log-permanent, and the probability that row i takes column j; both differentiable."""
     sets = build_layers(scores.shape[-1], scores.device)
     before, after = sum_before(scores, sets), sum_after(scores, sets)
-    # Every row's weights sum to Z. A softmax divides by their own sum, so that rows sum to one however Z is rounded.
+    # Every row's weights sum to Z. A softmax divides by their computed sum, so rows sum to one however Z is rounded.
     rows = [
         (row + (above[..., layer.without] + below[..., layer.joined]).logsumexp(-2)).softmax(-1)
         for row, layer, above, below in zip(scores.unbind(-2), sets[:-1], before[:-1], after[1:], strict=True)
@@ -95,7 +95,7 @@ def draw_columns(scores: Float[Tensor, "*B n n"], noise: Float[Tensor, "*SB n n"
     """Return the columns of sampled permutations, `[*S, *B, 1]` for each row: Gumbel-max, row by row."""
     sets = build_layers(scores.shape[-1], scores.device)
     after = sum_after(scores, sets)
-    place = torch.zeros_like(noise[..., 0, :1], dtype=torch.int64)  # of the set of columns that are gone
+    place = torch.zeros_like(noise[..., 0, :1], dtype=torch.int64)  # index of the set of used columns
     columns = []
     for row, perturbation, layer, below in zip(scores.unbind(-2), noise.unbind(-2), sets[:-1], after[1:], strict=True):
         open_columns, targets = layer.others[place[..., 0]], layer.targets[place[..., 0]]

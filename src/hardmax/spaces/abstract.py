@@ -1,4 +1,4 @@
-"""Base classes of spaces: what every space offers, independent variables, and structures with a partition function."""
+"""Base classes of spaces: all spaces, independent variables, and structures with a partition function."""
 
 import math
 from abc import ABC, abstractmethod
@@ -16,9 +16,9 @@ ENUMERATION_LIMIT = 2**20
 class AbstractSpace(ABC):
     """A set of z with linear scores, `score(z) = <scores, statistics(z)>`, and `q(z) = exp(score(z)) / Z`.
 
-    A space is a small frozen object without parameters. The first block of methods is what every space has;
-    each method of the second raises `NotExactError` unless a space can do it exactly. `offers(name)` tells
-    which, so that an estimator can refuse a space before any work is done.
+    A space is a small frozen object without parameters. Every space has the first block of methods; each
+    method of the second raises `NotExactError` unless the space can compute it exactly. `offers(name)` returns whether
+    it can, so that an estimator can reject a space before any computation.
 
     `perturb` and `argmax` together sample *perturb-and-MAP*; `draw` samples q. For factorised spaces the two
     are the same distribution (Gumbel-max), for structured ones they are not.
@@ -38,7 +38,7 @@ class AbstractSpace(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """How many z there are."""
+        """Number of z."""
 
     @property
     def log_size(self) -> float:
@@ -49,13 +49,13 @@ class AbstractSpace(ABC):
     def categories(self) -> int | None:
         """K where z is one categorical variable: one-hot, its scores the logits; else None.
 
-        Then `f.table()` `[*B, K]` makes sense, and one table of values serves every sample.
+        Then `f.table()` `[*B, K]` is defined, and one table of values serves every sample.
         """
         return None
 
     @property
     def chosen_solver(self) -> str | None:
-        """What solves the arg max, where there are several ways to; else None."""
+        """The solver of the arg max, where there are several; else None."""
         return None
 
     @abstractmethod
@@ -126,7 +126,7 @@ class AbstractSpace(ABC):
 
     @property
     def changes(self) -> int:
-        """M, how many single-variable changes a z has."""
+        """M, the number of single-variable changes of a z."""
         raise self._not_exact("single changes of z")
 
     def change(self, z: Float[Tensor, "..."], index: Tensor) -> Float[Tensor, "..."]:
@@ -134,7 +134,7 @@ class AbstractSpace(ABC):
         raise self._not_exact("single changes of z")
 
     def parts(self, z: Float[Tensor, "..."], gains: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Lay out what each change of z gains like scores: `[*L, *event]` and `[M, *L] -> [*L, *score]`.
+        """Arrange the gain of each change of z in the layout of scores: `[*L, *event]` and `[M, *L] -> [*L, *score]`.
 
         The result v makes `<v, statistics(z')>` the gain of every z' one change away from z, up to a constant.
         """
@@ -158,7 +158,7 @@ class AbstractSpace(ABC):
         """Turn noise into perturbed scores given that z is their arg max: all `[S, *B, *score]`.
 
         A sample of `p(perturbed scores | z)`, differentiable in scores with z and the noise held fixed: where
-        `perturb` says how a perturbed score moves with the scores, this says how it moves while z may not change.
+        `perturb` has the derivative of a perturbed score for the scores, this has the derivative given that z is fixed.
         """
         raise self._not_exact("perturbed scores given z")
 
@@ -167,7 +167,7 @@ class AbstractSpace(ABC):
     ) -> Float[Tensor, "..."]:
         """Return the noise with `conditional(scores, residual, z) = perturb(scores, noise)`, where noise drew z.
 
-        It has the distribution of noise and is independent of z: what the noise holds beyond its arg max.
+        It has the distribution of noise and is independent of z: the randomness of the noise beyond its arg max.
         """
         raise self._not_exact("noise beyond z")
 
@@ -177,7 +177,7 @@ class AbstractSpace(ABC):
 
     @property
     def additive_changes(self) -> bool:
-        """Whether `parts` gives every neighbour its gain exactly, whatever the gains are.
+        """Whether `parts` reproduces the gain of every neighbour exactly, for any gains.
 
         Otherwise it is the best additive fit, exact where f is a sum over parts.
         """
@@ -210,7 +210,7 @@ class AbstractSpace(ABC):
     def draw_with_log_prob(
         self, scores: Float[Tensor, "..."], noise: Float[Tensor, "..."]
     ) -> tuple[Float[Tensor, "..."], Float[Tensor, "..."] | None]:
-        """Return `draw(scores, noise)`, and log q of it where that costs nothing more, else None."""
+        """Return `draw(scores, noise)`, and its log q where that has no additional cost, else None."""
         return self.draw(scores, noise), None
 
     def neighbours(self, z: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -220,7 +220,7 @@ class AbstractSpace(ABC):
         return self.change(z.expand(self.changes, *z.shape), index)
 
     def offers(self, name: str) -> bool:
-        """Whether this space has its own version of a method of the second block."""
+        """Return whether this space implements a method of the second block."""
         return getattr(type(self), name) is not getattr(AbstractSpace, name)
 
     def batch_shape(self, scores: Tensor) -> tuple[int, ...]:
@@ -234,10 +234,10 @@ class AbstractSpace(ABC):
         return tuple(scores.shape[:lead])
 
     def check_values(self, scores: Tensor) -> None:  # noqa: B027  # most spaces can use any finite scores
-        """Raise `ArgumentError` for finite scores that this space cannot use; called where values may be looked at."""
+        """Raise `ArgumentError` for finite scores that this space cannot use; called where values may be inspected."""
 
     def check_enumerable(self) -> None:
-        """Raise `NotExactError` where there are too many z to go through them all."""
+        """Raise `NotExactError` if there are too many z to enumerate."""
         if self.size > ENUMERATION_LIMIT:
             raise NotExactError(
                 f"{self} has {self.size:,} members and at most {ENUMERATION_LIMIT:,} are enumerated; use "
@@ -249,11 +249,11 @@ class AbstractSpace(ABC):
 
 
 class AbstractFactorised(AbstractSpace):
-    """A space whose variables are independent given the scores, and whose z are their own statistics.
+    """A space whose variables are independent given the scores, with `statistics(z) = z`.
 
-    Here perturb-and-MAP samples q itself, and every variable can be treated on its own. Quantities per
-    variable keep the dimensions of scores, those of the values of one variable being 1, so that they
-    multiply scores.
+    Here perturb-and-MAP samples q itself, and every variable can be treated separately. Quantities per
+    variable keep the dimensions of scores, with size 1 for the values of one variable, so that they broadcast
+    against scores.
     """
 
     @property
@@ -269,19 +269,19 @@ class AbstractFactorised(AbstractSpace):
     def leftover(
         self, scores: Float[Tensor, "..."], noise: Float[Tensor, "..."], z: Float[Tensor, "..."]
     ) -> Float[Tensor, "..."]:
-        """Return a uniform number per variable, made from the noise that drew z but independent of z.
+        """Return a uniform number per variable, computed from the noise that drew z but independent of z.
 
-        The noise holds more randomness than z uses up. Taking what is left means that one noise tensor
-        determines everything an estimator does.
+        The noise holds more randomness than z uses. With the rest of it, one noise tensor determines the whole
+        estimate.
         """
 
     @property
     def event_shape(self) -> tuple[int, ...]:
-        """Shape of one z: that of its scores."""
+        """Shape of one z, the same as that of its scores."""
         return self.score_shape
 
     def statistics(self, z: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Return z: each value of each variable has its own score."""
+        """Return z: there is one score per value of each variable."""
         return z
 
     def draw(self, scores: Float[Tensor, "..."], noise: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -294,7 +294,7 @@ class AbstractFactorised(AbstractSpace):
 
 
 NEVER = -1e30
-"""Log-weight of what cannot be: finite, so that no derivative of a sum of such is NaN."""
+"""Log-weight of impossible events: finite, so that no derivative of their sums is NaN."""
 
 
 class AbstractGibbs(AbstractSpace):
@@ -304,7 +304,7 @@ class AbstractGibbs(AbstractSpace):
 
         log q(z) = <s~, statistics(z)>,    H(q) = -<s~, marginals>,    KL(q || p) = <s~ - t~, marginals>
 
-    and let large scores cancel part by part. All is plain torch, so gradients of any order follow; half precision
+    and let large scores cancel part by part. All is plain torch, so gradients of any order exist; half precision
     is computed in float32.
     """
 

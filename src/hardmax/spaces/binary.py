@@ -88,8 +88,8 @@ class Binary(AbstractFactorised):
     ) -> Float[Tensor, "*B"]:
         """Return `KL(q || p)`; p is given by its logits, or uniform.
 
-        Right, with the right gradient, also where the prior's probability rounds to zero or one, and
-        `torch.distributions` gives inf and a wrong gradient.
+        Value and gradient are also correct where the prior's probability rounds to zero or one, and
+        `torch.distributions` returns inf and a wrong gradient.
         """
         self.batch_shape(scores)
         prior = scores.new_zeros(()) if prior is None else prior
@@ -113,7 +113,7 @@ class Binary(AbstractFactorised):
         noise: Float[Tensor, "S *B {self.n}"],
         z: Float[Tensor, "S *B {self.n}"],
     ) -> Float[Tensor, "S *B {self.n}"]:
-        """Return where in its tail the noise fell: `P(more extreme noise | z_i)`, uniform whatever z_i is."""
+        """Return the tail probability of the noise, `P(more extreme noise | z_i)`, uniform for any z_i."""
         sign = 2 * z - 1
         return (logsigmoid(-sign * noise) - logsigmoid(sign * scores)).exp()
 
@@ -136,7 +136,7 @@ class Binary(AbstractFactorised):
     ) -> Float[Tensor, "S *B {self.n}"]:
         """Return `sign logit(1 - v)`, v the `leftover`."""
         sign = 2 * z - 1
-        # v = 1 is noise on the very edge between the two values; rounding may step over it.
+        # v = 1 is noise exactly on the boundary between the two values; rounding may exceed it.
         log_v = (logsigmoid(-sign * noise) - logsigmoid(sign * scores)).clamp_max(-torch.finfo(noise.dtype).eps)
         return sign * (torch.log(-torch.expm1(log_v)) - log_v)
 
@@ -167,19 +167,19 @@ class Binary(AbstractFactorised):
         return torch.where(chosen, 1 - z, z)
 
     def parts(self, z: Float[Tensor, "*L {self.n}"], gains: Float[Tensor, "M *L"]) -> Float[Tensor, "*L {self.n}"]:
-        """Return `f(z_i = 1) - f(z_i = 0)` for every bit, from what its flip gains."""
+        """Return `f(z_i = 1) - f(z_i = 0)` for every bit, from the gain of its flip."""
         return (1 - 2 * z) * gains.movedim(0, -1)
 
     def fields(
         self, scores: Float[Tensor, "*B {self.n}"], z: Float[Tensor, "*LB {self.n}"]
     ) -> Float[Tensor, "*LB {self.n}"]:
-        """Return the scores: no bit depends on another."""
+        """Return the scores: the bits are independent."""
         return scores.expand(z.shape)
 
     def differential(
         self, z: Float[Tensor, "*L {self.n}"], step: Float[Tensor, "*L {self.n}"]
     ) -> Float[Tensor, "*L {self.n}"]:
-        """Return the step: z are their own statistics."""
+        """Return the step, since `statistics(z) = z`."""
         return step
 
 

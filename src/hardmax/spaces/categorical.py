@@ -22,7 +22,7 @@ class Categorical(AbstractFactorised):
 
     Args:
         k: number of values, at least 1.
-        n: number of variables, at least 1; None is one variable without a dimension of its own.
+        n: number of variables, at least 1; None is one variable without a variable dimension.
 
     Raises:
         ArgumentError: k < 1 or n < 1.
@@ -122,7 +122,7 @@ class Categorical(AbstractFactorised):
         noise: Float[Tensor, "*_SB {self.k}"],
         z: Float[Tensor, "*_SB {self.k}"],
     ) -> Float[Tensor, "*_SB 1"]:
-        """Return the CDF of the largest perturbed score, `Gumbel(log Z)`, which is independent of who reached it."""
+        """Return the CDF of the largest perturbed score, `Gumbel(log Z)`, which is independent of its index."""
         top = self.perturb(scores, noise).amax(-1, keepdim=True)
         return (-(scores.logsumexp(-1, keepdim=True) - top).exp()).exp()
 
@@ -145,10 +145,10 @@ class Categorical(AbstractFactorised):
         noise: Float[Tensor, "*_SB {self.k}"],
         z: Float[Tensor, "*_SB {self.k}"],
     ) -> Float[Tensor, "*_SB {self.k}"]:
-        """Return `top - log Z` at z, and where the others lie below the top, as Gumbels."""
+        """Return `top - log Z` at z, and the positions of the others below the top, as Gumbels."""
         perturbed = self.perturb(scores, noise)
         top = perturbed.amax(-1, keepdim=True)
-        # A tie, of probability zero but for rounding, would be noise of minus infinity.
+        # A tie, of probability zero except for rounding, would give noise of minus infinity.
         below = (perturbed - top).clamp_max(-torch.finfo(noise.dtype).eps)
         rest = noise - torch.log(-torch.expm1(below))
         return torch.where(z > 0, top - scores.logsumexp(-1, keepdim=True), rest)

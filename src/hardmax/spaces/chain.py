@@ -1,4 +1,4 @@
-"""Sequences of states, each of which depends on the last."""
+"""Sequences of states, each depending on the previous one (linear chains)."""
 
 from dataclasses import dataclass
 from typing import final
@@ -24,7 +24,7 @@ class Chain(AbstractGibbs):
 
     The arg max is Viterbi's; Z, marginals and samples (`draw`) come from one backward pass, which turns the scores into
     the chain's transition probabilities, `p(c_{t+1} | c_t) ~ exp(scores[t, c_t, c_{t+1}] + b_{t+1}(c_{t+1}))`, b being
-    the log-weight of all that may follow. All in O(length states^2), `length` steps after one another.
+    the log-weight of all continuations. All in O(length states^2), with `length` sequential steps.
 
     Perturb-and-MAP, the best path under `scores + noise`, is another distribution: paths that share a transition share
     its noise, where samples of q would need a Gumbel variable for every path. For `Chain(4, 3)` and standard normal
@@ -90,7 +90,7 @@ class Chain(AbstractGibbs):
     def statistics(
         self, z: Float[Tensor, "*L length {self.states}"]
     ) -> Float[Tensor, "*L T {self.states} {self.states}"]:
-        """Return the transitions that z makes."""
+        """Return the transitions of z."""
         return z[..., :-1, :, None] * z[..., 1:, None, :]
 
     # ------------------------------------------------------------------------------- the Gibbs distribution
@@ -101,10 +101,10 @@ class Chain(AbstractGibbs):
         return (messages[0].logsumexp(-1) + scale).to(scores.dtype)
 
     def _messages(self, scores: Tensor) -> tuple[list[Tensor], Tensor]:
-        """Return the log-weight of all ways to go on from each state, `[*B, states]` for places 0 ... length - 1.
+        """Return the log-weight of all continuations from each state, `[*B, states]` for places 0 ... length - 1.
 
-        Each is less its largest entry, or they would grow with the length and their differences drown in rounding; what
-        was taken off in all is the second result, `[*B]`.
+        The largest entry is subtracted from each, or they would grow with the length and lose their differences to
+        rounding; the second result is the sum of the subtracted values, `[*B]`.
         """
         messages, scale = [torch.zeros_like(scores[..., 0, 0, :])], torch.zeros_like(scores[..., 0, 0, 0])
         for step in reversed(scores.unbind(-3)):
@@ -115,7 +115,7 @@ class Chain(AbstractGibbs):
         return messages[::-1], scale
 
     def _normalise(self, scores: Tensor) -> Tensor:
-        """Return the log-probabilities of the first two states, then of each state given the last."""
+        """Return the log-probabilities of the first two states, then of each state given the previous one."""
         messages, _ = self._messages(scores)
         onwards = scores + torch.stack(messages[1:], -2)[..., None, :]
         first = onwards[..., :1, :, :].flatten(-2).log_softmax(-1).unflatten(-1, scores.shape[-2:])
@@ -132,7 +132,7 @@ class Chain(AbstractGibbs):
     def draw(
         self, scores: Float[Tensor, "*B T {self.states} {self.states}"], noise: Float[Tensor, "*SB T K K"]
     ) -> Float[Tensor, "*SB L {self.states}"]:
-        """Draw the first two states together, then each given the last, by Gumbel-max with the noise of that place."""
+        """Draw the first two states together, then each given the previous, by Gumbel-max with its noise."""
         self.batch_shape(scores)
         perturbed = self._normalise(widen_dtype(scores.detach())) + widen_dtype(noise.detach())
         first, *others = perturbed.unbind(-3)
@@ -172,7 +172,7 @@ class Chain(AbstractGibbs):
     def parts(
         self, z: Float[Tensor, "*L length {self.states}"], gains: Float[Tensor, "M *L"]
     ) -> Float[Tensor, "*L T {self.states} {self.states}"]:
-        """Return what each state gains at each place, on every transition into it; the first on those out of it."""
+        """Return the gain of each state at each place, on all transitions into it; for the first place, out of it."""
         values = self._places.parts(z, gains)
         into = values[..., 1:, None, :].expand(*values.shape[:-2], *self.score_shape)
         return torch.cat([into[..., :1, :, :] + values[..., :1, :, None], into[..., 1:, :, :]], -3)

@@ -1,4 +1,4 @@
-"""Bits that interact in pairs."""
+"""Bits with pairwise interactions."""
 
 import math
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from hardmax.spaces.binary import Binary
 
 Edges = Sequence[Sequence[int]] | Tensor  # pairs
 
-_EXACT_UP_TO = 20  # bits: all 2^n are gone through
+_EXACT_UP_TO = 20  # bits: all 2^n codes are enumerated
 _BY_ENUMERATION = ("draw", "log_prob", "entropy", "kl", "marginals", "relax", "enumerate")
 
 
@@ -33,28 +33,28 @@ class PairwiseBinary(AbstractSpace):
     `h(z) = sum_i scores_i z_i + sum_e scores_{n+e} z_i(e) z_j(e)`: scores are one tensor `[*B, n + E]`, the n unary
     ones first, then one coupling per row of `edges` (for the complete graph `i < j`, lexicographic).
 
-    Two distributions go by these scores, and they differ:
+    These scores define two different distributions:
 
-    - the Gibbs distribution `q(z) = exp(h(z)) / Z`: `draw`, `log_prob`, `entropy`, `kl` and `marginals` are its own, by
-      going through all `2^n` codes, up to n = 20;
+    - the Gibbs distribution `q(z) = exp(h(z)) / Z`, for `draw`, `log_prob`, `entropy`, `kl` and `marginals`: all `2^n`
+      codes are enumerated, up to n = 20;
     - perturb-and-MAP, `argmax_z {h(z) + sum_i noise_i z_i}` with logistic noise: one arg max, at any n. Its
       probabilities have no formula; `log_prob_bound` is an upper bound of them. Without couplings the two are the same;
       on the complete graph of six bits with couplings of standard deviation 0.5 or 1 they are 0.10 or 0.16 apart in
       total variation.
 
     The arg max is exact: min-cut where all couplings are at least zero (`supermodular`), else branch and bound. Where
-    it cannot be proved within a limit, `argmax` raises `NotExactError`, unless `solver="heuristic"` was asked for;
-    `solve` returns what was found with the gap that is left.
+    optimality cannot be proved within a limit, `argmax` raises `NotExactError`, unless `solver="heuristic"` is set;
+    `solve` returns the best z so far with the remaining gap.
 
     Args:
         n: number of bits, at least 1.
         edges: pairs (i, j); None is the complete graph.
-        supermodular: promise that no coupling is negative; it is checked. An encoder keeps it with softplus, and an
+        supermodular: promise that no coupling is negative; it is checked. An encoder ensures it by softplus with an
             offset: plain softplus gives every one of n - 1 neighbours a pull of 0.7 at the start, and all bits are one.
         solver: "auto", or one by name (see `hardmax.solvers`).
 
     Raises:
-        ArgumentError: n < 1, or edges that are no pairs of different bits, or there twice.
+        ArgumentError: n < 1, or edges that are not pairs of different bits, or that occur twice.
 
     Example:
         >>> import torch, hardmax as hm
@@ -83,12 +83,12 @@ class PairwiseBinary(AbstractSpace):
         if self.edges is None:
             edges = tuple((i, j) for i in range(self.n) for j in range(i + 1, self.n))
         else:
-            edges = _checked(self.n, self.edges)
+            edges = _check_edges(self.n, self.edges)
         object.__setattr__(self, "edges", edges)
 
     @classmethod
     def grid(cls, height: int, width: int, *, supermodular: bool = False, solver: Solver = "auto") -> "PairwiseBinary":
-        """Return the bits of a picture, row by row, each joined to the one on its right and the one below."""
+        """Return the bits of an image, row by row, each joined to the one on its right and the one below."""
         if height < 1 or width < 1:
             raise ArgumentError(f"a grid has at least one row and one column, got {height} x {width}")
         place = [[row * width + column for column in range(width)] for row in range(height)]
@@ -123,15 +123,15 @@ class PairwiseBinary(AbstractSpace):
 
     @cached_property
     def chosen_solver(self) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """What solves the arg max; general couplings of which none is negative may still be a min-cut."""
+        """The solver of the arg max; general couplings may still be solved by min-cut if none is negative."""
         return choose_solver(self.n, self.supermodular) if self.solver == "auto" else self.solver
 
     def offers(self, name: str) -> bool:
-        """What goes through all codes is offered up to n = 20."""
+        """Return whether this space has a method; those that enumerate all codes are offered up to n = 20."""
         return super().offers(name) and (self.n <= _EXACT_UP_TO or name not in _BY_ENUMERATION)
 
     def check_values(self, scores: Tensor) -> None:
-        """Refuse negative couplings where none were promised."""
+        """Raise `ArgumentError` for negative couplings if `supermodular`."""
         couplings = scores[..., self.n :].detach()
         if self.supermodular and couplings.numel() and not couplings.amin() >= 0:
             index = (couplings < 0).nonzero()[0].tolist()
@@ -143,13 +143,13 @@ class PairwiseBinary(AbstractSpace):
 
     # ------------------------------------------------------------------------------- arg max and perturb-and-MAP
     def argmax(self, scores: Float[Tensor, "*B D"]) -> Float[Tensor, "*B {self.n}"]:
-        """Return the best z, proved to be so unless `solver="heuristic"`."""
+        """Return the best z, proved optimal unless `solver="heuristic"`."""
         self.batch_shape(scores)
         unary, couplings = scores[..., : self.n], scores[..., self.n :]
         return pairwise_argmax(unary, couplings, self._edge_index, self.supermodular, self.solver)
 
     def solve(self, scores: Float[Tensor, "*B D"], *, node_limit: int = NODE_LIMIT) -> Solution:
-        """Return the best z that was found, with an upper bound of what any z is worth and the solver's name."""
+        """Return the best z that the solver finds, with an upper bound of the score of any z and the solver's name."""
         self.batch_shape(scores)
         self.check_values(scores)
         return solve_pairwise(
@@ -195,20 +195,20 @@ class PairwiseBinary(AbstractSpace):
     def log_prob_bound(self, scores: Float[Tensor, "*B D"], z: Float[Tensor, "*LB {self.n}"]) -> Float[Tensor, "*LB"]:
         """Return the pseudo-likelihood, `sum_i log sigmoid((2 z_i - 1) field_i)`.
 
-        If z is the arg max, then no single flip improves it, which says `(2 z_i - 1) (field_i + noise_i) >= 0` for
-        every bit; the noises are independent, so the probability of all that is the product.
+        If z is the arg max, then no single flip improves it, which means `(2 z_i - 1) (field_i + noise_i) >= 0` for
+        every bit; the noises are independent, so the joint probability of these events is the product.
         """
         return logsigmoid((2 * z - 1) * self.fields(scores, z)).sum(-1)
 
     # ------------------------------------------------------------------------------- the Gibbs distribution, n <= 20
     def draw(self, scores: Float[Tensor, "*B D"], noise: Float[Tensor, "S *B D"]) -> Float[Tensor, "S *B {self.n}"]:
-        """Turn noise into samples of q: the noise of two bits is enough."""
+        """Turn noise into samples of q, using the noise of two bits."""
         return self.draw_with_log_prob(scores, noise)[0]
 
     def draw_with_log_prob(
         self, scores: Float[Tensor, "*B D"], noise: Float[Tensor, "S *B D"]
     ) -> tuple[Float[Tensor, "S *B {self.n}"], Float[Tensor, "S *B"]]:
-        """Return samples of q and `log q` of them, for one sum over all codes."""
+        """Return samples of q and their `log q`, from one sum over all codes."""
         flat, split = self._split(scores)
         uniform = noise[..., [0, self.n - 1 if self.n == 1 else (self.n + 1) // 2]].to(flat.dtype).sigmoid()
         first, second = uniform.reshape(len(noise), len(flat), 2).unbind(-1)
@@ -297,10 +297,10 @@ class PairwiseBinary(AbstractSpace):
         return flat, self._halves.like(flat)
 
 
-def _checked(n: int, edges: Edges) -> tuple[tuple[int, int], ...]:
-    """Return edges as pairs i < j, or say what is wrong with them."""
+def _check_edges(n: int, edges: Edges) -> tuple[tuple[int, int], ...]:
+    """Return edges as pairs i < j; raise `ArgumentError` if they are invalid."""
     rows = edges.tolist() if isinstance(edges, Tensor) else edges
-    found: dict[tuple[int, int], int] = {}
+    row_of: dict[tuple[int, int], int] = {}
     for row, edge in enumerate(rows):
         try:
             i, j = (int(end) for end in edge)
@@ -309,7 +309,7 @@ def _checked(n: int, edges: Edges) -> tuple[tuple[int, int], ...]:
         if not (0 <= i < n and 0 <= j < n and i != j):
             raise ArgumentError(f"edge {row} is ({i}, {j}); an edge joins two different bits of 0 ... {n - 1}")
         pair = (min(i, j), max(i, j))
-        if pair in found:
-            raise ArgumentError(f"edges {found[pair]} and {row} are both {pair}; add their couplings and keep one")
-        found[pair] = row
-    return tuple(found)
+        if pair in row_of:
+            raise ArgumentError(f"edges {row_of[pair]} and {row} are both {pair}; add their couplings and keep one")
+        row_of[pair] = row
+    return tuple(row_of)

@@ -30,7 +30,7 @@ class Permutation(AbstractGibbs):
     sum of n Gumbel variables, some of which it shares with others. With zero scores both are uniform; for
     `Permutation(4)` and standard normal scores they are 0.12 apart in total variation.
 
-    A change swaps two rows' columns; `parts` gives every swap its gain, half on each of the two entries it sets.
+    A change swaps the columns of two rows; `parts` puts half of the gain of a swap on each of the two entries it sets.
 
     Args:
         n: number of items, at least 1.
@@ -77,7 +77,7 @@ class Permutation(AbstractGibbs):
         return math.factorial(self.n)
 
     def offers(self, name: str) -> bool:
-        """What sums over permutations is offered up to n = 12."""
+        """Return whether this space has a method; those that sum over permutations are offered up to n = 12."""
         return super().offers(name) and (self.n <= LARGEST or name not in _SUMS)
 
     def argmax(self, scores: Float[Tensor, "*B {self.n} {self.n}"]) -> Float[Tensor, "*B {self.n} {self.n}"]:
@@ -108,7 +108,7 @@ class Permutation(AbstractGibbs):
     def draw(
         self, scores: Float[Tensor, "*B {self.n} {self.n}"], noise: Float[Tensor, "*SB {self.n} {self.n}"]
     ) -> Float[Tensor, "*SB {self.n} {self.n}"]:
-        """Give each row in turn a column, with its probability given those that are gone: Gumbel-max."""
+        """Draw a column for each row in turn, given the columns that are already used, by Gumbel-max."""
         self.batch_shape(scores)
         self._check_size()
         columns = draw_columns(widen_dtype(scores.detach()), widen_dtype(noise.detach()))
@@ -163,11 +163,11 @@ class Permutation(AbstractGibbs):
     def parts(
         self, z: Float[Tensor, "*L {self.n} {self.n}"], gains: Float[Tensor, "M *L"]
     ) -> Float[Tensor, "*L {self.n} {self.n}"]:
-        """Return half of what swapping rows i and j gains at (i, column of j) and at (j, column of i); zero on z."""
+        """Return half the gain of swapping rows i and j at (i, column of j) and at (j, column of i); zero on z."""
         first, second = self._pairs(z.device)
         halves = torch.zeros(*gains.shape[1:], self.n * self.n, dtype=gains.dtype, device=gains.device)
         halves = halves.index_copy(-1, first * self.n + second, gains.movedim(0, -1) / 2).view(z.shape)
-        # Column j of the symmetric table belongs to the column that row j has: a product with z puts it there.
+        # Column j of the symmetric table belongs to the column of row j: a product with z moves it there.
         return (halves + halves.mT) @ z
 
     def _pairs(self, device: torch.device) -> tuple[Tensor, Tensor]:

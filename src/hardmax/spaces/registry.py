@@ -1,4 +1,4 @@
-"""The spaces by the names that the command line and saved models know. No torch here."""
+"""Registry of the spaces by their names on the command line and in saved models. Does not import torch."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,16 +15,16 @@ SpaceOptions = Any
 
 @dataclass(frozen=True)
 class SpaceRecord:
-    """A space on the command line.
+    """An entry of the registry: a space on the command line.
 
     Attributes:
-        name: what `--space` and saved models call it.
-        kind: its class, a name of `hardmax.spaces`.
-        options: the options that it uses, beside the number of variables.
-        make: from the class and the options to the space.
-        describe: what z is, in words.
-        variable: what one of its variables is called.
-        value: what a value of a variable is called.
+        name: its name for `--space` and in saved models.
+        kind: name of its class in `hardmax.spaces`.
+        options: the options that it uses, in addition to the number of variables.
+        make: function from the class and the options to the space.
+        describe: function from the options to a description of z.
+        variable: noun for one of its variables.
+        value: noun for a value of a variable.
     """
 
     name: str
@@ -106,10 +106,10 @@ SPACES = {record.name: record for record in _RECORDS}
 
 
 def load_space_class(name: str) -> "type[AbstractSpace]":
-    """Import the class of the space of a name.
+    """Import the class of a space by name.
 
     Raises:
-        KeyError: there is no such space.
+        KeyError: an unknown space.
     """
     import hardmax.spaces as spaces
 
@@ -117,10 +117,10 @@ def load_space_class(name: str) -> "type[AbstractSpace]":
 
 
 def make_space(options: SpaceOptions) -> "AbstractSpace":
-    """Return the space that options name and describe."""
+    """Create the space that the options describe."""
     return SPACES[options.space].make(load_space_class(options.space), options)
 
 
 def unused_options(name: str) -> set[str]:
-    """Return the options of spaces that play no part for the space of a name."""
+    """Return the options of other spaces that this space does not use."""
     return {option for record in _RECORDS for option in record.options} - set(SPACES[name].options)

@@ -20,18 +20,18 @@ class SpanningTree(AbstractGibbs):
 
     `q(z) = exp(sum_e scores_e z_e) / Z`, with scores `[*B, n (n - 1) / 2]` for the edges (0, 1), (0, 2), ..., (1, 2),
     ... The arg max is Prim's tree. By the matrix-tree theorem Z is a minor of the Laplacian of the weights
-    `w = exp(scores)`, and the marginals are `w_e * (effective resistance of e)`. Both are found by taking the nodes out
-    one after another, which makes the weights between the others `w_ij + w_ik w_jk / d_k`, where `d_k = sum_j w_jk`;
-    and `Z = prod_k d_k`. That is elimination in the Laplacian without a subtraction, so it is done with logarithms and
-    is right for scores of any size, where a determinant in float64 is worth nothing once they differ by 100. Putting
-    the nodes back gives samples (`draw`). All in O(n^3), n steps after one another.
+    `w = exp(scores)`, and the marginals are `w_e * (effective resistance of e)`. Both are computed by eliminating the
+    nodes one after another, which changes the weights between the others to `w_ij + w_ik w_jk / d_k`, where
+    `d_k = sum_j w_jk`; and `Z = prod_k d_k`. That is elimination in the Laplacian without a subtraction, so it uses
+    logarithms and is accurate for scores of any size, where a determinant in float64 is meaningless once they differ by
+    100. Restoring the nodes gives samples (`draw`). All in O(n^3), with n sequential steps.
 
     Perturb-and-MAP, the best tree under `scores + noise`, is another distribution. With zero scores q is uniform; the
     best tree of random weights is not: for n = 4 it is a star with probability 4/15, and with 1/4 under q. For
     `SpanningTree(5)` and standard normal scores the two are 0.08 apart in total variation.
 
-    There are no changes of a single variable: which edges may replace another depends on the tree. `Direct(full=True)`
-    serves where all trees can be enumerated.
+    There are no changes of a single variable: which edges may replace another depends on the tree. Use
+    `Direct(full=True)` where all trees can be enumerated.
 
     Args:
         n: number of nodes, at least 2.
@@ -98,9 +98,9 @@ class SpanningTree(AbstractGibbs):
         return self._log_z(self._eliminate(widen_dtype(scores))).to(scores.dtype)
 
     def _eliminate(self, scores: Tensor) -> list[Tensor]:
-        """Return the log-weights of the graph, then of those that remain as the last node is taken out again and again.
+        """Return the log-weights of the graph, then of the graphs left by repeatedly eliminating the last node.
 
-        Each is symmetric, `[*B, m, m]` for m = n ... 2, with a diagonal that means nothing.
+        Each is symmetric, `[*B, m, m]` for m = n ... 2, with a meaningless diagonal.
         """
         graphs = [self._matrix(scores)]
         for k in range(self.n - 1, 1, -1):
@@ -115,29 +115,29 @@ class SpanningTree(AbstractGibbs):
         return scores - self._log_z(self._eliminate(scores))[..., None] / (self.n - 1)
 
     def _moments(self, scores: Tensor) -> tuple[Tensor, Tensor]:
-        """The marginals are the derivative of log Z, written out from the last graph back to the first."""
+        """Compute the marginals as the derivative of log Z, propagated from the last graph back to the first."""
         graphs = self._eliminate(scores)
         edges = torch.ones_like(graphs[-1]) - torch.eye(2, dtype=scores.dtype, device=scores.device)
         for smaller, graph in zip(graphs[:0:-1], graphs[-2::-1], strict=True):
             row = graph[..., -1, :-1]
-            through = edges * (_through(row) - smaller).exp()  # where an edge of the smaller graph passes the node
+            through = edges * (_through(row) - smaller).exp()  # an edge of the smaller graph passes through the node
             direct = edges * (graph[..., :-1, :-1] - smaller).exp()
             passes = through.sum(-1)
-            own = row.softmax(-1) * (1 - passes.sum(-1, keepdim=True) / 2) + passes
-            edges = torch.cat([torch.cat([direct, own[..., None]], -1), _bordered(own)[..., None, :]], -2)
+            last = row.softmax(-1) * (1 - passes.sum(-1, keepdim=True) / 2) + passes
+            edges = torch.cat([torch.cat([direct, last[..., None]], -1), _append_zero(last)[..., None, :]], -2)
         first, second = self._ends(scores.device)
         return scores - self._log_z(graphs)[..., None] / (self.n - 1), edges[..., first, second]
 
     def draw(self, scores: Float[Tensor, "*B E"], noise: Float[Tensor, "*SB E"]) -> Float[Tensor, "*SB E"]:
-        """Put the nodes back one after another; one number of the noise decides on each edge.
+        """Restore the nodes one after another; each edge uses one number of the noise.
 
-        The tree of the smaller graph is rooted at node 0, every other node i pointing to a parent j. When node k comes
-        back, each such edge turns out to have passed through k, with probability `w_ik w_jk / (d_k w'_ij)`: then
+        The tree of the smaller graph is rooted at node 0, every other node i pointing to a parent j. When node k is
+        restored, each such edge is replaced by a path through k, with probability `w_ik w_jk / (d_k w'_ij)`: then
         i points to k. And k points to a node of the part that is still joined to the root, in proportion to its
         weights.
         """
         # Why this is right: let r nodes point to k, which cuts the smaller tree into r + 1 parts; W(C) are the weights
-        # between k and part C. How the parts were joined before is forgotten, so sum over it: Cayley's formula with
+        # between k and part C. The earlier connections of the parts are marginalised: Cayley's formula with
         # weights gives prod_i w_ik W(C_root) d_k^(r - 1) / d_k^r. Times the d_k of Z, that is the weight of the new
         # edges of k, summed over its parent.
         self.batch_shape(scores)
@@ -153,7 +153,7 @@ class SpanningTree(AbstractGibbs):
                 chance = (_through(row) - graphs[k - 2]).expand(*levels.shape, k).gather(-1, parent[..., None])
                 cut = (levels < chance[..., 0]) & (nodes > 0)
                 root = torch.where(cut, nodes, parent)
-                for _ in range((k - 1).bit_length()):  # each pass doubles how far we have followed the parents
+                for _ in range((k - 1).bit_length()):  # each pass doubles the number of parents followed
                     root = root.gather(-1, root)
                 joined = root == 0
                 parent = torch.where(cut, k, parent)
@@ -161,7 +161,7 @@ class SpanningTree(AbstractGibbs):
         return self._tree(parent, scores.dtype)
 
     def relax(self, scores: Float[Tensor, "*L E"], tau: float) -> Float[Tensor, "*L E"]:
-        """Return the marginals of `scores / tau`: in the spanning tree polytope, n - 1 in all."""
+        """Return the marginals of `scores / tau`: in the spanning tree polytope, with sum n - 1."""
         return self.marginals(widen_dtype(scores) / tau).to(scores.dtype)
 
     def enumerate(
@@ -190,7 +190,7 @@ class SpanningTree(AbstractGibbs):
         return first, second
 
     def _place(self, device: torch.device) -> Tensor:
-        """Return where the score of edge (i, j) stands, `[n, n]`; anywhere on the diagonal."""
+        """Return the index of the score of edge (i, j), `[n, n]`; arbitrary on the diagonal."""
         nodes = torch.arange(self.n, device=device)
         low, high = torch.minimum(nodes, nodes[:, None]), torch.maximum(nodes, nodes[:, None])
         place = low * (2 * self.n - low - 1) // 2 + high - low - 1
@@ -208,16 +208,16 @@ class SpanningTree(AbstractGibbs):
 
 
 def _through(row: Tensor) -> Tensor:
-    """Return the log-weights that a node with these gives to the pairs of its neighbours, as it is taken out."""
+    """Return the log-weights that eliminating a node with log-weights `row` adds to the pairs of its neighbours."""
     return row[..., :, None] + row[..., None, :] - row.logsumexp(-1)[..., None, None]
 
 
-def _bordered(own: Tensor) -> Tensor:
-    return torch.cat([own, torch.zeros_like(own[..., :1])], -1)
+def _append_zero(row: Tensor) -> Tensor:
+    return torch.cat([row, torch.zeros_like(row[..., :1])], -1)
 
 
 def _pick(row: Tensor, allowed: Tensor, uniform: Tensor) -> Tensor:
-    """Return a node in proportion to its weight, by inverting the distribution function: `[*L, 1]`."""
+    """Sample a node in proportion to its weight, by inverting the distribution function: `[*L, 1]`."""
     below = torch.where(allowed, row, -math.inf).softmax(-1).cumsum(-1)
     reached = below / below[..., -1:] > uniform
     return reached.to(torch.int8).argmax(-1, keepdim=True)

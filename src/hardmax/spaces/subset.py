@@ -1,4 +1,4 @@
-"""Choices of k out of n."""
+"""Subsets of k out of n items."""
 
 import math
 from dataclasses import dataclass
@@ -16,23 +16,23 @@ from hardmax.spaces.abstract import NEVER, AbstractGibbs, log_add, log_uniform, 
 @final
 @dataclass(frozen=True)
 class Subset(AbstractGibbs):
-    """k of n items; z is `[*B, n]`, k ones and n - k zeros, and scores `[*B, n]` are what each item is worth.
+    """Subsets of k of n items; z is `[*B, n]`, k ones and n - k zeros, with one score per item, `[*B, n]`.
 
     `q(z) = exp(sum_i scores_i z_i) / Z` over all z with k ones: independent bits, given that k of them are ones. Z is
-    the elementary symmetric polynomial of degree k in `exp(scores)`, found item by item in O(n k). So are the
-    marginals, and samples (`draw`): each item in turn with the probability that the rest leave it.
+    the elementary symmetric polynomial of degree k in `exp(scores)`, computed item by item in O(n k). So are
+    the marginals, and samples (`draw`): items are included in turn, with their conditional probability.
 
-    Perturb-and-MAP, the k best of `scores + noise`, is another distribution: Plackett-Luce, which takes one item after
-    the other without replacement, in proportion to `exp(scores)`. Good items get in more often: of items with
-    `exp(scores) = 3, 1, 1`, two of which are chosen, the first is with probability 0.9, and with 6/7 under q. For k = 1
-    the two are the same.
+    Perturb-and-MAP, the k best of `scores + noise`, is another distribution: Plackett-Luce, which draws one item after
+    the other without replacement, in proportion to `exp(scores)`. Good items are chosen more often: if two items are
+    chosen from three with `exp(scores) = 3, 1, 1`, the first is chosen with probability 0.9, and with 6/7 under q. For
+    k = 1 the two are the same.
 
-    A change swaps one item for another. What swaps gain need not be a sum over items, so `parts` is the best additive
+    A change swaps one item for another. The gains of swaps need not be sums over items, so `parts` is the best additive
     fit (least squares over all swaps), exact where f is additive, where k = 1 and where k = n - 1.
 
     Args:
         n: number of items, at least 1.
-        k: how many are chosen, 0 to n.
+        k: number of items chosen, 0 to n.
 
     Raises:
         ArgumentError: n < 1, or k outside 0 ... n.
@@ -81,7 +81,7 @@ class Subset(AbstractGibbs):
 
     @property
     def additive_changes(self) -> bool:
-        """False: swaps of the same item may gain more or less together."""
+        """False: the gains of swaps of the same item need not be additive."""
         return False
 
     def argmax(self, scores: Float[Tensor, "*B {self.n}"]) -> Float[Tensor, "*B {self.n}"]:
@@ -105,12 +105,12 @@ class Subset(AbstractGibbs):
         start = pad(torch.zeros_like(scores[..., :1]), (0, self.k), value=NEVER)
         choices = [start]
         for score in scores.split(1, -1):
-            taken = pad(choices[-1][..., :-1] + score, (1, 0), value=NEVER)
-            choices.append(log_add(choices[-1], taken))
+            with_item = pad(choices[-1][..., :-1] + score, (1, 0), value=NEVER)
+            choices.append(log_add(choices[-1], with_item))
         return choices
 
     def _choices_of_the_rest(self, scores: Tensor) -> list[Tensor]:
-        """Return the log-weight of all choices of 0 ... k of the items from i on: `[*B, k + 1]` for i = 0 ... n."""
+        """Return the log-weight of all choices of 0 ... k of the items i ... n - 1: `[*B, k + 1]` for i = 0 ... n."""
         return self._choices(scores.flip(-1))[::-1]
 
     def _normalise(self, scores: Tensor) -> Tensor:
@@ -121,31 +121,31 @@ class Subset(AbstractGibbs):
             return scores, torch.zeros_like(scores)
         before, after = self._choices(scores), self._choices_of_the_rest(scores)
         log_z = before[-1][..., -1:]
-        # Item i and j others before it, which leaves k - 1 - j after it.
+        # Item i, j items before it and k - 1 - j after it.
         pairs = torch.stack(before[:-1], -2)[..., : self.k] + torch.stack(after[1:], -2)[..., : self.k].flip(-1)
-        # The weights sum to k Z. A softmax divides by their own sum, so that there are k in all however Z is rounded.
+        # The weights sum to k Z. A softmax divides by their computed sum, so the result sums to k however Z is rounded.
         return scores - log_z / self.k, self.k * (scores + pairs.logsumexp(-1)).softmax(-1)
 
     def draw(
         self, scores: Float[Tensor, "*B {self.n}"], noise: Float[Tensor, "*SB {self.n}"]
     ) -> Float[Tensor, "*SB {self.n}"]:
-        """Take each item in turn with its probability, given what was taken; one number of the noise decides each."""
+        """Include each item in turn with its probability given the earlier ones; each uses one number of the noise."""
         self.batch_shape(scores)
         wide = widen_dtype(scores.detach())
         rest = self._choices_of_the_rest(wide)
         missing = torch.full_like(noise[..., :1], self.k, dtype=torch.int64)
-        taken = []
+        bits = []
         for item, level in enumerate(log_uniform(noise.detach()).split(1, -1)):
             with_it = wide[..., item : item + 1] + _look_up(rest[item + 1], missing - 1)
             accepted = level < with_it - _look_up(rest[item], missing)
-            # Whatever rounding says: all that are left if no fewer will do, none if none is missing.
+            # Regardless of rounding: accept all remaining items if all are needed, and none if k are chosen.
             accepted = (accepted | (missing == self.n - item)) & (missing > 0)
             missing = missing - accepted.long()
-            taken.append(accepted)
-        return torch.cat(taken, -1).to(scores.dtype)
+            bits.append(accepted)
+        return torch.cat(bits, -1).to(scores.dtype)
 
     def relax(self, scores: Float[Tensor, "*L {self.n}"], tau: float) -> Float[Tensor, "*L {self.n}"]:
-        """Return the marginals of `scores / tau`: between zero and one, and k in all."""
+        """Return the marginals of `scores / tau`: between zero and one, with sum k."""
         self.batch_shape(scores)
         return self.marginals(widen_dtype(scores) / tau).to(scores.dtype)
 
@@ -154,17 +154,17 @@ class Subset(AbstractGibbs):
     ) -> Float[Tensor, "M {self.n}"]:
         """Return all choices, those with the first items first."""
         self.check_enumerable()
-        # The number of a choice says, item by item, whether it is among those that have the item.
+        # The number of a choice determines, item by item, whether it contains the item.
         number = torch.arange(self.size, device=device)
         missing = torch.full_like(number, self.k)
-        taken = []
+        bits = []
         for left in range(self.n - 1, -1, -1):
             counts = [0, *(min(math.comb(left, j), self.size) for j in range(self.k))]
             having = torch.tensor(counts, device=device)[missing]
             accepted = number < having
             number, missing = torch.where(accepted, number, number - having), missing - accepted.long()
-            taken.append(accepted)
-        return torch.stack(taken, -1).to(dtype or torch.get_default_dtype())
+            bits.append(accepted)
+        return torch.stack(bits, -1).to(dtype or torch.get_default_dtype())
 
     # ------------------------------------------------------------------------------- swaps
     @property
@@ -173,14 +173,14 @@ class Subset(AbstractGibbs):
         return self.k * (self.n - self.k)
 
     def change(self, z: Float[Tensor, "*L {self.n}"], index: Tensor) -> Float[Tensor, "*L {self.n}"]:
-        """Take out chosen item number `index // (n - k)`, and put in the other item number `index % (n - k)`."""
+        """Remove chosen item number `index // (n - k)`, and add the other item number `index % (n - k)`."""
         others = max(self.n - self.k, 1)
         chosen, rank = _ranks(z)
         moves = torch.where(chosen, rank == (index // others)[..., None], rank == (index % others)[..., None])
         return torch.where(moves, 1 - z, z)
 
     def parts(self, z: Float[Tensor, "*L {self.n}"], gains: Float[Tensor, "M *L"]) -> Float[Tensor, "*L {self.n}"]:
-        """Return v with `v_b - v_a` as near as can be to what swapping a for b gains: the two-way fit of means."""
+        """Return v with `v_b - v_a` as close as possible to the gain of swapping a for b: the two-way fit of means."""
         if self.changes == 0:
             return torch.zeros_like(z)
         table = gains.movedim(0, -1).unflatten(-1, (self.k, self.n - self.k))
@@ -193,11 +193,11 @@ class Subset(AbstractGibbs):
 
 
 def _ranks(z: Tensor) -> tuple[Tensor, Tensor]:
-    """Return which items are chosen, and the number of each among its likes."""
+    """Return which items are chosen, and the index of each item among the chosen or among the others."""
     chosen = z > 0.5
     return chosen, torch.where(chosen, chosen.cumsum(-1), (~chosen).cumsum(-1)) - 1
 
 
 def _look_up(choices: Tensor, count: Tensor) -> Tensor:
-    """Return the entries of `[*B, k + 1]` that counts `[*S, *B, 1]` name; below zero, the first."""
+    """Return the entries of `[*B, k + 1]` at the indices `count` `[*S, *B, 1]`; the first for negative indices."""
     return choices.expand(*count.shape[:-1], choices.shape[-1]).gather(-1, count.clamp_min(0))

@@ -1,8 +1,8 @@
-"""Is a gradient right? Statistical tests of an estimator against enumeration.
+"""Statistical tests of an estimator's gradient against enumeration.
 
 Each helper draws its estimates in float64 on a problem small enough to enumerate, compares them with the exact
-gradient, and raises `AssertionError` with the figures if they disagree. Each also refuses to pass when it could
-not have seen an error: if the noise hides what a real error would show, it asks for more draws.
+gradient, and raises `AssertionError` with the figures if they disagree. Each also fails when it could not have detected
+an error: if the noise would hide a real error, it asks for more draws.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,9 +29,9 @@ class Ladder:
     Attributes:
         steps: the rungs, falling.
         bias: relative bias of the gradient at each, noise floor removed.
-        noise: how much of each may be noise, at the false-alarm rate.
-        order: the exponent p of `bias ~ step^p` between the first and the last rung; where the last bias drowns
-            in its standard error, that stands in for it, and the order is a lower bound.
+        noise: the part of each that may be noise, at the false-alarm rate.
+        order: the exponent p of `bias ~ step^p` between the first and the last rung; where the last bias is below its
+            standard error, the latter is used instead, and the order is a lower bound.
     """
 
     steps: tuple[float, ...]
@@ -71,8 +71,8 @@ def assert_exact(
     """
     f, scores = _problem(space, f, scores, seed)
     truth = _enumerated(f, scores, space)
-    found = _estimates(estimator, f, scores, space, samples, 8, torch.Generator().manual_seed(seed))
-    worst = float((found - truth).abs().max())
+    estimates = _estimates(estimator, f, scores, space, samples, 8, torch.Generator().manual_seed(seed))
+    worst = float((estimates - truth).abs().max())
     if not worst <= tolerance:
         raise AssertionError(f"{estimator} on {space} is off by up to {worst:.3g} (tolerance {tolerance:.3g})")
 
@@ -91,8 +91,8 @@ def assert_unbiased(
 ) -> float:
     """Assert that the mean of many estimates is the enumerated value and gradient, by a z-test.
 
-    `z_j = (mean_j - exact_j) / standard error_j` for the value and every component of the gradient; the largest
-    is compared with the normal quantile at `false_alarm`, shared out among them (Bonferroni).
+    `z_j = (mean_j - exact_j) / standard error_j` for the value and every component of the gradient; the largest is
+    compared with the normal quantile at `false_alarm`, divided among them (Bonferroni).
 
     Args:
         estimator: the one to test.
@@ -100,16 +100,16 @@ def assert_unbiased(
         f: an objective that works for any batch shape; None is a smooth non-linear one.
         scores: `[*score]`, float64; None draws them.
         samples: S of each estimate.
-        draws: how many estimates.
+        draws: number of estimates.
         false_alarm: probability that a right estimator fails.
-        resolution: the relative error of the gradient that must show; fails if the noise could hide it.
+        resolution: the relative error of the gradient that must be detectable; fails if the noise could hide it.
         seed: of all randomness.
 
     Returns:
         The largest |z|.
 
     Raises:
-        AssertionError: the largest z, and the means that disagree; or that the draws are too few to tell.
+        AssertionError: the largest z, and the means that disagree; or that the draws are too few to decide.
 
     Example:
         >>> import hardmax as hm
@@ -157,30 +157,30 @@ def assert_bias_vanishes(
     rung to rung, and from the first to the last as `step^(order - slack)` or faster, within the noise.
 
     Args:
-        ladder: makes the estimator from epsilon or tau.
+        ladder: returns the estimator for an epsilon or tau.
         space: small enough to enumerate.
         steps: the rungs, falling.
         order: the order the bias should have.
         f: an objective that works for any batch shape; None is a smooth non-linear one.
         scores: `[*score]`, float64; None draws them.
         samples: S of each estimate.
-        draws: how many estimates at every rung.
+        draws: number of estimates at every rung.
         false_alarm: probability that a right estimator fails.
-        resolution: relative bias that must show at the last rung; fails if the noise could hide it.
+        resolution: relative bias that must be detectable at the last rung; fails if the noise could hide it.
         slack: how far the measured order may lie below `order`, since rungs are not infinitely small.
         seed: of all randomness.
 
     Returns:
-        What was measured.
+        The measured bias, noise and order.
 
     Raises:
-        AssertionError: the bias at every rung; or that the draws are too few to tell.
+        AssertionError: the bias at every rung; or that the draws are too few to decide.
 
     Example:
         >>> import hardmax as hm
         >>> from hardmax.testing import assert_bias_vanishes
-        >>> found = assert_bias_vanishes(lambda e: hm.Direct(epsilon=e), hm.Categorical(3))
-        >>> found.bias[0] > found.bias[-1]
+        >>> ladder = assert_bias_vanishes(lambda e: hm.Direct(epsilon=e), hm.Categorical(3))
+        >>> ladder.bias[0] > ladder.bias[-1]
         True
     """
     if len(steps) < 2 or sorted(steps, reverse=True) != list(steps):
@@ -197,7 +197,7 @@ def assert_bias_vanishes(
         noise.append(threshold * floor / float(gradient.norm()))
 
     name = f"{ladder(steps[-1])} on {space}"
-    told = ", ".join(f"{s:g}: {b:.3g} (noise {e:.2g})" for s, b, e in zip(steps, bias, noise, strict=True))
+    biases = ", ".join(f"{s:g}: {b:.3g} (noise {e:.2g})" for s, b, e in zip(steps, bias, noise, strict=True))
     if not noise[-1] <= resolution:
         raise AssertionError(
             f"{name}: {draws:,} draws would only show a relative bias of {noise[-1]:.2g}, not {resolution:.2g}; "
@@ -208,13 +208,13 @@ def assert_bias_vanishes(
     falls = all(low <= high for high, low in zip(highest, lowest[1:], strict=False))
     needed = (steps[-1] / steps[0]) ** (order - slack)
     if not (falls and lowest[-1] <= highest[0] * needed):
-        raise AssertionError(f"{name}: the bias does not fall with order {order:g}; relative bias by step {told}")
+        raise AssertionError(f"{name}: the bias does not fall with order {order:g}; relative bias by step {biases}")
     measured = log(max(bias[0], 1e-12) / max(bias[-1], noise[-1] / threshold)) / log(steps[0] / steps[-1])
     return Ladder(tuple(steps), tuple(bias), tuple(noise), measured)
 
 
 def _problem(space: AbstractSpace, f: Objective | None, scores: Tensor | None, seed: int) -> tuple[Objective, Tensor]:
-    """Fill in what the caller left out: scores of size one, and a smooth f that is linear nowhere."""
+    """Return f and scores with their defaults: standard normal scores, and a smooth f that is linear nowhere."""
     generator = torch.Generator().manual_seed(seed)
     event = tuple(range(-len(space.event_shape), 0))
     if scores is None:
@@ -229,7 +229,7 @@ def _problem(space: AbstractSpace, f: Objective | None, scores: Tensor | None, s
 
 
 def _enumerated(f: Objective, scores: Tensor, space: AbstractSpace) -> Tensor:
-    """Return the value and the gradient, `[1 + scores]`, from nothing but the members and their statistics."""
+    """Return the value and the gradient, `[1 + scores]`, from the members and their statistics only."""
     scores = scores.clone().requires_grad_()
     members = space.enumerate(dtype=torch.float64)
     q = (space.statistics(members).flatten(1) @ scores.flatten()).softmax(0)
@@ -248,7 +248,7 @@ def _estimates(
     draws: int,
     generator: torch.Generator,
 ) -> Tensor:
-    """Return values and gradients of independent estimates, `[draws, 1 + scores]`: one batch does them all."""
+    """Return values and gradients of independent estimates, `[draws, 1 + scores]`, computed in one batch."""
     batch = scores.expand(draws, *scores.shape).clone().requires_grad_()
     value = expectation(f, batch, space, estimator, samples=samples, generator=generator).value
     value.sum().backward()
@@ -270,13 +270,13 @@ def _mean(
     total = square = torch.zeros(1 + scores.numel(), dtype=torch.float64)
     for start in range(0, draws, _BLOCK):
         count = min(_BLOCK, draws - start)
-        found = _estimates(estimator, f, scores, space, samples, count, generator)
-        total, square = total + found.sum(0), square + found.square().sum(0)
+        estimates = _estimates(estimator, f, scores, space, samples, count, generator)
+        total, square = total + estimates.sum(0), square + estimates.square().sum(0)
     mean = total / draws
     return mean, ((square / draws - mean.square()).clamp_min(0) / draws).sqrt()
 
 
 def _threshold(false_alarm: float, components: int) -> float:
-    """Return the |z| that none of so many components exceeds but with probability `false_alarm`."""
+    """Return the |z| that any component exceeds with probability at most `false_alarm` (Bonferroni)."""
     tail = torch.tensor(false_alarm / (2 * components), dtype=torch.float64)
     return -float(torch.special.ndtri(tail))

@@ -1,4 +1,4 @@
-"""Is a space right? Everything it offers, against enumeration."""
+"""Test of a space: every method that it offers, against enumeration."""
 
 import torch
 from torch import Tensor
@@ -18,23 +18,23 @@ def assert_space(
     false_alarm: float = FALSE_ALARM,
     seed: int = 0,
 ) -> None:
-    """Assert that all a space offers agrees with going through its members one by one.
+    """Assert that every method that a space offers agrees with enumeration of its members.
 
     Always: `argmax` finds the best member. Where offered: `log_prob`, `entropy`, `kl` and `marginals` are those of
     `q(z) = exp(<scores, statistics(z)>) / Z`; `draw` samples it (chi-square); `change` reaches distinct members and
-    `parts` gives each its gain (without `additive_changes`, that of an additive f); `relax` comes to the arg max as tau
-    falls.
+    `parts` gives each its gain (without `additive_changes`, that of an additive f); `relax` converges to the arg max as
+    tau falls.
 
     Args:
         space: offers `enumerate`, and is small.
         scores: `[B, *score]`, float64; None draws them.
         draws: samples for the chi-square test.
-        tolerance: largest absolute difference where no chance is involved.
+        tolerance: largest absolute difference of deterministic results.
         false_alarm: probability that a right space fails.
         seed: of all randomness.
 
     Raises:
-        AssertionError: names what disagrees, and by how much.
+        AssertionError: names the method that disagrees, and by how much.
 
     Example:
         >>> import hardmax as hm
@@ -56,32 +56,32 @@ def assert_space(
     log_q = values.log_softmax(-1)
     q = log_q.exp()
     best = space.argmax(scores)
-    _equal("argmax", space.dot(scores, space.statistics(best)), values.amax(-1), tolerance)
+    _check_equal("argmax", space.dot(scores, space.statistics(best)), values.amax(-1), tolerance)
 
     if space.offers("log_prob"):
         spread = members[:, None].expand(-1, len(scores), *space.event_shape)
-        _equal("log_prob", space.log_prob(scores, spread).mT, log_q, tolerance)
+        _check_equal("log_prob", space.log_prob(scores, spread).mT, log_q, tolerance)
     if space.offers("entropy"):
-        _equal("entropy", space.entropy(scores), -(q * log_q).sum(-1), tolerance)
+        _check_equal("entropy", space.entropy(scores), -(q * log_q).sum(-1), tolerance)
     if space.offers("kl"):
-        _equal(
+        _check_equal(
             "kl to the uniform", space.kl(scores), (q * log_q).sum(-1) + values.new_tensor(space.size).log(), tolerance
         )
         prior = scores.roll(1, 0)
-        _equal("kl to a prior", space.kl(scores, prior), (q * (log_q - log_q.roll(1, 0))).sum(-1), tolerance)
+        _check_equal("kl to a prior", space.kl(scores, prior), (q * (log_q - log_q.roll(1, 0))).sum(-1), tolerance)
     if space.offers("marginals"):
         expected = (q @ space.statistics(members).flatten(1)).view_as(scores)
-        _equal("marginals", space.marginals(scores), expected, tolerance)
+        _check_equal("marginals", space.marginals(scores), expected, tolerance)
     if space.offers("relax"):
-        _equal("relax at tau = 1e-4", space.relax(scores, 1e-4), best, 1e-3)
+        _check_equal("relax at tau = 1e-4", space.relax(scores, 1e-4), best, 1e-3)
     if space.offers("draw"):
         z = space.sample(scores, draws, generator=generator)
-        _frequencies(z, members, q, false_alarm)
+        _check_frequencies(z, members, q, false_alarm)
     if space.offers("change"):
-        _changes(space, members, generator, tolerance)
+        _check_changes(space, members, generator, tolerance)
 
 
-def _changes(space: AbstractSpace, members: Tensor, generator: torch.Generator, tolerance: float) -> None:
+def _check_changes(space: AbstractSpace, members: Tensor, generator: torch.Generator, tolerance: float) -> None:
     """Check every neighbour of every member, with gains that parts must reproduce: any, or those of an additive f."""
     neighbours = space.neighbours(members)  # [M, size, *event]
     known = members.flatten(1)
@@ -98,10 +98,10 @@ def _changes(space: AbstractSpace, members: Tensor, generator: torch.Generator, 
         worth = torch.randn(space.score_shape, generator=generator, dtype=torch.float64)
         gains = space.dot(worth.expand_as(moved), moved)
     parts = space.parts(members, gains)
-    _equal("parts", space.dot(parts.expand_as(moved), moved), gains, tolerance)
+    _check_equal("parts", space.dot(parts.expand_as(moved), moved), gains, tolerance)
 
 
-def _frequencies(z: Tensor, members: Tensor, q: Tensor, false_alarm: float) -> None:
+def _check_frequencies(z: Tensor, members: Tensor, q: Tensor, false_alarm: float) -> None:
     """Chi-square test of samples `[S, B, *event]` against q `[B, M]`, one per row, rare members pooled."""
     for row, p in zip(z.transpose(0, 1).flatten(2), q, strict=True):
         hits = (row[:, None] == members.flatten(1)).all(-1)
@@ -123,9 +123,9 @@ def _frequencies(z: Tensor, members: Tensor, q: Tensor, false_alarm: float) -> N
             )
 
 
-def _equal(name: str, found: Tensor, expected: Tensor, tolerance: float) -> None:
-    if found.shape != expected.shape:
-        raise AssertionError(f"{name}: shape {list(found.shape)}, expected {list(expected.shape)}")
-    worst = float((found - expected).abs().max()) if found.numel() else 0.0
+def _check_equal(name: str, actual: Tensor, expected: Tensor, tolerance: float) -> None:
+    if actual.shape != expected.shape:
+        raise AssertionError(f"{name}: shape {list(actual.shape)}, expected {list(expected.shape)}")
+    worst = float((actual - expected).abs().max()) if actual.numel() else 0.0
     if not worst <= tolerance:
-        raise AssertionError(f"{name}: off by up to {worst:.3g}; got {found.tolist()}, expected {expected.tolist()}")
+        raise AssertionError(f"{name}: off by up to {worst:.3g}; got {actual.tolist()}, expected {expected.tolist()}")

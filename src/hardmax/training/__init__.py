@@ -1,1 +1,1 @@
-"""From a configuration to a folder with a trained model: configuration, schedule, loop, checkpoints, log."""
+"""Training: configuration, schedule, loop, checkpoints and log, which write a folder with a trained model."""

@@ -1,4 +1,4 @@
-"""Checkpoints: all that a run needs to go on as if it had never stopped; written whole or not at all."""
+"""Checkpoints: all that a run needs to resume as if it had never stopped; written completely or not at all."""
 
 import shutil
 from collections.abc import Mapping
@@ -18,10 +18,10 @@ TRAINING_FILES = ("training.safetensors", "training.json")
 
 
 def save_checkpoint(run: Path, state: State, *, best: bool) -> None:
-    """Write `checkpoint-<step>/`, then point `latest` (and `best`) at it, then remove what nothing points at.
+    """Write `checkpoint-<step>/`, then point `latest` (and `best`) at it, then remove unreferenced ones.
 
     Raises:
-        DataError: the disk is full or cannot be written; the checkpoint before is untouched.
+        DataError: the disk is full or cannot be written; the previous checkpoint is untouched.
     """
     name = f"checkpoint-{state.progress.step}"
     temporary = run / f"{name}.tmp"
@@ -36,14 +36,14 @@ def save_checkpoint(run: Path, state: State, *, best: bool) -> None:
     except Exception as error:  # safetensors has an error class of its own
         shutil.rmtree(temporary, ignore_errors=True)
         raise DataError(f"cannot write {run / name}: {error}; the checkpoint before it is untouched") from error
-    kept = {find_checkpoint(run, "latest"), find_checkpoint(run, "best")}
+    referenced = {find_checkpoint(run, "latest"), find_checkpoint(run, "best")}
     for old in run.glob("checkpoint-*"):
-        if old.name not in kept:
+        if old.name not in referenced:
             shutil.rmtree(old, ignore_errors=True)
 
 
 def load_checkpoint(run: Path, state: State) -> None:
-    """Bring a state back to the latest checkpoint: model, optimizer, generators, an estimator's own parameters."""
+    """Restore a state from the latest checkpoint: model, optimizer, generators, an estimator's own parameters."""
     folder = run / (find_checkpoint(run, "latest") or "")
     model = state.task.model
     model.from_pretrained(folder, model, device=next(model.parameters()).device)
@@ -62,7 +62,7 @@ def load_checkpoint(run: Path, state: State) -> None:
 
 
 def _tensors(state: State) -> dict[str, Tensor]:
-    """Return all that is no part of the model, each under `kind/index/name`."""
+    """Return all tensors that are not part of the model, each under `kind/index/name`."""
     generators = {f"generator/0/{name}": generator.get_state() for name, generator in state.task.generators.items()}
     learned = {f"estimator/{index}/value": parameter.detach() for index, parameter in enumerate(state.task.learned)}
     return collect_optimizer_tensors(state.optimizer) | generators | learned

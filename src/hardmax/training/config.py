@@ -1,4 +1,4 @@
-"""Options of training runs. No torch here: the command line shows its help from this file."""
+"""Options of training runs. Imports no torch: the command line shows its help from this file."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from hardmax.estimators.registry import ESTIMATORS, check_two_samples, unused_op
 
 @dataclass(frozen=True)
 class Metrics:
-    """What is measured of a model after every epoch.
+    """The metrics of a model, measured after every epoch.
 
     Attributes:
-        columns: names of all columns of `metrics.jsonl`, in their order.
-        criterion: the one of them by which the best checkpoint is kept.
+        columns: names of all columns of `metrics.jsonl`, in order.
+        criterion: the column that selects the best checkpoint.
         higher_is_better: the direction of the criterion.
-        examples: what the data are, in the plural.
+        examples: what the examples are called, in the plural.
     """
 
     columns: tuple[str, ...]
@@ -26,7 +26,7 @@ class Metrics:
 
     @property
     def criterion_name(self) -> str:
-        """What a reader is shown of the criterion."""
+        """The name of the criterion in messages."""
         return "bound" if self.criterion == "elbo" else self.criterion
 
     def score(self, value: float) -> float:
@@ -35,7 +35,7 @@ class Metrics:
 
 
 PLACES = ("out", "resume", "data_dir", "devices")
-"""Fields of `TrainConfig` that say where a run is, and nothing about what it is."""
+"""Fields of `TrainConfig` that define where a run is stored and executed, not what it computes."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,12 @@ class TrainConfig:
     out: str = "run"
     """Folder that the run is written to."""
     resume: bool = False
-    """Go on with the run in --out; only --epochs (what is timed by their number is stretched) and --devices may be
+    """Continue the run in --out; only --epochs (epoch-based schedules are rescaled) and --devices may be
     changed."""
     data_dir: str | None = None
     """Folder that holds the named data sets; default: the environment variable HARDMAX_DATA."""
     epochs: int = 20
-    """How often the training examples are gone through."""
+    """Number of passes over the training set."""
     starts: int = 1
     """Initial weights that are tried; the one that is best on the validation examples is trained."""
     start_epochs: int = 4
@@ -85,12 +85,12 @@ class TrainConfig:
 
     @property
     def learning_rate(self) -> float:
-        """The learning rate, chosen where it was left open."""
+        """The learning rate; the default where `lr` is None."""
         return 1e-3 if self.lr is None else self.lr
 
     @property
     def unused_options(self) -> set[str]:
-        """Options that play no part, given the others: those of an estimator that was not chosen, and the like."""
+        """Options that have no effect, given the others: for example those of an estimator that is not used."""
         return set()
 
     def to_dict(self) -> dict[str, Any]:
@@ -98,13 +98,13 @@ class TrainConfig:
         return dataclasses.asdict(self)
 
     def need_at_least_one(self, *names: str) -> None:
-        """Raise `ArgumentError` if a field is below 1; one that was left open is not."""
+        """Raise `ArgumentError` if a field is below 1; None is accepted."""
         for name in names:
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ArgumentError(f"{name.replace('_', '-')} must be at least 1, got {getattr(self, name)}")
 
     def need_positive(self, *names: str) -> None:
-        """Raise `ArgumentError` if a field is not above 0; one that was left open is."""
+        """Raise `ArgumentError` if a field is not above 0; None is accepted."""
         for name in names:
             if getattr(self, name) is not None and not getattr(self, name) > 0:
                 raise ArgumentError(f"{name.replace('_', '-')} must be positive, got {getattr(self, name)}")
@@ -112,7 +112,7 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class PictureConfig(TrainConfig):
-    """What a run is told that trains on pictures."""
+    """Options of runs that train on images."""
 
     data: str = "sample"
     """A data set by name (hardmax data lists them), a folder of pictures, an .npz, .npy or IDX file."""
@@ -136,13 +136,13 @@ class PictureConfig(TrainConfig):
 
 if TYPE_CHECKING:
     EstimatorName = str
-else:  # tyro shows the choices and refuses all others
+else:  # tyro shows the choices and rejects all other values
     EstimatorName = Literal["auto", *ESTIMATORS]
 
 
 @dataclass(frozen=True)
 class EstimatorConfig(TrainConfig):
-    """What a run is told that trains through an arg max."""
+    """Options of runs that train through an arg max."""
 
     estimator: EstimatorName = "auto"
     """How the encoder's gradient is estimated. auto: for one categorical posterior direct, then the exact gradient;
@@ -186,20 +186,20 @@ class EstimatorConfig(TrainConfig):
 
     @property
     def unused_options(self) -> set[str]:
-        """Options that play no part: those of other estimators."""
+        """Options that have no effect: those of other estimators."""
         if self.estimator == "auto":
             return super().unused_options | unused_options(("epsilon", "two_sided"))
         return super().unused_options | unused_options(ESTIMATORS[self.estimator].options) | {"direct_epochs"}
 
     @property
     def epochs_of_direct(self) -> int:
-        """Epochs of posterior direct, chosen where they were left open."""
+        """Epochs of posterior direct; half of all where `direct_epochs` is None."""
         return (self.epochs + 1) // 2 if self.direct_epochs is None else self.direct_epochs
 
 
 @dataclass(frozen=True)
 class VAEConfig(EstimatorConfig, PictureConfig):
-    """What a run is told that trains a variational auto-encoder of pictures through an arg max."""
+    """Options of runs that train a variational auto-encoder of images through an arg max."""
 
     kl: Literal["auto", "beside", "none"] = "auto"
     """How the KL takes part in the encoder's gradient: auto (inside the objective of direct, else beside), beside

@@ -1,4 +1,4 @@
-"""Which estimator a run uses in which step."""
+"""The choice of the estimator that a run uses in each step."""
 
 import math
 
@@ -36,7 +36,7 @@ def choose_estimator(config: EstimatorConfig, space: AbstractSpace, epoch: int, 
 
 
 def explain_estimator(config: VAEConfig, space: AbstractSpace) -> str:
-    """Say which estimator a run uses, and why where it chose itself."""
+    """Return which estimator a run uses, and the reason if it was chosen automatically."""
     if config.estimator != "auto":
         return f"{config.estimator} (as asked): {choose_estimator(config, space, 0, 0)}, kl {config.kl}"
     if space.categories is not None:

@@ -1,4 +1,4 @@
-"""The training loop: from a configuration to a run's folder."""
+"""The training loop: trains a task and writes the folder of its run."""
 
 import time
 from collections.abc import Callable
@@ -33,10 +33,10 @@ class Observer:
     """Callbacks that observe a run; by default each does nothing.
 
     Attributes:
-        say: gets lines of text.
-        step: gets epoch, steps done of it and steps in it.
-        rows: gets the rows of an epoch, that of the training examples first.
-        stop: asked at every step and after every epoch whether to save and stop after it.
+        say: called with lines of text.
+        step: called with the epoch, the steps done in it and its number of steps.
+        rows: called with the rows of an epoch, that of the training examples first.
+        stop: called at every step and after every epoch; returns whether to save and stop after it.
     """
 
     say: Callable[[str], None] = lambda text: None
@@ -52,19 +52,19 @@ def train_task(
     observer: Observer | None = None,
     group: Group = ALONE,
 ) -> bool:
-    """Train, writing to `config.out`; return False if an observer stopped it before the end.
+    """Train and write to `config.out`; return False if an observer stopped the run before its end.
 
     Every process of a group calls this, with the same configuration and an observer of its own.
 
     Args:
-        config: options of the run, resolved.
-        task: what is trained.
-        metrics: what is measured of it, and by which the best checkpoint is kept.
-        observer: sees it go by.
+        config: resolved options of the run.
+        task: class of the task to train.
+        metrics: its metrics, and the criterion that selects the best checkpoint.
+        observer: callbacks that observe the run.
         group: the processes that train.
 
     Raises:
-        ArgumentError: the group cannot train this.
+        ArgumentError: the group cannot train this task.
         DataError: data or checkpoints cannot be read or written.
     """
     observer = observer or Observer()
@@ -74,7 +74,7 @@ def train_task(
     images = task.load(config)
     group.check_same(metrics.examples, (tuple(images.train.shape), int(images.train.sum())))
     observer.say(f"data: {images.source}")
-    state = State(task.start(config, images, 0, group))  # what cannot be made fails before anything is written
+    state = State(task.start(config, images, 0, group))  # invalid options fail here, before anything is written
     observer.say(state.task.explain())
     if group.size > 1:
         observer.say(f"{group.size} processes share every batch of {config.batch_size:,} {metrics.examples}")
@@ -99,7 +99,7 @@ def train_task(
 
 
 def _epochs(config: TrainConfig, state: State, metrics: Metrics, run: Path, observer: Observer) -> bool:
-    """Train epoch by epoch; rows come before the checkpoint, which a kill between the two would otherwise miss."""
+    """Train epoch by epoch; rows are written before the checkpoint, so that a kill between the two loses no row."""
     progress = state.progress
     while progress.epoch < config.epochs:
         begin, worked = time.perf_counter(), time.process_time()
@@ -132,7 +132,7 @@ def _epochs(config: TrainConfig, state: State, metrics: Metrics, run: Path, obse
 
 
 def _epoch(config: TrainConfig, state: State, run: Path, observer: Observer) -> bool:
-    """Train to the end of the epoch; return False if the observer stopped it."""
+    """Train to the end of the epoch; return False if an observer stopped the run."""
     progress = state.progress
     batches = state.begin_epoch()
     totals = torch.tensor(progress.totals, dtype=torch.float64, device=config.device)
@@ -142,8 +142,9 @@ def _epoch(config: TrainConfig, state: State, run: Path, observer: Observer) -> 
         _save(state, run, best=False)
 
     while progress.position < len(batches):
-        wish = progress.position + 1 < len(batches) and observer.stop()  # after the last step the epoch ends first
-        sums, stop = state.make_step(batches[progress.position], stop=wish)
+        # After the last step the epoch ends first.
+        asks_to_stop = progress.position + 1 < len(batches) and observer.stop()
+        sums, stop = state.make_step(batches[progress.position], stop=asks_to_stop)
         totals += sums
         progress.position += 1
         observer.step(progress.epoch, progress.position, len(batches))
@@ -165,15 +166,15 @@ def _save(state: State, run: Path, *, best: bool) -> None:
 
 
 def _rows(state: State, metrics: Metrics) -> dict[str, Row]:
-    """Return the row of each split; of the training examples means over the epoch, while the weights changed."""
+    """Return the row of each split; that of the training examples has means over the epoch, while weights changed."""
     *sums, count = state.progress.totals
-    # What the steps of an epoch do not measure they give as NaN.
+    # Sums that the steps of an epoch do not measure are NaN.
     means = {name: total / count for name, total in zip(state.task.sums, sums, strict=True) if not isnan(total)}
-    found = {"train": means, **{split: state.task.evaluate(split) for split in SPLITS}}
+    means_by_split = {"train": means, **{split: state.task.evaluate(split) for split in SPLITS}}
     at = {"epoch": state.progress.epoch, "step": state.progress.step}
     return {
         split: {**at, "split": split, **{name: row.get(name) for name in metrics.columns}}
-        for split, row in found.items()
+        for split, row in means_by_split.items()
     }
 
 
@@ -188,23 +189,23 @@ def choose_start(
     stop: Callable[[], bool],
     group: Group = ALONE,
 ) -> int | None:
-    """Train from each of `config.starts` initial weights for a few epochs; return which is the best.
+    """Train from each of `config.starts` initial weights for a few epochs; return the best one.
 
-    Judged on the validation examples. All see the same examples and noise, those of the run's first epochs. What a
-    start came to is kept in `starts.jsonl`, so that a run that goes on does not try it again.
+    The validation examples decide. All starts use the same examples and noise, those of the run's first epochs. The
+    result of each start is kept in `starts.jsonl`, so that a resumed run does not repeat it.
 
     Args:
-        config: of the run.
-        task: what is trained.
-        metrics: what is measured of it.
+        config: options of the run.
+        task: class of the task to train.
+        metrics: its metrics.
         images: its pictures, or other data.
-        run: its folder.
-        say: gets a line for each start.
-        stop: asked at every step whether to stop after it.
+        run: folder of the run.
+        say: called with a line for each start.
+        stop: called at every step; returns whether to stop after it.
         group: the processes that train.
 
     Returns:
-        The number of the best start, from 0; None if it was stopped before all were tried.
+        The number of the best start, from 0; None if the run was stopped before all were tried.
     """
     if config.starts == 1:
         return 0
@@ -212,7 +213,7 @@ def choose_start(
     values = group.from_first(lambda: [row[metrics.criterion] for row in read_rows(path)])
     for start in range(len(values), config.starts):
         begin, worked = time.perf_counter(), time.process_time()
-        value = _value_after(State(task.start(config, images, start, group)), metrics, stop)
+        value = _evaluate_start(State(task.start(config, images, start, group)), metrics, stop)
         if value is None:
             return None
         seconds = {"seconds": time.perf_counter() - begin, "processor": group.total(time.process_time() - worked)}
@@ -224,8 +225,8 @@ def choose_start(
     return max(range(config.starts), key=lambda start: metrics.score(values[start]))
 
 
-def _value_after(state: State, metrics: Metrics, stop: Callable[[], bool]) -> float | None:
-    """Train for the epochs of a start; return the criterion on the validation examples, None if it was stopped."""
+def _evaluate_start(state: State, metrics: Metrics, stop: Callable[[], bool]) -> float | None:
+    """Train for the epochs of a start; return the criterion on the validation examples, or None if stopped."""
     while state.progress.epoch < state.config.start_epochs:
         for index in state.begin_epoch():
             _, stopped = state.make_step(index, stop=stop())

@@ -1,4 +1,4 @@
-"""Several processes that train one model together: how they start, and what they exchange."""
+"""Several processes that train one model together: starting them, and the messages they exchange."""
 
 import os
 import re
@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 
 import torch
 
-# Its functions have the group of all processes as a default. Imported later (by an optimizer), they would keep it, and
-# gloo's threads would live on to the end of Python, which they may turn into an abort (pytorch/pytorch#179291).
+# Its functions have the group of all processes as a default argument. If an optimizer imported it later, they would
+# keep the group, and gloo's threads would run until Python exits, which they may turn into an abort
+# (pytorch/pytorch#179291).
 import torch.distributed.nn.functional
 from torch import Tensor, distributed, nn
 from torch.distributed import TCPStore, rendezvous  # pyright: ignore[reportPrivateImportUsage]
@@ -27,15 +28,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Group:
-    """The processes that train one model together, each with its part of every batch; by default this one alone.
+    """The processes that train one model together, each with its part of every batch; by default, this process alone.
 
-    All of them hold the same weights and the same generators, and make the same steps. The first one writes the run's
-    folder and speaks. A method that talks to the others is called by all processes, in the same order.
+    All of them hold the same weights and the same generators, and take the same steps. The first one writes the run's
+    folder and prints messages. All processes call the methods that communicate, in the same order.
 
     Attributes:
-        rank: of this process, from 0.
-        size: how many there are.
-        here: how many of them run on this machine.
+        rank: rank of this process, from 0.
+        size: number of processes.
+        here: number of them that run on this machine.
     """
 
     rank: int = 0
@@ -44,17 +45,17 @@ class Group:
 
     @property
     def first(self) -> bool:
-        """Whether this process writes and speaks."""
+        """Whether this process writes files and prints messages."""
         return self.rank == 0
 
     def part(self, count: int) -> slice:
-        """Return which of so many examples are this process's; parts differ by one at most, and may be empty."""
+        """Return the slice of `count` examples that this process handles; sizes differ by at most 1, and may be 0."""
         return slice(self.rank * count // self.size, (self.rank + 1) * count // self.size)
 
     def add_up(self, tensor: Tensor) -> None:
         """Replace a tensor by its sum over all processes, the same bits in each."""
         if self.size > 1:
-            with self._in_touch():
+            with self._report_lost_process():
                 distributed.all_reduce(tensor)
 
     def total(self, number: float) -> float:
@@ -64,19 +65,19 @@ class Group:
         return tensor.item()
 
     def from_first(self, make: Callable[[], T]) -> T:
-        """Return what the first process makes, in all of them; the others make nothing. It is sent as a pickle."""
+        """Call `make` in the first process only, and return its result in all of them. It is sent as a pickle."""
         if self.size == 1:
             return make()
-        made = [make() if self.first else None]
-        with self._in_touch():
-            distributed.broadcast_object_list(made, device=torch.device("cpu"))
-        return made[0]  # pyright: ignore[reportReturnType]
+        objects = [make() if self.first else None]
+        with self._report_lost_process():
+            distributed.broadcast_object_list(objects, device=torch.device("cpu"))
+        return objects[0]  # pyright: ignore[reportReturnType]
 
     def check(self, config: TrainConfig, *, couples_examples: bool) -> None:
-        """Refuse what cannot be trained by this group, such as gradients that look at the whole batch.
+        """Raise an error if this group cannot train a run, for example if its gradients depend on the whole batch.
 
         Raises:
-            ArgumentError: naming the option to change.
+            ArgumentError: the group cannot train it; the message names the option to change.
         """
         if config.devices not in (1, self.size):
             raise ArgumentError(
@@ -103,7 +104,7 @@ class Group:
             )
 
     def check_same(self, what: str, found: object) -> None:
-        """Raise `HardmaxError` unless all processes have found the same."""
+        """Raise `HardmaxError` unless the value `found` is the same in all processes; `what` is its name."""
         expected = self.from_first(lambda: found)
         if found != expected:
             raise HardmaxError(
@@ -112,11 +113,12 @@ class Group:
             )
 
     @contextmanager
-    def _in_touch(self) -> Iterator[None]:
+    def _report_lost_process(self) -> Iterator[None]:
         try:
             yield
-        except RuntimeError as error:  # also what NCCL and a store raise
-            reason = re.sub(r"^\[[^]]*] |\. .*", "", (str(error).splitlines() or [""])[0])  # gloo adds where and a wish
+        except RuntimeError as error:  # NCCL and a store raise it too
+            # gloo adds a location before the reason, and advice after it.
+            reason = re.sub(r"^\[[^]]*] |\. .*", "", (str(error).splitlines() or [""])[0])
             raise HardmaxError(
                 f"process {self.rank + 1} of {self.size} lost another one, which has failed, was killed or does not "
                 f"answer ({reason}); go on with --resume"
@@ -127,17 +129,17 @@ ALONE = Group()
 
 
 class Message:
-    """The gradients of all parameters as one tensor, with a few sums behind them: all that a step exchanges.
+    """One tensor with the gradients of all parameters, followed by a few sums: all that a step exchanges.
 
-    Not `DistributedDataParallel`: it hides the exchange behind the backward pass of large networks, and these are
-    small. With 478,000 weights and 50 pictures for each of two processes a step took 10 to 20 percent less time like
-    this than with it, which also left the sums, the wish to stop and an estimator's own parameters to other messages,
-    of 0.2 ms each. One process alone has nothing to exchange.
+    It replaces `DistributedDataParallel`, which hides the exchange behind the backward pass of large networks: these
+    are small. With 478,000 weights and 50 pictures for each of two processes, a step took 10 to 20 percent less time
+    this way; `DistributedDataParallel` also needs further messages, of 0.2 ms each, for the sums, the request to stop
+    and an estimator's own parameters. A single process exchanges nothing.
 
     Args:
-        group: who takes part.
-        parameters: whose gradients are added up.
-        sums: how many there are.
+        group: the processes that take part.
+        parameters: the parameters whose gradients are summed.
+        sums: number of sums.
     """
 
     def __init__(self, group: Group, parameters: Sequence[nn.Parameter], sums: int) -> None:
@@ -148,16 +150,18 @@ class Message:
         sizes = [parameter.numel() for parameter in parameters]
         self._tensor = torch.zeros(sum(sizes) + sums + 1, device=parameters[0].device)
         *gradients, self._sums = self._tensor.split([*sizes, sums + 1])
-        self._views = [(own, gradient.view_as(own)) for own, gradient in zip(parameters, gradients, strict=True)]
+        self._views = [
+            (parameter, gradient.view_as(parameter)) for parameter, gradient in zip(parameters, gradients, strict=True)
+        ]
 
     def clear(self, optimizer: torch.optim.Optimizer) -> None:
-        """Take away all gradients of an optimizer, and give the parameters of this message zeros within it."""
+        """Clear all gradients of an optimizer, and point those of this message's parameters at zeros in its tensor."""
         optimizer.zero_grad(set_to_none=True)
         for parameter, gradient in self._views:
-            parameter.grad = gradient.zero_()  # backward adds to a gradient that is there, in place
+            parameter.grad = gradient.zero_()  # backward adds to an existing gradient in place
 
     def exchange(self, sums: Tensor, stop: bool) -> tuple[Tensor, bool]:
-        """Add up the gradients in place; return the sums over all processes, and whether any wishes to stop."""
+        """Sum the gradients over all processes in place; return the total of `sums`, and whether any asks to stop."""
         if self._group.size == 1:
             return sums, stop
         self._sums.copy_(torch.cat([sums, sums.new_tensor([stop])]))
@@ -166,8 +170,8 @@ class Message:
 
 
 TIMEOUT = timedelta(minutes=10)
-"""How long a process waits for the others: to begin, and to answer."""
-_GRACE = 10.0  # seconds that the others have to end by themselves when one has failed, and again when they are told to
+"""How long a process waits for the others to start and to answer."""
+_GRACE = 10.0  # seconds that the other processes have to exit on their own after one fails, and again once terminated
 
 
 def is_in_group() -> bool:
@@ -178,18 +182,18 @@ def is_in_group() -> bool:
 def spawn_processes(size: int, main: Callable[[list[str]], int], arguments: list[str]) -> int:
     """Run a command in several processes on this machine, as torchrun would; return its exit code.
 
-    A signal that reaches this process is passed on to all of them. Not by torch's `elastic_launch`, which torchrun is
-    made of: interrupted, it takes 30 seconds and a kill to end functions that have long returned.
+    A signal that reaches this process is passed on to all of them. It does not use torch's `elastic_launch`, on which
+    torchrun is built: when interrupted, that takes 30 seconds and a kill to end functions that returned long before.
 
     Args:
-        size: how many.
+        size: number of processes.
         main: the command line, importable by its name.
-        arguments: of the command.
+        arguments: the arguments of the command.
 
     Raises:
         HardmaxError: a process was killed.
     """
-    # The store is this process's, on a port that is free: as it is torchrun's there.
+    # This process owns the store, on a free port, as torchrun does.
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     shared = {
         "WORLD_SIZE": size,
@@ -198,7 +202,7 @@ def spawn_processes(size: int, main: Callable[[list[str]], int], arguments: list
         "MASTER_PORT": store.port,
         "TORCHELASTIC_USE_AGENT_STORE": True,
     }
-    processes = start_processes(_process, (shared, main, arguments), nprocs=size, join=False)
+    processes = start_processes(_run_process, (shared, main, arguments), nprocs=size, join=False)
     assert processes is not None
 
     def pass_on(number: int, frame: Any) -> None:
@@ -211,7 +215,7 @@ def spawn_processes(size: int, main: Callable[[list[str]], int], arguments: list
         while not processes.join(grace_period=_GRACE):
             pass
     except ProcessExitedException as error:
-        if error.exit_code > 0:  # it has said why
+        if error.exit_code > 0:  # the process has printed the reason
             return error.exit_code
         raise HardmaxError(
             f"process {error.error_index + 1} of {size} was ended by {error.signal_name}, and the others with it; "
@@ -223,23 +227,23 @@ def spawn_processes(size: int, main: Callable[[list[str]], int], arguments: list
     return 0
 
 
-def _process(rank: int, shared: dict[str, Any], main: Callable[[list[str]], int], arguments: list[str]) -> None:
-    own = {"RANK": rank, "LOCAL_RANK": rank, **shared}
-    os.environ.update({name: str(value) for name, value in own.items()})
+def _run_process(rank: int, shared: dict[str, Any], main: Callable[[list[str]], int], arguments: list[str]) -> None:
+    variables = {"RANK": rank, "LOCAL_RANK": rank, **shared}
+    os.environ.update({name: str(value) for name, value in variables.items()})
     try:
         code = main(arguments)
     except SystemExit as end:
         code = int(end.code or 0)
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)  # after an error gloo's threads still live, see above
+    os._exit(code)  # after an error gloo's threads are still running, see above
 
 
 @contextmanager
 def join_group() -> Iterator[Group]:
-    """Join the processes that this one was started with, and leave when all of them do; or be alone.
+    """Join the processes that this one was started with, and leave when all of them do; one process forms a group of 1.
 
-    Of the errors that hardmax raises on purpose the first one is raised, in the process that it befell; the others end.
+    Of the errors that hardmax itself raises, the first one is raised in the process where it occurred; the others exit.
     """
     if not is_in_group():
         yield Group()
@@ -258,10 +262,10 @@ def join_group() -> Iterator[Group]:
     group = Group(rank, size, here)
     try:
         yield group
-        # Whoever started them ends all when one of them leaves with an error: not before the files are written.
+        # The launcher ends all processes when one exits with an error: wait until the files are written.
         group.total(0.0)
     except HardmaxError:
-        with suppress(RuntimeError):  # the store may be gone with whoever had it
+        with suppress(RuntimeError):  # the store may have ended with the process that owned it
             if store.add("failed", 1) > 1:
                 raise SystemExit(2) from None
         raise

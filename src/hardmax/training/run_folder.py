@@ -1,7 +1,7 @@
-"""The folder of a run: its files, how they are named, written and read. No torch until a run is written.
+"""The folder of a run: names of its files, writing and reading them. Imports no torch until a run is written.
 
 `config.json` (resolved options, data, versions, commit), `metrics.jsonl` (a row for each epoch and split, no times),
-`timing.jsonl` (seconds), `starts.jsonl` (several starts that were tried), `checkpoint-<step>/` with the files `latest`
+`timing.jsonl` (seconds), `starts.jsonl` (results of several starts), `checkpoint-<step>/` with the files `latest`
 and `best` that name one of them.
 """
 
@@ -51,7 +51,7 @@ def write_config(folder: Path, config: "TrainConfig", data: "Data") -> None:
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
-    """Return all that `config.json` says; its key "config" holds the options.
+    """Return the contents of `config.json`; its key "config" holds the options.
 
     Raises:
         DataError: no run is there, or its configuration is broken.
@@ -71,7 +71,7 @@ def read_facts(folder: Path) -> dict[str, Any]:
 
 
 def find_checkpoint(folder: Path, pointer: str) -> str | None:
-    """Return the checkpoint that the file `latest` or `best` names, or None where there is none."""
+    """Return the checkpoint that the file `latest` or `best` names, or None if there is none."""
     try:
         name = (folder / pointer).read_text().strip()
     except FileNotFoundError:
@@ -80,7 +80,7 @@ def find_checkpoint(folder: Path, pointer: str) -> str | None:
 
 
 def append_rows(path: Path, rows: Iterable[dict[str, Any]]) -> None:
-    """Append rows, and return when they are on the disk."""
+    """Append rows to a file, and return when they are on the disk."""
     with path.open("a") as file:
         file.writelines(json.dumps(row) + "\n" for row in rows)
         file.flush()
@@ -88,7 +88,7 @@ def append_rows(path: Path, rows: Iterable[dict[str, Any]]) -> None:
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Return the rows; half a row at the end, which a kill leaves, is left out.
+    """Return the rows of a file; an incomplete last row, which a kill leaves, is ignored.
 
     Raises:
         DataError: another line is broken, or the file cannot be read.
@@ -112,11 +112,11 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def make_line_error(path: Path, number: int, line: str) -> DataError:
-    """Return the error of a line that is not a row."""
+    """Return the error for a line that is not a row."""
     return DataError(f"line {number} of {path} is broken: {line.strip()[:80]!r}; remove the line, or train anew")
 
 
 def remove_rows_after(path: Path, epoch: int) -> None:
     """Remove the rows after an epoch: they belong to work that was lost."""
-    kept = [row for row in read_rows(path) if row["epoch"] <= epoch]
-    write_text(path, "".join(json.dumps(row) + "\n" for row in kept))
+    rows = [row for row in read_rows(path) if row["epoch"] <= epoch]
+    write_text(path, "".join(json.dumps(row) + "\n" for row in rows))

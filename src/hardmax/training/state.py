@@ -17,16 +17,16 @@ from hardmax.training.task import AbstractTask, ParameterUpdate
 
 @dataclass
 class Progress:
-    """Where a run stands: what a checkpoint keeps beside weights.
+    """The progress of a run, which a checkpoint keeps in addition to the weights.
 
     Attributes:
         epoch: epochs finished.
-        position: steps done of the epoch after them.
-        step: steps done in all.
+        position: steps done in the current epoch.
+        step: steps done in total.
         best: best value of the task's criterion on the validation pictures, and the epoch it was reached after.
         totals: sums over the unfinished epoch, for its row in `metrics.jsonl`.
-        epochs: of the schedule that the run follows; None in checkpoints that did not keep it.
-        rate_limit: most of the learning rate that is used, as a share; below 1 once a schedule was extended.
+        epochs: number of epochs of the run's schedule; None in checkpoints that did not keep it.
+        rate_limit: largest share of the learning rate that is used; below 1 once a schedule has been extended.
     """
 
     epoch: int = 0
@@ -39,42 +39,42 @@ class Progress:
     rate_limit: float = 1.0
 
 
-_EXTENDED_RATE = 0.1  # least share of the learning rate that an extended schedule goes on with
+_EXTENDED_RATE = 0.1  # smallest share of the learning rate with which an extended schedule continues
 
 
 def schedule_rate(config: TrainConfig, step: int, steps: int) -> float:
-    """Return the share of the learning rate that the schedule gives to a step of so many."""
+    """Return the share of the learning rate that the schedule gives to a step, out of `steps`."""
     return 1.0 if config.lr_schedule == "constant" else min(1.0, 2 * (1 - step / steps))
 
 
 class State:
-    """All that changes while a run goes on: the weights and what trains them, and where it stands."""
+    """All that changes during a run: the weights, the optimizer that trains them, and the progress."""
 
     def __init__(self, task: AbstractTask[Any, Any]) -> None:
         self.task, self.config, self.group = task, task.config, task.group
         self.updates = task.updates
         groups = [{"params": update.parameters, "betas": update.betas, "rate": update.rate} for update in self.updates]
-        # One for all updates: it skips parameters without a gradient, and those of other updates have none.
+        # One optimizer for all updates: it skips parameters without a gradient, and those of other updates have none.
         self.optimizer = torch.optim.Adam(groups, lr=self.config.learning_rate, fused=True)
         self.messages = [Message(task.group, update.parameters, sums=len(task.sums) + 1) for update in self.updates]
-        self.progress = Progress(totals=self._nothing(), epochs=self.config.epochs)
+        self.progress = Progress(totals=self._zero_totals(), epochs=self.config.epochs)
         self.steps = self._steps_in(self.config.epochs)
 
     def _steps_in(self, epochs: int) -> int:
         return epochs * math.ceil(self.task.count / self.config.batch_size)
 
     def extend_schedule(self, epochs: int) -> str | None:
-        """Take up a run whose schedule was made for fewer epochs, without letting the learning rate jump back.
+        """Continue a run whose schedule was planned for fewer epochs, without letting the learning rate jump back.
 
-        A linear schedule for more epochs would give the full rate again where the shorter one had come down: a model
-        that has settled can lose what it learned. From here on the rate is at most what it had come down to, or a
-        tenth where it had come down further, until the schedule itself is below that.
+        A linear schedule for more epochs would return to the full rate after the shorter one had decayed: a model that
+        has settled can lose what it learned. From here on, the rate is limited to its decayed value, or to a tenth if
+        it had decayed further, until the schedule itself is below that.
 
         Args:
-            epochs: those of the shorter schedule.
+            epochs: number of epochs of the shorter schedule.
 
         Returns:
-            A line for the reader; None where the rate had not come down yet.
+            A message for the user; None if the rate had not decayed yet.
         """
         self.progress.epochs = self.config.epochs
         if epochs >= self.config.epochs:
@@ -89,50 +89,50 @@ class State:
             f"goes on at {self.progress.rate_limit * rate:.2g}, instead of jumping back to {rate:.2g}, down to zero"
         )
 
-    def _nothing(self) -> list[float]:
+    def _zero_totals(self) -> list[float]:
         return [0.0] * (len(self.task.sums) + 1)
 
     def begin_epoch(self) -> tuple[Tensor, ...]:
-        """Return the examples of each step of this epoch, and set its generators unless they stand within it."""
+        """Return the examples of each step of this epoch; at its start, also seed its generators."""
         seed, epoch = self.config.seed, self.progress.epoch
         if self.progress.position == 0:
             for name, generator in self.task.generators.items():
                 generator.manual_seed(stream(seed, name, epoch).initial_seed())
-            self.progress.totals = self._nothing()
+            self.progress.totals = self._zero_totals()
         return torch.randperm(self.task.count, generator=stream(seed, "data", epoch)).split(self.config.batch_size)
 
     def make_step(self, index: Tensor, *, stop: bool = False) -> tuple[Tensor, bool]:
-        """Make one step, together with the other processes of the group.
+        """Take one step, together with the other processes of the group.
 
         Args:
-            index: the examples of the step, those of all processes.
-            stop: whether this process wishes to stop after the step.
+            index: the examples of the step, of all processes.
+            stop: whether this process asks to stop after the step.
 
         Returns:
-            The task's sums over the batch, last its size; and whether any process wishes to stop.
+            The task's sums over the batch, followed by its size; and whether any process asks to stop.
         """
         share = schedule_rate(self.config, self.progress.step, self.steps)
         rate = self.config.learning_rate * min(share, self.progress.rate_limit)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["rate"]
-        found: list[tuple[Tensor, bool]] = []
+        results: list[tuple[Tensor, bool]] = []
         for update, message in zip(self.updates, self.messages, strict=True):
             with self._freeze_others(update):
-                found += [self._apply_update(update, message, index, stop=stop) for _ in range(update.times)]
+                results += [self._apply_update(update, message, index, stop=stop) for _ in range(update.times)]
         self.progress.step += 1
-        return torch.stack([sums for sums, _ in found]).sum(0), any(wish for _, wish in found)
+        return torch.stack([sums for sums, _ in results]).sum(0), any(stopped for _, stopped in results)
 
     def _apply_update(
         self, update: ParameterUpdate, message: Message, index: Tensor, *, stop: bool
     ) -> tuple[Tensor, bool]:
-        """Make one update; return its sums over the batch, and whether any process wishes to stop."""
+        """Apply one update; return its sums over the batch, and whether any process asks to stop."""
         message.clear(self.optimizer)
         part = update.add_gradients(index, self.progress.epoch, self.progress.step)
-        found = message.exchange(part, stop)
+        result = message.exchange(part, stop)
         if self.config.clip is not None:
             torch.nn.utils.clip_grad_norm_(self.task.model.parameters(), self.config.clip)
         self.optimizer.step()
-        return found
+        return result
 
     @contextmanager
     def _freeze_others(self, update: ParameterUpdate) -> Iterator[None]:

@@ -26,14 +26,15 @@ Data = Images | Sequences
 class ParameterUpdate:
     """A part of a step that updates some parameters and keeps all others fixed.
 
-    Most models have one. Of two models that are trained against each other each has its own.
+    Most models have one update. Two models that are trained against each other have one each.
 
     Attributes:
-        parameters: those that are updated.
-        add_gradients: as `AbstractTask.add_gradients`; it gives zero for what another update measures, the count too.
-        rate: their learning rate, in that of the run.
-        betas: of Adam.
-        times: how often it is made in a step.
+        parameters: the parameters to update.
+        add_gradients: as `AbstractTask.add_gradients`; returns zero for sums that another update measures, also for the
+            count.
+        rate: their learning rate, as a multiple of the run's.
+        betas: coefficients of Adam.
+        times: number of times it is applied in a step.
     """
 
     parameters: tuple[nn.Parameter, ...]
@@ -44,19 +45,20 @@ class ParameterUpdate:
 
 
 class AbstractTask(ABC, Generic[C, M]):
-    """What a model's training knows, and the loop does not.
+    """The model-specific part of training: everything that the training loop leaves open.
 
-    A subclass sets the attributes below in its `start`. It looks at the configuration alone for what it does, and draws
-    from `generators` alone: a run that goes on is then the run that never stopped. What is drawn is drawn for the whole
-    batch, whatever part of it is this process's: with several processes the result is the same.
+    A subclass sets the attributes below in its `start`. Its behaviour depends on the configuration alone, and it draws
+    from `generators` alone: a resumed run is then identical to one that never stopped. Random numbers are drawn for the
+    whole batch, not only for this process's part: with several processes the result is the same.
 
     Attributes:
-        sums: names of what `add_gradients` adds up over the examples of a step; a row of "train" has their means.
-        config: what the run is told.
-        model: what is trained and saved.
+        sums: names of the values that `add_gradients` sums over the examples of a step; a row of "train" has their
+            means.
+        config: the options of the run.
+        model: the model that is trained and saved.
         group: the processes that train it.
-        generators: named after what they are for; set anew for every epoch, their state kept in checkpoints within one.
-        count: examples in an epoch.
+        generators: by their purpose; seeded again for every epoch, their state kept in checkpoints within one.
+        count: number of examples in an epoch.
     """
 
     sums: ClassVar[tuple[str, ...]]
@@ -75,7 +77,7 @@ class AbstractTask(ABC, Generic[C, M]):
     @classmethod
     @abstractmethod
     def start(cls, config: Any, images: Any, start: int, group: Group) -> "AbstractTask":
-        """Return the task before the first step, with the initial weights of this number."""
+        """Return the task before the first step, with initial weights number `start`."""
 
     @classmethod
     @abstractmethod
@@ -84,11 +86,11 @@ class AbstractTask(ABC, Generic[C, M]):
 
     @abstractmethod
     def explain(self) -> str:
-        """Say in a line how it is trained, and why where that was left open."""
+        """Return one line on how the model is trained, and on the reason where the method was chosen automatically."""
 
     @property
     def learned(self) -> list[nn.Parameter]:
-        """Parameters that are trained beside the model's and are no part of it; mostly none."""
+        """Parameters that are trained in addition to the model's and are not part of it; usually none."""
         return []
 
     @property
@@ -101,12 +103,12 @@ class AbstractTask(ABC, Generic[C, M]):
         """Add this process's part to the gradients of a step's loss.
 
         Args:
-            index: the examples of the step, those of all processes.
-            epoch: epochs finished before it.
-            step: steps done before it.
+            index: the examples of the step, of all processes.
+            epoch: number of epochs finished before it.
+            step: number of steps done before it.
 
         Returns:
-            This process's part of `sums`, NaN for what is not measured in this epoch; last, how many examples it took.
+            This process's part of `sums`, NaN for those not measured in this epoch; last, its number of examples.
         """
 
     @abstractmethod
@@ -115,10 +117,10 @@ class AbstractTask(ABC, Generic[C, M]):
 
     @abstractmethod
     def summarize_epoch(self, rows: Mapping[str, Row]) -> str:
-        """Return what a reader sees of an epoch, from the row of each split."""
+        """Return a line of text about an epoch, from the row of each split."""
 
 
-_SMALL = 32  # pixels, up to which one hidden layer sees a whole picture
+_SMALL = 32  # pixels of a side, up to which one hidden layer sees a whole picture
 
 
 def choose_networks(asked: Literal["auto", "mlp", "conv"], shape: tuple[int, int, int]) -> Literal["mlp", "conv"]:
@@ -139,7 +141,7 @@ def choose_likelihood(
 
 @contextmanager
 def draw_initial_weights(seed: int, start: int) -> Iterator[None]:
-    """Draw the initial weights of this number within; torch's global generator is kept."""
+    """Draw initial weights number `start` within the block; torch's global generator is restored after it."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(stream(seed, "init", *([start] if start else [])).initial_seed())
         yield
@@ -149,5 +151,5 @@ Split = Literal["train", "validation", "test"]
 
 
 def prepare_split(config: PictureConfig, images: Images, split: Split) -> Tensor:
-    """Return the pictures of a split as the model sees them, `[N, *shape]`; drawn pixels are always the same ones."""
+    """Return the pictures of a split as the model sees them, `[N, *shape]`; sampled pixels are always the same."""
     return binarize(getattr(images, split), config.binarize, stream(config.seed, "binarize", split))

@@ -183,7 +183,7 @@ def test_methods_are_compared_where_each_problem_has_a_table(tmp_path):
 
 def test_what_has_not_run_is_said(tmp_path, monkeypatch):
     figures = []
-    monkeypatch.setattr(gallery_page, "save", lambda figure, files: figures.append(figure))
+    monkeypatch.setattr(gallery_page, "save_figure", lambda figure, files: figures.append(figure))
     gallery_page.draw_gallery(TINY, panels_of(TINY, [{"agreement": 0.5}], tmp_path)[:1], "tiny", {}, quick=False)
     first, second = figures[0].axes
     assert first.get_title(loc="left") == "clothes, without labels: agreement 50.0 percent"

@@ -80,7 +80,9 @@ def test_no_two_cells_of_a_panel_are_told_apart_by_colour_alone(experiment):
 def drawn(monkeypatch):
     """The figures that would be written."""
     figures = []
-    monkeypatch.setattr("hardmax.experiments.pages.training_curves.save", lambda figure, files: figures.append(figure))
+    monkeypatch.setattr(
+        "hardmax.experiments.pages.training_curves.save_figure", lambda figure, files: figures.append(figure)
+    )
     return figures
 
 

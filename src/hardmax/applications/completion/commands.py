@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _SAMPLES, _COMPLETIONS = 10, 10
 
-# key: what stands before it, and how it is written
+# key: label and format of its row
 _ROWS = {
     "psnr": ("PSNR, mean", "{:.2f} dB"),
     "psnr_best": (f"PSNR, best of {_COMPLETIONS}", "{:.2f} dB"),
@@ -44,10 +44,10 @@ _ROWS = {
 
 
 def evaluate(options: EvaluateOptions, restored: "LoadedRun[CompletionModel]") -> Evaluation:
-    """Return the bound and what it is made of, and what ten completions of each picture are worth.
+    """Return the bound and its terms, and the quality of ten completions of each picture.
 
     Raises:
-        ArgumentError: something is asked for that only other models have.
+        ArgumentError: an option that only other models have is set.
     """
     refuse_options(options, "refine", "perturb_and_map")
     config, model, samples = restored.config, restored.model, options.samples or _SAMPLES
@@ -55,18 +55,18 @@ def evaluate(options: EvaluateOptions, restored: "LoadedRun[CompletionModel]") -
     pictures = prepare_masked_split(config, images, options.split)[: options.images].to(options.device)
     judge = None if options.judge is None else train_judge_of(config, images, epochs=options.judge)
     with show_bar(f"{len(pictures):,} pictures", len(pictures)) as bar:
-        found: dict[str, Any] = measure(model, pictures, samples=samples, seed=config.seed, on_batch=bar.advance)
-    found |= {"samples": samples, "completions": _COMPLETIONS}
-    found |= measure_completions(model, pictures, count=_COMPLETIONS, seed=config.seed, judge=judge)
+        metrics: dict[str, Any] = measure(model, pictures, samples=samples, seed=config.seed, on_batch=bar.advance)
+    metrics |= {"samples": samples, "completions": _COMPLETIONS}
+    metrics |= measure_completions(model, pictures, count=_COMPLETIONS, seed=config.seed, judge=judge)
     nats = [
-        (f"-ELBO ({samples} samples)", f"{-found['elbo']:.3f}"),
-        (f"-log p(hidden | visible), at most ({samples} samples)", f"{found['nll']:.3f}"),
-        ("KL(q || mixture)", f"{found['kl']:.3f}"),
-        ("-E log p(hidden | z, visible)", f"{-found['reconstruction']:.3f}"),
+        (f"-ELBO ({samples} samples)", f"{-metrics['elbo']:.3f}"),
+        (f"-log p(hidden | visible), at most ({samples} samples)", f"{metrics['nll']:.3f}"),
+        ("KL(q || mixture)", f"{metrics['kl']:.3f}"),
+        ("-E log p(hidden | z, visible)", f"{-metrics['reconstruction']:.3f}"),
     ]
-    worth = [(name, text.format(found[key])) for key, (name, text) in _ROWS.items() if found.get(key) is not None]
-    worth.append(("components in use", f"{found['components']:.2f} of {max(config.components, 1)}"))
-    return Evaluation(len(pictures), found, [(("", "nats per picture"), nats), (("completions", ""), worth)])
+    quality = [(name, text.format(metrics[key])) for key, (name, text) in _ROWS.items() if metrics.get(key) is not None]
+    quality.append(("components in use", f"{metrics['components']:.2f} of {max(config.components, 1)}"))
+    return Evaluation(len(pictures), metrics, [(("", "nats per picture"), nats), (("completions", ""), quality)])
 
 
 _SHEET_ROWS, _SHEET_COMPLETIONS = 8, 8
@@ -76,60 +76,60 @@ def sample(options: SampleOptions) -> None:
     """Write a sheet of completed test pictures.
 
     Raises:
-        ArgumentError: something is asked for that only other models have.
+        ArgumentError: an option that only other models have is set.
     """
     refuse_options(options, "attributes", "vary")
     restored = load_run(options.run, options.checkpoint, kind=CompletionModel)
     pictures = prepare_masked_split(restored.config, restored.load_data(), "test")
     some = pictures[torch.tensor(spread_indices(len(pictures), options.count or _SHEET_ROWS))]
     generator = stream(options.seed, "sample")
-    found = restored.model.complete(some.x, some.hidden, count=_SHEET_COMPLETIONS, generator=generator).pictures
-    rows = torch.cat([torch.stack([some.x.where(~some.hidden, 0.5), some.x], 1), found.transpose(0, 1)], 1)
+    completions = restored.model.complete(some.x, some.hidden, count=_SHEET_COMPLETIONS, generator=generator).pictures
+    rows = torch.cat([torch.stack([some.x.where(~some.hidden, 0.5), some.x], 1), completions.transpose(0, 1)], 1)
     heads = [["hole"], ["true"], *([str(i + 1)] for i in range(_SHEET_COMPLETIONS))]
-    drawn = make_sheet(rows, names=["completion"], heads=heads)
-    write_picture(options, drawn, f"{len(some)} test pictures with {_SHEET_COMPLETIONS} completions of each")
+    sheet = make_sheet(rows, names=["completion"], heads=heads)
+    write_picture(options, sheet, f"{len(some)} test pictures with {_SHEET_COMPLETIONS} completions of each")
 
 
 _COLUMNS = 8  # completions in a row of the sheet
 
 
 def complete(options: "CompleteOptions") -> None:
-    """Complete the photo, write each completion and a sheet of all, and say what was done.
+    """Complete the photo, write each completion and a sheet of all, and print what was done.
 
     Raises:
-        ArgumentError: there is no such mask, or none is given and the photo is opaque.
-        DataError: a photo or mask is no picture, they do not fit, or a file cannot be written.
+        ArgumentError: an unknown mask, or none is given and the photo is opaque.
+        DataError: a photo or mask is not a picture, they do not fit, or a file cannot be written.
     """
     restored = load_run(options.model, options.checkpoint, kind=CompletionModel)
     path = Path(options.photo).expanduser()
     channels, height, width = restored.facts["data"]["shape"]
     photo = read_holed(path, options.mask, (channels, height, width), restored.config, options.seed)
     generator = stream(options.seed, "complete")
-    found = restored.model.complete(
+    completed = restored.model.complete(
         photo.x, photo.mask, count=options.count, temperature=options.temperature, generator=generator
     )
     out = Path(options.out or Path(options.model) / "figures" / "completed").expanduser()
-    for number, picture in enumerate(found.pictures[:, 0], 1):
+    for number, picture in enumerate(completed.pictures[:, 0], 1):
         save_image(photo.completed(picture).image(), out / f"{path.stem}-{number}.png")
-    save_image(make_contact_sheet(photo, found), out / f"{path.stem}-sheet.png")
+    save_image(make_contact_sheet(photo, completed), out / f"{path.stem}-sheet.png")
     files = f"{path.stem}-1.png to {path.stem}-{options.count}.png" if options.count > 1 else f"{path.stem}-1.png"
     print(f"{path} ({photo.told}): {options.count} completions in {out}: {files}")
     print(f"all beside each other, with component and weight: {out / f'{path.stem}-sheet.png'}")
 
 
 def make_contact_sheet(photo: HoledPhoto, found: Completed) -> Image.Image:
-    """Lay out the photo with its hole, and its completions as the model draws them."""
+    """Return a sheet of the photo with its hole, and its completions as the model draws them."""
     holed = photo.x.where(~photo.mask, 0.5)
     rows = []
     for begin in range(0, len(found.pictures), _COLUMNS):
         part = slice(begin, begin + _COLUMNS)
         pictures = torch.cat([holed, found.pictures[part, 0]])[None]
         numbers, weights = found.component[part, 0].tolist(), found.weight[part, 0].tolist()
-        told = [[str(number), format_percent(weight)] for number, weight in zip(numbers, weights, strict=True)]
-        rows.append(make_sheet(pictures, names=["component", "weight"], heads=[["hole", ""], *told]))
-    whole = Image.new("RGB", (max(row.width for row in rows), sum(row.height for row in rows)), (255, 255, 255))
+        captions = [[str(number), format_percent(weight)] for number, weight in zip(numbers, weights, strict=True)]
+        rows.append(make_sheet(pictures, names=["component", "weight"], heads=[["hole", ""], *captions]))
+    sheet = Image.new("RGB", (max(row.width for row in rows), sum(row.height for row in rows)), (255, 255, 255))
     top = 0
     for row in rows:
-        whole.paste(row, (0, top))
+        sheet.paste(row, (0, top))
         top += row.height
-    return whole
+    return sheet

@@ -11,7 +11,7 @@ from hardmax.data.image_reading import SUFFIXES
 from hardmax.errors import ArgumentError
 from hardmax.training.config import EstimatorConfig, PictureConfig
 
-# name: what is hidden
+# name: the hidden part
 MASKS = {
     "centre": "the middle half of both sides",
     "half": "the lower half",
@@ -23,7 +23,7 @@ MASKS = {
     "any": "one of all these, drawn anew for every picture",
 }
 DRAWN = ("rectangles", "strokes", "any")
-"""Those that differ from picture to picture."""
+"""Masks that differ from picture to picture."""
 
 
 def check_mask(name: str) -> None:
@@ -90,7 +90,7 @@ class CompletionConfig(EstimatorConfig, PictureConfig):
 
     @property
     def warm_up_epochs(self) -> int:
-        """Epochs of warming up, chosen where they were left open."""
+        """Epochs of warm-up; if they are not set, the default."""
         if self.warm_up is not None:
             return self.warm_up
         return min(10, self.epochs // 5) if self.components > 1 and self.loss == "bound" else 0

@@ -1,4 +1,4 @@
-"""How likely the hidden pixels are, how near completions come, how different and how real they are."""
+"""Evaluation of completions: likelihood of the hidden pixels, distance to the truth, diversity and realism."""
 
 from collections.abc import Callable
 
@@ -30,11 +30,11 @@ def evaluate(
 ) -> dict[str, float]:
     """Return means over pictures: elbo, nll, kl, reconstruction of the hidden pixels in nats, psnr and components.
 
-    `elbo` is of `samples` draws of z, `nll` is -log p(hidden | visible), at most, from as many importance weights.
-    `psnr` is of one completion of each picture, in decibels. `components` is how many are in use: the perplexity of
-    the weights, averaged over all pictures.
+    `elbo` is of `samples` draws of z, `nll` is -log p(hidden | visible), at most, from the same number of importance
+    weights. `psnr` is of one completion of each picture, in decibels. `components` is the number in use: the
+    perplexity of the weights, averaged over all pictures.
 
-    Each process of a group takes its part; the draws of a batch do not depend on who makes them.
+    Each process of a group takes its part; the draws of a batch do not depend on which process makes them.
     """
     totals = torch.zeros(len(_COLUMNS) + 1, dtype=torch.float64)
     batches = list(enumerate(pictures.split(batch_size)))
@@ -69,48 +69,54 @@ def evaluate(
 def measure_completions(
     model: CompletionModel, pictures: Holed, *, count: int = 10, seed: int = 0, judge: nn.Module | None = None
 ) -> dict[str, float | None]:
-    """Return means over pictures, of so many completions of each.
+    """Return means over pictures, of `count` completions of each.
 
     - `psnr`, `ssim`: of a completion in the hole; `psnr_best`, `ssim_best`: of the best of them; `psnr_best_half`,
-      `ssim_best_half`: of the best of as many that are drawn with temperature 0.5.
+      `ssim_best_half`: of the best of the same number drawn with temperature 0.5.
     - `diversity`: mean absolute difference of two completions in the hole.
     - With a judge, a classifier: `frechet`, of its features between completed and true pictures; `distinct` classes
-      among the completions of a picture, their `entropy`; and beside these what they are worth: `sure`, the share of
-      completions that the judge is sure about, and `right`, that it takes for the picture's class.
+      among the completions of a picture, their `entropy`; and, to judge these, `sure`, the share of completions
+      that the judge is sure about, and `right`, the share that it classifies as the picture's class.
     """
     sums: dict[str, float] = {}
-    logits, drawn = [], []
+    logits, features = [], []
     for number, batch in enumerate(pictures.split(200)):
         generator = stream(seed, "complete", number, device=batch.x.device)
         completed, nearer = (
             model.complete(batch.x, batch.hidden, count=count, temperature=temperature, generator=generator).pictures
             for temperature in (1.0, 0.5)
         )
-        found = {"diversity": measure_pairwise_distance(completed, batch.hidden)}
+        measures = {"diversity": measure_pairwise_distance(completed, batch.hidden)}
         for name, near in (("psnr", psnr), ("ssim", ssim)):
-            own, half = (
+            full, half = (
                 torch.stack([near(one, batch.x, batch.hidden) for one in pictures]) for pictures in (completed, nearer)
             )
-            found |= {name: own.mean(0), f"{name}_best": own.amax(0), f"{name}_best_half": half.amax(0)}
-        for name, values in found.items():
+            measures |= {name: full.mean(0), f"{name}_best": full.amax(0), f"{name}_best_half": half.amax(0)}
+        for name, values in measures.items():
             sums[name] = sums.get(name, 0.0) + float(values.double().sum())
         if judge is not None:
             flat = completed.flatten(0, 1).cpu()
             logits.append(judge_images(judge, flat).unflatten(0, completed.shape[:2]))
-            drawn.append(extract_features(judge, completed[0].cpu()))  # one of each picture, as there is one true one
-    told: dict[str, float | None] = {name: total / max(len(pictures), 1) for name, total in sums.items()}
+            # One of each picture, as there is one true one.
+            features.append(extract_features(judge, completed[0].cpu()))
+    metrics: dict[str, float | None] = {name: total / max(len(pictures), 1) for name, total in sums.items()}
     if judge is not None:
         labels = None if pictures.labels is None else pictures.labels.cpu()
         classes = count_classes(torch.cat(logits, 1), labels)
-        told |= {"distinct": classes.distinct, "entropy": classes.entropy, "sure": classes.sure, "right": classes.right}
-        told["frechet"] = frechet_distance(torch.cat(drawn), extract_features(judge, pictures.x.cpu()))
-    return told
+        metrics |= {
+            "distinct": classes.distinct,
+            "entropy": classes.entropy,
+            "sure": classes.sure,
+            "right": classes.right,
+        }
+        metrics["frechet"] = frechet_distance(torch.cat(features), extract_features(judge, pictures.x.cpu()))
+    return metrics
 
 
 def train_judge_of(
     config: CompletionConfig, images: Images, *, epochs: int, most: int | None = None
 ) -> nn.Module | None:
-    """Train a classifier on the run's own training pictures, or the first so many; None where they have no classes."""
+    """Train a classifier on the run's training pictures, or the first `most`; None where they have no classes."""
     if images.labels is None or not (images.labels["train"] >= 0).any():
         return None
     train, validation = (

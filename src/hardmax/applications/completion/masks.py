@@ -14,7 +14,7 @@ from hardmax.data.image_reading import read_image, read_image_size
 from hardmax.errors import DataError
 from hardmax.random import stream
 
-_RECTANGLES, _SHORT, _LONG = 3, 0.25, 0.5  # at most so many; sides between these shares of the picture's
+_RECTANGLES, _SHORT, _LONG = 3, 0.25, 0.5  # largest number; shortest and longest side, as shares of the picture's
 _TURNS, _BRUSH = 6, (0.05, 0.1)  # points of a stroke; half its width, as a share of the picture's shorter side
 
 
@@ -27,13 +27,13 @@ def draw_masks(
         name: one of `MASKS` in `config.py`, or a picture file that is white where pixels are hidden.
         count: N.
         size: height and width, at least 4 each.
-        generator: where masks that are drawn come from; None is torch's global generator.
+        generator: the source of random masks; None is torch's global generator.
 
     Returns:
         `[N, 1, H, W]`, True where hidden.
 
     Raises:
-        ArgumentError: there is no such mask.
+        ArgumentError: an unknown mask.
         DataError: the picture cannot be read, or hides all or nothing.
 
     Example:
@@ -59,16 +59,16 @@ def read_mask(path: Path, size: tuple[int, int]) -> Bool[Tensor, "1 H W"]:
     """Read a picture that is white, or at least lighter than middle grey, where pixels are hidden.
 
     Args:
-        path: the file; any kind of picture. What is transparent in it is black.
+        path: the file; any kind of picture. Transparent pixels count as black.
         size: height and width. A file of another size with the same proportions is resized.
 
     Raises:
-        DataError: the file is no picture, has other proportions, or hides all or nothing.
+        DataError: the file is not a picture, has other proportions, or hides all or nothing.
     """
-    found = read_image_size(path)
-    if found[0] * size[1] != found[1] * size[0]:
+    file_size = read_image_size(path)
+    if file_size[0] * size[1] != file_size[1] * size[0]:
         raise DataError(
-            f"the mask {path} is {found[1]}x{found[0]} (width x height), but the picture it is for is "
+            f"the mask {path} is {file_size[1]}x{file_size[0]} (width x height), but the picture it is for is "
             f"{size[1]}x{size[0]}: give it the same size or proportions"
         )
     pixels = torch.from_numpy(read_image(path, size).pixels)
@@ -131,7 +131,7 @@ def _strokes(count: int, size: tuple[int, int], generator: torch.Generator | Non
     return hidden[:, None]
 
 
-# name: shares of the sides at the top, bottom, left and right, and whether what lies within is hidden
+# name: shares of the sides at the top, bottom, left and right, and whether the inside is hidden
 _REGIONS = {
     "centre": ((0.25, 0.75, 0.25, 0.75), True),
     "half": ((0.5, 1, 0, 1), True),
@@ -163,16 +163,16 @@ class Holed:
         return Holed(self.x[index], self.hidden[index], None if self.labels is None else self.labels[index])
 
     def split(self, size: int) -> list["Holed"]:
-        """Return them in batches."""
+        """Return the pictures in batches."""
         return [self[begin : begin + size] for begin in range(0, len(self), size)]
 
     def to(self, device: torch.device | str) -> "Holed":
-        """Return them on a device."""
+        """Return the pictures on a device."""
         return Holed(self.x.to(device), self.hidden.to(device), None if self.labels is None else self.labels.to(device))
 
 
 def prepare_masked_split(config: CompletionConfig, images: Images, split: str) -> Holed:
-    """Return the pictures of a split; masks and pixels that are drawn are always the same ones."""
+    """Return the pictures of a split; random masks and pixels are the same in every call."""
     x = binarize(getattr(images, split), config.binarize, stream(config.seed, "binarize", split))
     hidden = draw_masks(config.mask, len(x), images.shape[1:], stream(config.seed, "mask", split))
     return Holed(x, hidden, None if images.labels is None else images.labels[split])

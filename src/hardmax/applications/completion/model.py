@@ -31,10 +31,10 @@ from hardmax.objectives.likelihoods import pixel_log_prob
 @final
 @dataclass(frozen=True)
 class Visible:
-    """What the visible part of pictures says.
+    """The encoding of the visible part of pictures.
 
     Attributes:
-        seen: `[B, *shape]`. The pictures, without what is hidden.
+        seen: `[B, *shape]`. The pictures, without their hidden pixels.
         features: `[B, H]`.
         mixture: of z, the latent of the hidden part.
     """
@@ -47,12 +47,12 @@ class Visible:
 @final
 @dataclass(frozen=True)
 class Posterior:
-    """What the whole of pictures says about the latent of their hidden part.
+    """The posterior of the latent of the hidden part, given whole pictures.
 
     Attributes:
         mean: `[B, c]`.
         log_variance: `[B, c]`.
-        scores: `[B, k]`. Of the encoder, for the component.
+        scores: `[B, k]`. The encoder's scores of components.
     """
 
     mean: Float[Tensor, "B c"]
@@ -84,8 +84,8 @@ class CompletionBound:
     Attributes:
         value: `[B]`. Carries the gradient.
         reconstruction: `[B]`. log p of the hidden pixels given z, detached.
-        kl: `[B]`. What z tells, detached; at least the divergence from the mixture.
-        component: `[B, k]`. What was chosen, one-hot; with "mixture" the responsibilities.
+        kl: `[B]`. The information in z, detached; at least the divergence from the mixture.
+        component: `[B, k]`. The chosen component, one-hot; with "mixture" the responsibilities.
     """
 
     value: Float[Tensor, "B"]
@@ -101,14 +101,14 @@ Choice = Literal["responsibility", "distance", "fair", "encoder", "mixture"]
 class CompletionModel(AbstractModel):
     r"""Complete a picture in many ways: `p(hidden | visible) = int p(hidden | z, visible) sum_j w_j N_j(z) dz`.
 
-    A trunk looks at the visible part; heads on its features give the weights and the Gaussians of a mixture over z,
-    the latent of the hidden part. A second trunk looks at the whole picture, and gives the Gaussian q(z) to learn
+    A trunk encodes the visible part; heads on its features give the weights and the Gaussians of a mixture over z,
+    the latent of the hidden part. A second trunk encodes the whole picture, and gives the Gaussian q(z) to learn
     from. The decoder draws the hidden pixels from z, the features and the visible part. It is trained by the evidence
     lower bound
 
     `E_q[log p(hidden | z, visible)] - KL(q || sum_j w_j N_j)`
 
-    whose divergence is where a choice is made:
+    in whose divergence the component is chosen:
 
     - `"responsibility"`, `"distance"`, `"fair"`: a max operation picks the component that learns, `chosen_kl`;
     - `"encoder"`: an encoder chooses, and any estimator trains the choice, `estimated_kl`;
@@ -121,9 +121,9 @@ class CompletionModel(AbstractModel):
         networks: see `CompletionNetworks`.
         latent: c, dimensions of z.
         likelihood: "bernoulli" (x in [0, 1]) or "gaussian" (one learned variance).
-        fill: what the first trunk sees where a pixel is hidden. -1 tells it from black, which masks that differ from
-            picture to picture need. Where the mask is always the same, 0 trains much faster: hundreds of inputs that
-            never change are one bias with hundreds of times its learning rate.
+        fill: the value of hidden pixels for the first trunk. -1 distinguishes them from black, which masks that
+            differ from picture to picture need. Where the mask is always the same, 0 trains much faster: hundreds of
+            inputs that never change are one bias with hundreds of times its learning rate.
 
     Example:
         >>> import torch
@@ -165,11 +165,11 @@ class CompletionModel(AbstractModel):
         likelihood: LikelihoodName = "bernoulli",
         fill: float = -1.0,
     ) -> "CompletionModel":
-        """Return a model with networks of our own, for pictures of this shape (channels, H, W).
+        """Build a model with the library's networks, for pictures of this shape (channels, H, W).
 
         Args:
             shape: of one picture.
-            components: k; 0 is a standard normal that does not look at the picture.
+            components: k; 0 is a standard normal that does not depend on the picture.
             latent: c, dimensions of z; 0 is a deterministic network.
             hidden: width of the layers.
             architecture: "mlp" or "conv".
@@ -193,10 +193,10 @@ class CompletionModel(AbstractModel):
         return model
 
     def look(self, x: Float[Tensor, "B channels height width"], hidden: Bool[Tensor, "..."]) -> Visible:
-        """Return what the visible part says.
+        """Encode the visible part.
 
         Args:
-            x: `[B, *shape]`; what is hidden in it is not looked at.
+            x: `[B, *shape]`; its hidden pixels are not used.
             hidden: `[B, 1, H, W]`, True where hidden.
 
         Raises:
@@ -215,7 +215,7 @@ class CompletionModel(AbstractModel):
         return Visible(seen, features, GaussianMixture(self.weights(features), *self.components(features)))
 
     def encode(self, x: Float[Tensor, "B channels height width"], visible: Visible) -> Posterior:
-        """Return what whole pictures `[B, *shape]` say about the latent of their hidden part."""
+        """Return the posterior of the latent of the hidden part, given whole pictures `[B, *shape]`."""
         if self.whole is None or self.posterior is None:
             empty = visible.features.new_zeros(len(x), 0)
             return Posterior(empty, empty, visible.mixture.scores)
@@ -279,8 +279,8 @@ class CompletionModel(AbstractModel):
         if choice == "mixture":
             return sampled_kl(*gaussian, z)
         if choice != "encoder":
-            known = ", ".join(map(repr, (*RULES, "encoder", "mixture")))
-            raise ArgumentError(f"choice must be one of {known}, got {choice!r}")
+            choices = ", ".join(map(repr, (*RULES, "encoder", "mixture")))
+            raise ArgumentError(f"choice must be one of {choices}, got {choice!r}")
         if estimator is None:
             raise ArgumentError("choice 'encoder' needs an estimator of its gradient, such as hardmax.Direct()")
         return estimated_kl(*gaussian, q.scores, estimator, noise=noise, generator=generator, validate=False)
@@ -299,7 +299,7 @@ class CompletionModel(AbstractModel):
 
         `-log p(hidden | z, visible) + KL(q || N(0, I))` on the path of the whole picture, z from q; on that of the
         visible part `-log p(hidden | z_j, visible) - log w_j + BM_j`, z_j from the component j that the max operation
-        picks, BM as in `max_operation_loss`. The document does not say what keeps q from shrinking to a point,
+        picks, BM as in `max_operation_loss`. The document does not specify what keeps q from shrinking to a point,
         at which BM is infinite: here the standard normal does, as in every VAE.
 
         Args:
@@ -313,9 +313,9 @@ class CompletionModel(AbstractModel):
         visible = self.look(x, hidden)
         q, mixture = self.encode(x, visible), visible.mixture
         divergence = chosen_kl(q.mean.detach(), q.log_variance.detach(), mixture, rule)
-        drawn = self._draw(q, noise, generator)
+        z_whole = self._draw(q, noise, generator)
         picked = Posterior(*mixture.pick(divergence.component), q.scores)
-        paths = [self.log_likelihood(x, hidden, visible, z)[0] for z in (drawn, self._draw(picked, noise, generator))]
+        paths = [self.log_likelihood(x, hidden, visible, z)[0] for z in (z_whole, self._draw(picked, noise, generator))]
         frequency = -(divergence.component * mixture.log_weights).sum(-1)
         pulled = max_operation_loss(q.mean, q.log_variance, mixture, rule, form)
         return gaussian_kl(q.mean, q.log_variance) - sum(paths) + frequency + pulled
@@ -329,7 +329,7 @@ class CompletionModel(AbstractModel):
         samples: int = 10,
         generator: torch.Generator | None = None,
     ) -> Bounds:
-        r"""Return the bound and log p(hidden | visible), from S samples of q; the mixture takes part whole.
+        r"""Return the bound and log p(hidden | visible), from S samples of q and the whole mixture.
 
         `elbo` is the mean over samples of `log p(hidden | z, visible) + log p(z | visible) - log q(z)`, which Pyro's
         tutorial reports; `log_likelihood` the logarithm of the mean of its exponential, in the mean a lower bound of
@@ -380,16 +380,16 @@ class CompletionModel(AbstractModel):
         """Complete pictures in several ways, which cover the components by their weights.
 
         Args:
-            x: `[B, *shape]`; what is hidden in it is not looked at.
+            x: `[B, *shape]`; its hidden pixels are not used.
             hidden: `[B, 1, H, W]`, True where hidden.
             count: S, completions of each.
-            component: to draw all of them from; None: each as often as its weight says, rounded down or up.
-            temperature: of z in its component, times whose standard deviation it is spread: 1 draws what the model
-                takes for likely, less what is nearer to the middle of each component.
+            component: to draw all of them from; None: each in proportion to its weight, rounded down or up.
+            temperature: factor of the components' standard deviations: 1 samples the model's distribution, less samples
+                nearer to the middle of each component.
             generator: where the draws come from; None is torch's global generator.
 
         Raises:
-            ArgumentError: there is no such component, or the temperature is not above 0.
+            ArgumentError: an unknown component, or the temperature is not above 0.
         """
         if not temperature > 0:
             raise ArgumentError(f"temperature must be above 0, got {temperature}")

@@ -49,10 +49,10 @@ class MLPBeside(nn.Module):
 
 @final
 class ConvBeside(nn.Module):
-    """A U-Net of the visible part, at whose bottom features and z are spread out; what is drawn meets what is there.
+    """A U-Net of the visible part: features and z enter at the bottom, the visible pixels again at the end.
 
-    At every size the visible part is looked at again, so that lines go on and colours fit at the edges of the hole,
-    which features of the whole picture do not keep.
+    Skip connections from the visible part at every size let lines continue and colours match at the edges of the hole,
+    which features of the whole picture do not preserve.
 
     Args:
         features: of the visible part.
@@ -74,30 +74,32 @@ class ConvBeside(nn.Module):
     def __init__(self, features: int, latent: int, shape: tuple[int, ...], hidden: int = 500, width: int = 32) -> None:
         super().__init__()
         canvas, sizes = width // 2, halve_sizes(shape)
-        drawn = (canvas, *shape[1:])
-        self.first = make_grid_layers(features + latent, hidden, count_deepest_channels(drawn, sizes, width), sizes[-1])
+        canvas_shape = (canvas, *shape[1:])
+        self.first = make_grid_layers(
+            features + latent, hidden, count_deepest_channels(canvas_shape, sizes, width), sizes[-1]
+        )
         self.glances = nn.ModuleList(
             conv for conv in make_downsampling(shape, sizes, width) if isinstance(conv, nn.Conv2d)
         )
-        self.steps = make_upsampling(drawn, sizes, width, beside=2)
+        self.steps = make_upsampling(canvas_shape, sizes, width, beside=2)
         self.meet = nn.Sequential(
             nn.Conv2d(canvas + shape[0], canvas, 3, padding=1), nn.ReLU(), nn.Conv2d(canvas, shape[0], 3, padding=1)
         )
 
     def forward(self, features: Tensor, z: Tensor, seen: Tensor) -> Tensor:
         """Return the parameters of the pixels: `[R, features]`, `[R, latent]`, `[R, *shape] -> [R, *shape]`."""
-        looks = [seen]
+        skips = [seen]
         for glance in self.glances:
-            looks.append(glance(looks[-1]).relu())
-        drawn = self.first(torch.cat([features, z], -1))
-        for step, look in zip(self.steps, reversed(looks[1:]), strict=True):
-            drawn = step(torch.cat([drawn, look], 1))
-        return self.meet(torch.cat([drawn.relu(), seen], 1))
+            skips.append(glance(skips[-1]).relu())
+        canvas = self.first(torch.cat([features, z], -1))
+        for step, skip in zip(self.steps, reversed(skips[1:]), strict=True):
+            canvas = step(torch.cat([canvas, skip], 1))
+        return self.meet(torch.cat([canvas.relu(), seen], 1))
 
 
 @dataclass(frozen=True)
 class CompletionNetworks:
-    """What a `CompletionModel` is made of.
+    """The networks of a `CompletionModel`.
 
     Attributes:
         visible: maps pictures `[B, *shape]`, without their hidden part, to features `[B, H]`, z_m of the document.
@@ -121,7 +123,7 @@ class CompletionNetworks:
 def make_networks(
     architecture: Architecture, shape: tuple[int, ...], components: int, latent: int, hidden: int
 ) -> CompletionNetworks:
-    """Return networks of our own for pictures of this shape (channels, H, W).
+    """Build the library's networks for pictures of this shape (channels, H, W).
 
     "mlp" has two hidden layers in each trunk and in the decoder; "conv" has convolutions there.
 

@@ -57,7 +57,7 @@ class GaussianMixture:
 
     @property
     def space(self) -> Categorical:
-        """What the component is chosen from."""
+        """The space of the component."""
         return Categorical(self.scores.shape[-1])
 
     @property
@@ -115,7 +115,7 @@ class GaussianMixture:
 
         One uniform u is shared by all: the r-th sample has the component in which `(r + u) / S` falls when the weights
         are laid end to end; r is shuffled. Every sample by itself is one of p, as with `sample`, and so no mean over
-        samples is biased; the best or the variety of a set gains, since no likely component is forgotten by chance.
+        samples is biased; the best or the variety of a set improves, since no likely component is missed by chance.
 
         Args:
             samples: S.
@@ -128,8 +128,8 @@ class GaussianMixture:
             Kitagawa, "Monte Carlo filter and smoother for non-Gaussian nonlinear state space models", 1996 (appendix).
         """
         weights = self.log_weights.detach().exp()
-        drawn = torch.rand(samples + 1, *weights.shape[:-1], generator=generator, device=weights.device)
-        places = (drawn[1:].argsort(0) + drawn[0]).to(weights.dtype) / samples
+        uniforms = torch.rand(samples + 1, *weights.shape[:-1], generator=generator, device=weights.device)
+        places = (uniforms[1:].argsort(0) + uniforms[0]).to(weights.dtype) / samples
         # The sum of the weights may round to less than the last place.
         number = torch.searchsorted(weights.cumsum(-1)[..., :-1].contiguous(), places.movedim(0, -1).contiguous())
         component = one_hot(number.movedim(-1, 0), weights.shape[-1]).to(weights.dtype)
@@ -143,11 +143,11 @@ RULES = ("responsibility", "distance", "fair")
 @final
 @dataclass(frozen=True)
 class MixtureKl:
-    """A divergence from a mixture, and the component it was taken at.
+    """A divergence from a mixture, and the component at which it is evaluated.
 
     Attributes:
         value: `[*B]`. In nats; carries the gradient.
-        component: `[*B, k]`. What was chosen, one-hot, detached; where nothing is, the responsibilities.
+        component: `[*B, k]`. The chosen component, one-hot, detached; without a choice, the responsibilities.
     """
 
     value: Float[Tensor, "*B"]
@@ -161,9 +161,9 @@ def choose_component(
 
     - `"responsibility"`: `argmax_j log w_j - KL(N(mean, e^log_variance) || N_j)`, the one whose share in the mixture
       explains the Gaussian best;
-    - `"distance"`: `argmin_j |mean - mean_j|`, which knows neither weights nor variances;
-    - `"fair"`: `argmin_j w_j |mean - mean_j|^2`, where the weights are the frequencies of being chosen so far: who was
-      chosen often has to be nearer. All components are chosen, wherever they are, so this is a way to start.
+    - `"distance"`: `argmin_j |mean - mean_j|`, which ignores weights and variances;
+    - `"fair"`: `argmin_j w_j |mean - mean_j|^2`, where the weights are the frequencies of being chosen so far: one
+      that was chosen often has to be nearer. All components are chosen, wherever they are, so this is a way to start.
 
     Args:
         mean: `[*B, c]`, of the Gaussian.
@@ -175,7 +175,7 @@ def choose_component(
         `[*B, k]`, detached.
 
     Raises:
-        ArgumentError: there is no such rule.
+        ArgumentError: an unknown rule.
 
     Example:
         >>> import torch
@@ -243,7 +243,7 @@ def estimated_kl(
     noise: Tensor | None = None,
     validate: bool = True,
 ) -> MixtureKl:
-    r"""Estimate an upper bound of `KL(q || mixture)` where an encoder chooses the component by scores of its own.
+    r"""Estimate an upper bound of `KL(q || mixture)` where an encoder chooses the component by its own scores.
 
     `E_r[KL(q || N_j)] + KL(r || w)`, `r = softmax(scores)`: minus the evidence lower bound of a discrete latent j, so
     that every estimator of the library trains the choice. Bias and variance for scores are the estimator's; the bound
@@ -257,7 +257,7 @@ def estimated_kl(
         estimator: of the gradient for scores.
         generator: where the noise comes from; None is torch's global generator.
         noise: `[S, *B, k]`, instead of drawing it.
-        validate: look at values for NaN and inf.
+        validate: check values for NaN and inf.
 
     Example:
         >>> import torch, hardmax as hm
@@ -283,7 +283,7 @@ def estimated_kl(
 
 
 class _Table:
-    """An objective that is known for every category."""
+    """An objective with a table of its values, one for each category."""
 
     def __init__(self, values: Tensor) -> None:
         self._values = values
@@ -303,7 +303,7 @@ def sampled_kl(
 ) -> MixtureKl:
     r"""Estimate `KL(q || mixture)` at samples of q: `1/S sum_s [log q(z_s) - log p(z_s)]`, p by log-sum-exp.
 
-    Nothing is chosen: every component learns as much as it is responsible for. Bias: none, in value and gradient.
+    Nothing is chosen: every component learns in proportion to its responsibility. Bias: none, in value and gradient.
     Variance: falls as 1/S.
 
     Args:
@@ -356,7 +356,7 @@ def max_operation_loss(
         `[*B]`.
 
     Raises:
-        ArgumentError: there is no such form.
+        ArgumentError: an unknown form.
 
     Example:
         >>> import torch
@@ -372,11 +372,11 @@ def max_operation_loss(
     """
     if form not in ("corrected", "published"):
         raise ArgumentError(f"form must be 'corrected' or 'published', got {form!r}")
-    held, held_log = mean.detach(), log_variance.detach()
-    chosen_mean, chosen_log = mixture.pick(choose_component(held, held_log, mixture, rule))
-    loss = gaussian_kl(chosen_mean, chosen_log, held, held_log)
+    fixed, fixed_log = mean.detach(), log_variance.detach()
+    chosen_mean, chosen_log = mixture.pick(choose_component(fixed, fixed_log, mixture, rule))
+    loss = gaussian_kl(chosen_mean, chosen_log, fixed, fixed_log)
     if form == "corrected":
         return loss
     # The printed third term has the other sign, and the constant -1/2 of each dimension is missing.
-    squares = ((chosen_mean - held).square() * (-held_log).exp()).sum(-1)
+    squares = ((chosen_mean - fixed).square() * (-fixed_log).exp()).sum(-1)
     return loss - squares + mean.shape[-1] / 2

@@ -16,17 +16,17 @@ from hardmax.data.image_reading import read_image_size
 from hardmax.errors import ArgumentError, DataError
 from hardmax.random import stream
 
-_KEPT = ("L", "LA", "RGB", "RGBA")
+_KEPT_MODES = ("L", "LA", "RGB", "RGBA")
 
 
 @dataclass(frozen=True)
 class Canvas:
-    """A picture as its file has it.
+    """The pixels of a picture file.
 
     Attributes:
         pixels: `[H, W, channels]`: grey or RGB, then alpha if there is one; bytes, or 16 bits of grey.
         alpha: whether the last channel is alpha.
-        told: what was read, and what was done to it.
+        told: description of the file and of its conversion.
     """
 
     pixels: np.ndarray
@@ -40,12 +40,12 @@ class Canvas:
 
     @property
     def colours(self) -> int:
-        """Channels that are no alpha: 1 or 3."""
+        """Number of channels without alpha: 1 or 3."""
         return self.pixels.shape[2] - self.alpha
 
     @property
     def top(self) -> int:
-        """The largest value."""
+        """The largest possible value."""
         return int(np.iinfo(self.pixels.dtype).max)
 
     def transparent(self) -> Bool[np.ndarray, "H W"] | None:
@@ -63,19 +63,19 @@ class Canvas:
         return replace(self, pixels=pixels)
 
     def image(self) -> Image.Image:
-        """Return it as Pillow has it."""
+        """Return the picture as a Pillow image."""
         return Image.fromarray(self.pixels[..., 0] if self.pixels.shape[2] == 1 else self.pixels)
 
 
 def read_canvas(path: Path) -> Canvas:
     """Read a picture at its own size: grey or RGB of 8 bits, with alpha or without, or grey of 16 bits.
 
-    Others become one of these: a palette or black and white RGB or grey, floats 16 bits. Turned as its EXIF says.
+    Others are converted: a palette to RGB, black and white to grey, floats to 16 bits. The EXIF orientation is applied.
 
     Raises:
-        DataError: the file is no picture.
+        DataError: the file is not a picture.
     """
-    read_image_size(path)  # says what is wrong with a file that is none
+    read_image_size(path)  # raises the error of a file that is not a picture
     try:
         with Image.open(path) as opened:
             mode = opened.mode
@@ -87,28 +87,28 @@ def read_canvas(path: Path) -> Canvas:
                 raise ValueError(f"its values go from {values.min()} to {values.max()}, expected 16 bits")
             pixels = np.round(values).astype(np.uint16)[..., None]
         else:
-            if clear or mode not in _KEPT:
+            if clear or mode not in _KEPT_MODES:
                 picture = picture.convert("RGBA" if clear else "L" if mode == "1" else "RGB")
             pixels = np.array(picture).reshape(picture.height, picture.width, -1)
     except Exception as error:  # Pillow raises nearly anything on broken files
         raise DataError(f"{path} cannot be read as a picture: {' '.join(str(error).split())}") from error
-    told = f"{pixels.shape[1]}x{pixels.shape[0]} {mode}"
+    description = f"{pixels.shape[1]}x{pixels.shape[0]} {mode}"
     if pixels.dtype == np.uint16:
-        told += ", 16 bits"
-    return Canvas(pixels, pixels.shape[2] in (2, 4), told)
+        description += ", 16 bits"
+    return Canvas(pixels, pixels.shape[2] in (2, 4), description)
 
 
 @dataclass(frozen=True, eq=False)
 class HoledPhoto:
-    """A photo, what is hidden of it, and the part of it that the model sees.
+    """A photo, its hidden pixels, and the part of it that the model sees.
 
     Attributes:
         canvas: the photo.
         hidden: `[H, W]`, at the photo's size.
-        box: left, top, right and bottom of what the model sees.
-        x: `[1, *shape]`, as the model sees it.
-        mask: `[1, 1, h, w]`, which of its pixels are hidden: those that hold any hidden pixel of the photo.
-        told: what was read, and what was done to it.
+        box: left, top, right and bottom of the part that the model sees.
+        x: `[1, *shape]`, the model's input.
+        mask: `[1, 1, h, w]`, which of its pixels are hidden: those that contain any hidden pixel of the photo.
+        told: description of the file and of its conversion.
     """
 
     canvas: Canvas
@@ -119,11 +119,11 @@ class HoledPhoto:
     told: str
 
     def completed(self, picture: Tensor) -> Canvas:
-        """Return the photo with its hole drawn as the model has it, `[channels, h, w]`."""
+        """Return the photo with its hole filled from the model's picture `[channels, h, w]`."""
         left, top, right, bottom = self.box
         values = np.zeros((*self.canvas.size, len(picture)))
-        for channel, drawn in enumerate(picture.cpu().numpy()):
-            values[top:bottom, left:right, channel] = _resized(drawn, (right - left, bottom - top))
+        for channel, plane in enumerate(picture.cpu().numpy()):
+            values[top:bottom, left:right, channel] = _resized(plane, (right - left, bottom - top))
         return self.canvas.fill(self.hidden, values)
 
 
@@ -133,8 +133,8 @@ def read_holed(
     """Read a photo and its mask for a model of pictures of this shape (channels, h, w).
 
     Raises:
-        ArgumentError: there is no mask of this name, or neither a mask nor a transparent pixel.
-        DataError: a file is no picture, mask and photo do not fit, or all or nothing is hidden.
+        ArgumentError: an unknown mask, or neither a mask nor a transparent pixel.
+        DataError: a file is not a picture, mask and photo do not fit, or all or nothing is hidden.
     """
     canvas = read_canvas(path)
     hidden = _hidden(canvas, path, mask, seed)
@@ -151,15 +151,15 @@ def read_holed(
         done.append(f"seen in {right - left}x{bottom - top} around its centre")
     if (bottom - top, right - left) != (height, width):
         done.append(f"drawn at {width}x{height} and resized")
-    seen = canvas.pixels[top:bottom, left:right, : canvas.colours] / canvas.top
+    crop = canvas.pixels[top:bottom, left:right, : canvas.colours] / canvas.top
     if canvas.colours != channels:
-        seen = seen.mean(2, keepdims=True).repeat(channels, 2)
+        crop = crop.mean(2, keepdims=True).repeat(channels, 2)
         done.append("grey as RGB" if channels == 3 else "the hole is drawn in grey")
-    x = np.stack([_resized(seen[..., channel], (width, height)) for channel in range(channels)])
-    mask_seen = _covered(hidden[top:bottom, left:right], (width, height))
+    x = np.stack([_resized(crop[..., channel], (width, height)) for channel in range(channels)])
+    covered = _covered(hidden[top:bottom, left:right], (width, height))
     pixels = torch.from_numpy(np.round(x.clip(0, 1) * 255).astype(np.uint8))[None]
     x = binarize(pixels, config.binarize, stream(config.seed, "binarize", "photo"))
-    return HoledPhoto(canvas, hidden, box, x, torch.from_numpy(mask_seen)[None, None], ", ".join(done))
+    return HoledPhoto(canvas, hidden, box, x, torch.from_numpy(covered)[None, None], ", ".join(done))
 
 
 def _hidden(canvas: Canvas, path: Path, mask: str | None, seed: int) -> np.ndarray:
@@ -173,7 +173,7 @@ def _hidden(canvas: Canvas, path: Path, mask: str | None, seed: int) -> np.ndarr
 
 
 def _box(size: tuple[int, int], wanted: tuple[int, int]) -> tuple[int, int, int, int]:
-    """Return the largest part around the centre with the proportions that are wanted."""
+    """Return the largest part around the centre with the wanted proportions."""
     height, width = size
     high, wide = min(height, width * wanted[0] // wanted[1]), min(width, height * wanted[1] // wanted[0])
     top, left = (height - high) // 2, (width - wide) // 2
@@ -181,7 +181,7 @@ def _box(size: tuple[int, int], wanted: tuple[int, int]) -> tuple[int, int, int,
 
 
 def _covered(hidden: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Return which pixels of another size, width and height, hold any that is hidden."""
+    """Return which pixels at another size (width, height) contain any hidden pixel."""
     picture = Image.fromarray(hidden.astype(np.float32))
     shrinks = picture.width >= size[0] and picture.height >= size[1]
     method = Image.Resampling.BOX if shrinks else Image.Resampling.NEAREST
@@ -189,7 +189,7 @@ def _covered(hidden: np.ndarray, size: tuple[int, int]) -> np.ndarray:
 
 
 def _resized(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Return one channel in another size, width and height; by means where it shrinks, else smoothly."""
+    """Return one channel at another size (width, height): averaged where it shrinks, else by bicubic interpolation."""
     picture = Image.fromarray(values.astype(np.float32))
     shrinks = picture.width >= size[0] and picture.height >= size[1]
     return np.asarray(picture.resize(size, Image.Resampling.BOX if shrinks else Image.Resampling.BICUBIC), np.float64)

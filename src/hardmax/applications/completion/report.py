@@ -38,7 +38,7 @@ _CHOICES = {
 
 
 def describe_subject(run: CompletionRun) -> str:
-    """Say what was trained on what."""
+    """Describe the model and its data."""
     config = run.config
     if not config.latent:
         model = "Deterministic network"
@@ -52,7 +52,7 @@ def describe_subject(run: CompletionRun) -> str:
 
 
 def describe_method(run: CompletionRun) -> str:
-    """Say what was minimised, and what learns from a picture."""
+    """Describe the loss, and which components learn from a picture."""
     config = run.config
     if not config.components:
         return "Minus the bound of the hidden pixels was minimised."
@@ -66,7 +66,7 @@ def describe_method(run: CompletionRun) -> str:
 
 
 def describe_measurement(run: CompletionRun) -> str:
-    """Say what the numbers are means over."""
+    """Describe what the numbers are means over."""
     return (
         f"Means over {len(run.pictures):,} test pictures, in nats for the hidden pixels of each, with one sample of "
         "the latent; PSNR is of one completion. hardmax evaluate takes more samples, with which −log p falls."
@@ -80,15 +80,15 @@ def tile_completions(run: CompletionRun, generator: torch.Generator) -> Tiles:
     """Return rows of a test picture with its hole, itself, and completions of it."""
     index = spread_indices(len(run.pictures), _PICTURES)
     some = run.pictures[torch.tensor(index)]
-    found = run.model.complete(some.x, some.hidden, count=_COMPLETIONS, generator=generator)
+    completed = run.model.complete(some.x, some.hidden, count=_COMPLETIONS, generator=generator)
     rows = []
     for row in range(len(index)):
-        numbers, weights = found.component[:, row].tolist(), found.weight[:, row].tolist()
-        drawn = [
+        numbers, weights = completed.component[:, row].tolist(), completed.weight[:, row].tolist()
+        tiles = [
             _tile(picture, f"completion of test picture {index[row]}", _component(run, number), format_percent(weight))
-            for picture, number, weight in zip(found.pictures[:, row], numbers, weights, strict=True)
+            for picture, number, weight in zip(completed.pictures[:, row], numbers, weights, strict=True)
         ]
-        rows.append(("", [*_before(some, row, index[row]), *drawn]))
+        rows.append(("", [*_before(some, row, index[row]), *tiles]))
     return Tiles(
         "A test picture with its hole, the picture itself, and completions. Beneath a completion: the component that "
         "it was drawn from, and the weight of that component.",
@@ -97,20 +97,20 @@ def tile_completions(run: CompletionRun, generator: torch.Generator) -> Tiles:
 
 
 def tile_components(run: CompletionRun, generator: torch.Generator) -> Tiles | None:
-    """Return rows of a test picture and one completion from each component; None where there is but one."""
+    """Return rows of a test picture and one completion from each component; None where there is only one."""
     if run.config.components < 2:
         return None
     index = spread_indices(len(run.pictures), _PICTURES // 2)
     some = run.pictures[torch.tensor(index)]
     numbers = range(min(run.config.components, _MOST_COMPONENTS))
-    found = [run.model.complete(some.x, some.hidden, count=1, component=j, generator=generator) for j in numbers]
+    completed = [run.model.complete(some.x, some.hidden, count=1, component=j, generator=generator) for j in numbers]
     rows = []
     for row in range(len(index)):
-        drawn = [
+        tiles = [
             _tile(one.pictures[0, row], f"component {j}", _component(run, j), format_percent(float(one.weight[0, row])))
-            for j, one in zip(numbers, found, strict=True)
+            for j, one in zip(numbers, completed, strict=True)
         ]
-        rows.append(("", [*_before(some, row, index[row]), *drawn]))
+        rows.append(("", [*_before(some, row, index[row]), *tiles]))
     return Tiles("One completion from each component, with its weight for this picture.", rows)
 
 
@@ -133,7 +133,7 @@ def _component(run: CompletionRun, number: int) -> str:
 
 @dataclass(frozen=True)
 class Content:
-    """Its completions, and those of each component."""
+    """The run's completions, and those of each component."""
 
     completions: Tiles
     components: Tiles | None
@@ -141,7 +141,7 @@ class Content:
 
 @final
 class CompletionReport(AbstractReport[CompletionRun]):
-    """How likely hidden pixels are, how near completions come, and what they look like."""
+    """Report of a completion model: likelihood of the hidden pixels, distance to the truth, and completions."""
 
     row = CompletionMeasured
     quantities = (
@@ -160,19 +160,19 @@ class CompletionReport(AbstractReport[CompletionRun]):
         return prepare_masked_split(config, images, "test")[: config.evaluate_images]
 
     def subject(self, run: CompletionRun) -> str:
-        """Say what was trained on what."""
+        """Describe the model and its data."""
         return describe_subject(run)
 
     def method(self, run: CompletionRun) -> str:
-        """Say what was minimised."""
+        """Describe the loss."""
         return describe_method(run)
 
     def measurement(self, run: CompletionRun) -> str:
-        """Say what the numbers are means over."""
+        """Describe what the numbers are means over."""
         return describe_measurement(run)
 
     def facts(self, run: CompletionRun) -> list[Fact]:
-        """Return what is hidden."""
+        """Return the mask."""
         return [Fact("Mask", "Mask", "what is hidden", run.config.mask, run.config.mask)]
 
     def curves_of_run(self, run: CompletionRun) -> list[Curves]:
@@ -194,7 +194,7 @@ class CompletionReport(AbstractReport[CompletionRun]):
         ]
 
     def build_content(self, run: CompletionRun, index: int) -> Content:
-        """Return its completions, and those of each component."""
+        """Return the run's completions, and those of each component."""
         return Content(
             tile_completions(run, stream(run.config.seed, "report", "completions")),
             tile_components(run, stream(run.config.seed, "report", "components")),

@@ -28,7 +28,7 @@ def make_critic(shape: tuple[int, ...]) -> nn.Module:
 
 
 def adversarial_loss(critic: nn.Module, real: Tensor, completed: Tensor, weight: float) -> Tensor:
-    """Return `-log D(real) - log(1 - D(completed))`, `[B]`, whose gradient is turned round for what drew the pictures.
+    """Return `-log D(real) - log(1 - D(completed))`, `[B]`, with the gradient reversed for the completions.
 
     One backward pass trains both sides: the critic descends the loss, the completions climb it, times a weight.
 
@@ -40,14 +40,14 @@ def adversarial_loss(critic: nn.Module, real: Tensor, completed: Tensor, weight:
 
     References:
         Goodfellow et al., "Generative adversarial nets", 2014; Ganin & Lempitsky, "Unsupervised domain adaptation by
-        backpropagation", 2015 (the turned gradient).
+        backpropagation", 2015 (gradient reversal).
     """
-    turned = _Turned.apply(completed, weight)
-    of_real, of_completed = discriminator_loss(critic(real).squeeze(-1), critic(turned).squeeze(-1))
+    reversed_ = _ReverseGradient.apply(completed, weight)
+    of_real, of_completed = discriminator_loss(critic(real).squeeze(-1), critic(reversed_).squeeze(-1))
     return of_real + of_completed
 
 
-class _Turned(torch.autograd.Function):
+class _ReverseGradient(torch.autograd.Function):
     """The identity, with minus the gradient times a weight."""
 
     @staticmethod
@@ -81,13 +81,13 @@ class CompletionTask(AbstractTask[CompletionConfig, CompletionModel]):
             s: prepare_masked_split(config, images, s)[: config.evaluate_images].to(config.device) for s in SPLITS
         }
         device = config.device
-        drawn = ("gaussian", "component", "mask", "complete", "distort")
-        self.generators = {name: torch.Generator(device) for name in drawn}
+        names = ("gaussian", "component", "mask", "complete", "distort")
+        self.generators = {name: torch.Generator(device) for name in names}
         self.generators["binarize"] = torch.Generator()
 
     @classmethod
     def start(cls, config: CompletionConfig, images: Images, start: int = 0, group: Group = ALONE) -> "CompletionTask":
-        """Return the task with the initial weights of this number; torch's global generator is kept."""
+        """Return the task with initial weights number `start`; torch's global generator is unchanged."""
         with draw_initial_weights(config.seed, start):
             model = CompletionModel.build(
                 images.shape,
@@ -103,11 +103,11 @@ class CompletionTask(AbstractTask[CompletionConfig, CompletionModel]):
 
     @classmethod
     def couples_examples(cls, config: CompletionConfig) -> bool:
-        """Whether the estimator looks at the whole batch."""
+        """Whether the estimator couples the examples of a batch."""
         return config.choice == "encoder" and choose_estimator(config, Categorical(2), 0, 0).couples_examples
 
     def explain(self) -> str:
-        """Say what is minimised, and how the component is chosen."""
+        """Describe the loss, and how the component is chosen."""
         config = self.config
         if not config.latent:
             return "a deterministic network: there is no latent"
@@ -122,7 +122,7 @@ class CompletionTask(AbstractTask[CompletionConfig, CompletionModel]):
 
     @property
     def learned(self) -> list[nn.Parameter]:
-        """The critic's parameters, which are no part of the model."""
+        """The critic's parameters, which are not part of the model."""
         return [] if self.critic is None else list(self.critic.parameters())
 
     @property
@@ -134,9 +134,9 @@ class CompletionTask(AbstractTask[CompletionConfig, CompletionModel]):
         config, count, part = self.config, len(index), self.group.part(len(index))
         x, hidden = self._batch(index, part), self._masks(count)[part]
         noise = self._gaussian("gaussian", count)[:, part]
-        told = {"count": torch.full((), float(len(x)), device=config.device)}
+        sums = {"count": torch.full((), float(len(x)), device=config.device)}
         if not len(x):  # the last batch of an epoch may have fewer pictures than there are processes
-            return self._told(told)
+            return self._stack_sums(sums)
         if config.loss == "bound":
             estimator = choose_estimator(config, self._space, epoch, step) if config.choice == "encoder" else None
             component_noise = None
@@ -154,40 +154,40 @@ class CompletionTask(AbstractTask[CompletionConfig, CompletionModel]):
                 component_noise=component_noise,
             )
             losses = -out.value
-            told |= {"elbo": (out.reconstruction - out.kl).sum()}
-            told |= {"reconstruction": out.reconstruction.sum(), "kl": out.kl.sum()}
+            sums |= {"elbo": (out.reconstruction - out.kl).sum()}
+            sums |= {"reconstruction": out.reconstruction.sum(), "kl": out.kl.sum()}
         else:
             losses = self.model.max_operation(x, hidden, form=config.loss, rule=config.choice, noise=noise)  # pyright: ignore[reportArgumentType]
         loss = losses.sum() / count
-        told["loss"] = losses.detach().sum()
+        sums["loss"] = losses.detach().sum()
         if self.critic is not None:
-            told["critic_loss"] = self._deceive(x, hidden, count, part, loss)
+            sums["critic_loss"] = self._add_adversarial_gradients(x, hidden, count, part, loss)
         else:
             loss.backward()
-        return self._told(told)
+        return self._stack_sums(sums)
 
-    def _deceive(self, x: Tensor, hidden: Tensor, count: int, part: slice, loss: Tensor) -> Tensor:
-        """Add the gradients of the loss and of a critic that looks at completions; return the sum of its losses."""
+    def _add_adversarial_gradients(self, x: Tensor, hidden: Tensor, count: int, part: slice, loss: Tensor) -> Tensor:
+        """Add the gradients of the loss and of a critic that judges completions; return the sum of its losses."""
         assert self.critic is not None
         visible = self.model.look(x, hidden)
         noise = self._space.noise((1, count), self.generators["complete"], device=self.config.device)[:, part]
         component = self._space.draw(visible.mixture.scores.detach(), noise)
         mean, log_variance = visible.mixture.pick(component)
         z = mean + self._gaussian("complete", count)[:, part] * (log_variance / 2).exp()
-        drawn = self.model.decode(x, hidden, visible, z)[0]
-        losses = adversarial_loss(self.critic, x, drawn, self.config.adversarial)
+        completed = self.model.decode(x, hidden, visible, z)[0]
+        losses = adversarial_loss(self.critic, x, completed, self.config.adversarial)
         (loss + losses.sum() / count).backward()
         return losses.detach().sum()
 
-    def _told(self, told: Mapping[str, Tensor]) -> Tensor:
-        nothing = torch.full((), torch.nan, device=told["count"].device)
-        return torch.stack([told.get(name, nothing) for name in (*self.sums, "count")])
+    def _stack_sums(self, sums: Mapping[str, Tensor]) -> Tensor:
+        nothing = torch.full((), torch.nan, device=sums["count"].device)
+        return torch.stack([sums.get(name, nothing) for name in (*self.sums, "count")])
 
     def _batch(self, index: Tensor, part: slice) -> Tensor:
-        """Return a part of the pictures of one step; what is drawn is drawn for all of them, whatever the part."""
+        """Return a part of the pictures of one step; randomness is drawn for all pictures, whatever the part."""
         if self.config.binarize == "stochastic":
-            drawn = binarize(self.pictures[index], "stochastic", self.generators["binarize"])
-            pictures = drawn[part].to(self.config.device)
+            binarized = binarize(self.pictures[index], "stochastic", self.generators["binarize"])
+            pictures = binarized[part].to(self.config.device)
         else:
             pictures = self.pictures[index[part].to(self.pictures.device)]
         return augment_images(pictures, self.config.augment, self.generators["distort"], len(index), part)
@@ -204,7 +204,7 @@ class CompletionTask(AbstractTask[CompletionConfig, CompletionModel]):
         return torch.randn(shape, generator=self.generators[name], device=self.config.device)
 
     def evaluate(self, split: str) -> Row:
-        """Return the bound of the hidden pixels and what it is made of, and how near a completion is to them."""
+        """Return the bound of the hidden pixels and its terms, and how near a completion is to them."""
         return evaluate(self.model, self.held_out[split], seed=self.config.seed, group=self.group)
 
     def summarize_epoch(self, rows: Mapping[str, Row]) -> str:

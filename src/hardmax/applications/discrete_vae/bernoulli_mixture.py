@@ -1,4 +1,4 @@
-"""A mixture of products of Bernoullis, fitted by EM: what a VAE with one categorical variable comes to."""
+"""A mixture of products of Bernoullis, fitted by EM: the counterpart of a VAE with one categorical variable."""
 
 from dataclasses import dataclass
 from typing import final
@@ -52,7 +52,7 @@ class BernoulliMixture:
             x: `[N, D]`, zeros and ones; values between count as probabilities.
             k: components.
             steps: of EM.
-            generator: draws the pictures to begin with; None is torch's global generator.
+            generator: draws the initial pictures; None is torch's global generator.
 
         Raises:
             ArgumentError: k < 1, or fewer pictures than components.

@@ -17,35 +17,35 @@ _SAMPLES = 1000
 
 
 def evaluate(options: EvaluateOptions, restored: "LoadedRun[DiscreteVAE]") -> Evaluation:
-    """Return the bound and what it is made of.
+    """Return the bound and its terms.
 
     Raises:
-        ArgumentError: something is asked for that only other models have.
+        ArgumentError: an option that only other models have is set.
     """
     refuse_options(options, "judge")
     model, samples, seed = restored.model, options.samples or _SAMPLES, restored.config.seed
     pictures = prepare_split(restored.config, restored.load_data(options.data_dir), options.split)[: options.images]
     pictures = pictures.to(options.device)
     with show_bar(f"{len(pictures):,} pictures", len(pictures)) as bar:
-        found = measure(model, pictures, samples=samples, seed=seed, on_batch=bar.advance)
+        metrics = measure(model, pictures, samples=samples, seed=seed, on_batch=bar.advance)
     if options.refine:
-        found["refined"] = evaluate_refined(model, pictures)
+        metrics["refined"] = evaluate_refined(model, pictures)
     if options.perturb_and_map:
-        found["perturb_and_map"] = evaluate_perturbed(model, pictures, samples=samples, seed=seed)
+        metrics["perturb_and_map"] = evaluate_perturbed(model, pictures, samples=samples, seed=seed)
     exact = model.enumerable
     name = "-ELBO" if model.space.offers("draw") else "-ELBO of perturb-and-MAP"
     rows = [
-        (name if exact else f"{name} ({samples} samples)", f"{-found['elbo']:.3f}"),
-        ("-log p(x)" if exact else f"-log p(x), at most ({samples} samples)", f"{found['nll']:.3f}"),
-        ("KL(q || prior)", f"{found['kl']:.3f}"),
-        ("-E log p(x | z)", f"{-found['reconstruction']:.3f}"),
+        (name if exact else f"{name} ({samples} samples)", f"{-metrics['elbo']:.3f}"),
+        ("-log p(x)" if exact else f"-log p(x), at most ({samples} samples)", f"{metrics['nll']:.3f}"),
+        ("KL(q || prior)", f"{metrics['kl']:.3f}"),
+        ("-E log p(x | z)", f"{-metrics['reconstruction']:.3f}"),
     ]
     if options.perturb_and_map:
-        rows.append((f"-ELBO of perturb-and-MAP ({samples} samples)", f"{found['perturb_and_map']:.3f}"))
+        rows.append((f"-ELBO of perturb-and-MAP ({samples} samples)", f"{metrics['perturb_and_map']:.3f}"))
     if options.refine:
-        rows.append(("-log p(x, z), z refined by greedy changes", f"{found['refined']:.3f}"))
-    rows.append(("active", str(found["active"])))
-    return Evaluation(len(pictures), {"exact": exact, **found}, [(("", "nats per picture"), rows)])
+        rows.append(("-log p(x, z), z refined by greedy changes", f"{metrics['refined']:.3f}"))
+    rows.append(("active", str(metrics["active"])))
+    return Evaluation(len(pictures), {"exact": exact, **metrics}, [(("", "nats per picture"), rows)])
 
 
 def sample(options: SampleOptions) -> None:

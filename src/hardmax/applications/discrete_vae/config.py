@@ -58,12 +58,12 @@ class DiscreteConfig(VAEConfig):
 
     @property
     def unused_options(self) -> set[str]:
-        """Options that play no part: those of other spaces and estimators."""
+        """Options without effect: those of other spaces and estimators."""
         return super().unused_options | unused_options(self.space)
 
     @property
     def learning_rate(self) -> float:
-        """The learning rate, chosen where it was left open."""
+        """The learning rate; if it is not set, a default for the space."""
         if self.lr is not None:
             return self.lr
         if self.space in ("categorical", "binary"):

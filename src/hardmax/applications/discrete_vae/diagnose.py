@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hardmax.spaces import AbstractSpace
 
 ENUMERATED = 2**16  # values of z; beyond, the exact gradient is replaced by the mean of many unbiased estimates
-# Options of hardmax train that estimators are made with.
+# Options of hardmax train that configure estimators.
 _SETTINGS = tuple(dict.fromkeys(option for record in ESTIMATORS.values() for option in record.options))
 
 
@@ -47,7 +47,8 @@ class DiagnoseOptions:
     draws: int = 256
     """Independent estimates of each estimator."""
     evaluations: int | None = None
-    """Evaluations of the decoder for each picture that an estimate may take; default: what the dearest needs."""
+    """Evaluations of the decoder for each picture that an estimate may take; default: as many as the most expensive
+    estimator needs."""
     estimators: tuple[str, ...] = ()
     """Only these, such as direct gumbel-softmax; default: all that suit the space."""
     kl: Literal["auto", "beside", "none"] | None = None
@@ -69,25 +70,25 @@ class DiagnoseOptions:
 
 
 def diagnose(options: DiagnoseOptions) -> None:
-    """Diagnose, print, and say where the table and the figure are."""
+    """Diagnose a run, print the table and the advice, and write the numbers and the figure."""
     from rich.console import Console
 
     from hardmax.applications.discrete_vae.model import DiscreteVAE
     from hardmax.applications.runs import load_run
 
     restored = load_run(options.run, options.checkpoint, device=options.device, kind=DiscreteVAE)
-    found = _diagnose(options, restored)
+    diagnosis = _diagnose(options, restored)
     batch = restored.config.batch_size
-    advice = _advice(found, restored, batch)
-    told = {"run": options.run, "checkpoint": restored.checkpoint, "split": options.split, **advice}
-    told = {**told, **found.to_dict(batch)}
-    files = _write(Path(options.out or Path(options.run) / "figures"), found, told, batch)
+    advice = _advice(diagnosis, restored, batch)
+    report = {"run": options.run, "checkpoint": restored.checkpoint, "split": options.split, **advice}
+    report = {**report, **diagnosis.to_dict(batch)}
+    files = _write(Path(options.out or Path(options.run) / "figures"), diagnosis, report, batch)
     if options.json:
-        print(json.dumps({**told, "files": [str(path) for path in files]}))
+        print(json.dumps({**report, "files": [str(path) for path in files]}))
         return
     console = Console(highlight=False)
-    console.print(found.table(batch))
-    for refusal in found.refused:
+    console.print(diagnosis.table(batch))
+    for refusal in diagnosis.refused:
         console.print(f"refused: {refusal.name}: {refusal.reason}", markup=False)
     for line in advice["advice"]:
         console.print(line, markup=False)
@@ -98,7 +99,7 @@ def diagnose(options: DiagnoseOptions) -> None:
 
 
 def _diagnose(options: DiagnoseOptions, restored: "LoadedRun[DiscreteVAE]") -> "Diagnosis":
-    """Measure the gradient of the bound on a few pictures, and show how far it is."""
+    """Measure the gradient of the bound on a few pictures, with a progress bar."""
     import torch
 
     from hardmax.diagnosis import candidates, diagnose_elbo
@@ -108,8 +109,8 @@ def _diagnose(options: DiagnoseOptions, restored: "LoadedRun[DiscreteVAE]") -> "
 
     model, config = restored.model, restored.config
     pictures = prepare_split(config, restored.load_data(options.data_dir), options.split)
-    chosen = torch.randperm(len(pictures), generator=stream(options.seed, "pictures"))[: options.images]
-    pictures = pictures[chosen].to(options.device)
+    index = torch.randperm(len(pictures), generator=stream(options.seed, "pictures"))[: options.images]
+    pictures = pictures[index].to(options.device)
     likelihood = model.likelihood(pictures)
     estimators = _chosen(candidates(model.space, likelihood), options.estimators)
     enumerate_ = model.space.size <= ENUMERATED
@@ -132,10 +133,10 @@ def _diagnose(options: DiagnoseOptions, restored: "LoadedRun[DiscreteVAE]") -> "
 
 
 def _chosen(estimators: Mapping[str, "AbstractEstimator"], names: Sequence[str]) -> dict[str, "AbstractEstimator"]:
-    """Return those of these names or of these families, all without names."""
-    known = {*estimators, *map(_family, estimators)}
+    """Return the estimators with these names or of these families; all if there are no names."""
+    valid_names = {*estimators, *map(_family, estimators)}
     for name in names:
-        if name not in known:
+        if name not in valid_names:
             families = ", ".join(dict.fromkeys(map(_family, estimators)))
             raise ArgumentError(f"no estimator {name!r} suits this run's space; there are: {families}")
     return {
@@ -149,27 +150,27 @@ def _family(name: str) -> str:
     return name.split(",")[0]
 
 
-def _advice(found: "Diagnosis", restored: "LoadedRun[DiscreteVAE]", batch: int) -> dict[str, Any]:
-    """Return sentences, and the options and the command for hardmax train."""
+def _advice(diagnosis: "Diagnosis", restored: "LoadedRun[DiscreteVAE]", batch: int) -> dict[str, Any]:
+    """Return the advice as sentences, and the options and the command for hardmax train."""
     from hardmax.diagnosis.advice import recommend
 
     config, space = restored.config, restored.model.space
-    options = {row.name: _train_options(row, config, space) for row in found.rows}
-    best = found.recommend(batch)
-    known = recommend([row for row in found.rows if options[row.name] is not None], found.evaluations, batch)
+    options = {row.name: _train_options(row, config, space) for row in diagnosis.rows}
+    best = diagnosis.recommend(batch)
+    usable = recommend([row for row in diagnosis.rows if options[row.name] is not None], diagnosis.evaluations, batch)
     lines = [] if best is None else [f"recommended: {best}"]
-    if best is not None and known is not None and known.name != best.name:
-        lines.append(f"hardmax train has no options for that; of what it has, {known}")
-    lines += _rungs(found, batch)
-    words = None if known is None else options[known.name]
-    command = None if known is None or words is None else _command(config, known.name, words)
+    if best is not None and usable is not None and usable.name != best.name:
+        lines.append(f"hardmax train has no options for that; of what it has, {usable}")
+    lines += _rungs(diagnosis, batch)
+    words = None if usable is None else options[usable.name]
+    command = None if usable is None or words is None else _command(config, usable.name, words)
     return {"advice": lines, "options": words, "command": command}
 
 
-def _rungs(found: "Diagnosis", batch: int) -> list[str]:
-    """Say which epsilon and which tau is best, and where a better one may lie beyond those that were tried."""
+def _rungs(diagnosis: "Diagnosis", batch: int) -> list[str]:
+    """Return the best epsilon and the best tau, and whether a better one may lie beyond those tried, as sentences."""
     ladders: dict[str, list[Quality]] = {}
-    for row in found.rows:
+    for row in diagnosis.rows:
         if row.name.split(", ")[-1].startswith(("epsilon ", "tau ")):
             ladders.setdefault(_family(row.name), []).append(row)
     lines = []
@@ -183,9 +184,9 @@ def _rungs(found: "Diagnosis", batch: int) -> list[str]:
 
 
 def _train_options(row: "Quality", config: "DiscreteConfig", space: "AbstractSpace") -> list[str] | None:
-    """Return the options of hardmax train that make an estimator, None where there are none.
+    """Return the options of hardmax train that create an estimator; None if no options do.
 
-    They are found by trying: the estimator's own settings are those of the options with the same names.
+    Determined by trial: each option takes the value of the estimator's attribute of the same name.
     """
     from hardmax.diagnosis.advice import format_estimator
     from hardmax.training.estimators import choose_estimator
@@ -193,15 +194,15 @@ def _train_options(row: "Quality", config: "DiscreteConfig", space: "AbstractSpa
     family = _family(row.name)
     if family not in ESTIMATORS:
         return None
-    told = {name: getattr(row.estimator, name) for name in _SETTINGS if hasattr(row.estimator, name)}
+    settings = {name: getattr(row.estimator, name) for name in _SETTINGS if hasattr(row.estimator, name)}
     try:
-        tried = replace(_plain(config), estimator=family, samples=row.samples, **told)
+        candidate = replace(_plain(config), estimator=family, samples=row.samples, **settings)
     except ArgumentError:
         return None
-    if format_estimator(choose_estimator(tried, space, 0, 0)) != format_estimator(row.estimator):
+    if format_estimator(choose_estimator(candidate, space, 0, 0)) != format_estimator(row.estimator):
         return None
     words = ["--estimator", family]
-    for name, value in told.items():
+    for name, value in settings.items():
         option = f"--{name.replace('_', '-')}"
         if isinstance(value, bool):
             words += [option] if value else []
@@ -211,26 +212,26 @@ def _train_options(row: "Quality", config: "DiscreteConfig", space: "AbstractSpa
 
 
 def _plain(config: "DiscreteConfig") -> "DiscreteConfig":
-    """Return a configuration with all that concerns the estimator at its default."""
+    """Return the configuration with all estimator options at their defaults."""
     defaults = {field.name: field.default for field in fields(config)}
     return replace(config, **{name: defaults[name] for name in ("estimator", "samples", "anneal", *_SETTINGS)})
 
 
 def _command(config: "DiscreteConfig", name: str, words: list[str]) -> str:
-    """Return the line that trains as the run did, with another estimator."""
+    """Return the command that trains as the run did, with another estimator."""
     from hardmax.report.tables import format_command
 
     plain = replace(_plain(config), out=f"{config.out}-{_family(name)}")
     return f"{format_command(plain)} {shlex.join(words)}"
 
 
-def _write(folder: Path, found: "Diagnosis", told: dict[str, Any], batch: int) -> list[Path]:
+def _write(folder: Path, diagnosis: "Diagnosis", report: dict[str, Any], batch: int) -> list[Path]:
     """Write the numbers and the figure."""
     from hardmax.files import write_output
 
     files = [folder / "diagnosis.json", folder / "diagnosis.png"]
     with write_output(files[0], "folder") as temporary:
-        temporary.write_text(json.dumps(told, indent=2) + "\n")
+        temporary.write_text(json.dumps(report, indent=2) + "\n")
     with write_output(files[1], "folder") as temporary:
-        found.figure(batch).savefig(temporary, format="png", dpi=150)
+        diagnosis.figure(batch).savefig(temporary, format="png", dpi=150)
     return files

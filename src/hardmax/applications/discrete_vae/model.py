@@ -38,7 +38,7 @@ class DiscreteVAE(AbstractVAE):
     Args:
         encoder: maps x `[B, *shape]` to scores `[B, *score]`.
         decoder: maps z `[R, *event]` to the parameters of the pixels, `[R, *shape]`.
-        space: what z may be.
+        space: the space of z.
         estimator: how the encoder's gradient is estimated; "auto" as for `hardmax.elbo`.
         prior: "uniform", or "learned" scores of p(z).
         likelihood: "bernoulli" (x in [0, 1]; the decoder gives logits) or "gaussian" (means; one learned variance).
@@ -84,11 +84,11 @@ class DiscreteVAE(AbstractVAE):
         prior: PriorName = "uniform",
         likelihood: LikelihoodName = "bernoulli",
     ) -> "DiscreteVAE":
-        """Return a model with networks of our own, for pictures of this shape (channels, H, W).
+        """Build a model with the library's networks, for pictures of this shape (channels, H, W).
 
         Raises:
-            ArgumentError: an unknown architecture, or a space that these networks do not serve; more hidden layers
-                than one for convolutional networks.
+            ArgumentError: an unknown architecture, or a space that these networks do not support; more than one
+                hidden layer for convolutional networks.
         """
         if architecture not in _NETWORKS:
             raise ArgumentError(f"architecture must be one of {list(_NETWORKS)}, got {architecture!r}")
@@ -178,7 +178,10 @@ class DiscreteVAE(AbstractVAE):
 
     @torch.no_grad()
     def refined(self, x: Tensor) -> Tensor:
-        """Return the bound `[B]` of the encoder's best z after greedy changes: beside `bounds`, never instead."""
+        """Return the bound `[B]` of the encoder's best z after greedy changes.
+
+        To be reported in addition to `bounds`, never instead.
+        """
         return greedy_bound(self.likelihood(x), self.encoder(x), self.space, prior=self.prior, chunk_size=64)[0]
 
     def decode(self, z: Tensor) -> Tensor:

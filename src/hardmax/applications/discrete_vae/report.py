@@ -52,21 +52,21 @@ def tile_samples(run: DiscreteRun, generator: torch.Generator) -> Tiles:
 
 
 def describe_subject(run: DiscreteRun) -> str:
-    """Say what was trained on what."""
+    """Describe the model and its data."""
     return (
         f"Discrete variational auto-encoder with {SPACES[run.config.space].describe(run.config)}, {describe_data(run)}."
     )
 
 
 def describe_estimator(run: DiscreteRun) -> str:
-    """Say how the encoder's gradient was estimated."""
+    """Describe how the encoder's gradient was estimated."""
     return explain_estimator(run.config, run.model.space)
 
 
 def describe_measurement(run: DiscreteRun) -> str:
-    """Say what the numbers are means over, and whether they are exact."""
+    """Describe what the numbers are means over, and whether they are exact."""
     if run.model.enumerable:
-        how = "−log p(x) is exact: all codes were gone through."
+        how = "−log p(x) is exact: all codes were enumerated."
     elif run.model.space.offers("draw"):
         how = "−log p(x) is an upper bound, from importance-weighted samples; the gap is then a lower bound."
     else:
@@ -88,7 +88,7 @@ def describe_active(run: DiscreteRun) -> tuple[str, int]:
 
 
 def describe_chart(run: DiscreteRun, measured: Usage) -> str:
-    """Say how to read the chart of usage."""
+    """Describe how to read the chart of usage."""
     space, words = run.model.space, measured.words
     prior = "the uniform prior" if run.model.prior is None else "the learned prior"
     if space.categories is not None:
@@ -107,12 +107,12 @@ def describe_chart(run: DiscreteRun, measured: Usage) -> str:
             f"Bars: the perplexity of each {words.variable}'s average {q}, from 1 (always the same {words.value}) to "
             f"all {words.value}s alike."
         )
-    alike = " Under the uniform prior all are alike." if run.model.prior is None else ""
-    return f"How often each {words.variable} has each {words.value}: the average {q}.{alike}"
+    uniform_note = " Under the uniform prior all are alike." if run.model.prior is None else ""
+    return f"How often each {words.variable} has each {words.value}: the average {q}.{uniform_note}"
 
 
 def describe_usage(run: DiscreteRun, measured: Usage) -> str:
-    """Say how evenly the codes are used."""
+    """Describe how evenly the codes are used."""
     perplexity = measured.perplexity
     what = "the average q" if measured.exact else "the best codes' average"
     if run.model.space.categories is not None:
@@ -126,7 +126,7 @@ def describe_usage(run: DiscreteRun, measured: Usage) -> str:
 
 @dataclass(frozen=True)
 class Content:
-    """Its pictures, and how its codes are used."""
+    """The run's pictures, and how its codes are used."""
 
     codes: Tiles
     reconstructions: Tiles
@@ -139,7 +139,7 @@ class Content:
 
 @final
 class DiscreteReport(AbstractReport[DiscreteRun]):
-    """What codes mean, how they are used, what is made of them."""
+    """Report of a discrete VAE: meaning and usage of its codes, reconstructions and samples."""
 
     row = DiscreteMeasured
     quantities = (
@@ -162,15 +162,15 @@ class DiscreteReport(AbstractReport[DiscreteRun]):
         return prepare_evaluated(config, images, "test")
 
     def subject(self, run: DiscreteRun) -> str:
-        """Say what z is, and what was trained on."""
+        """Describe z and the training data."""
         return describe_subject(run)
 
     def method(self, run: DiscreteRun) -> str:
-        """Say how the gradient was estimated."""
+        """Describe how the gradient was estimated."""
         return f"Estimator {describe_estimator(run)}."
 
     def measurement(self, run: DiscreteRun) -> str:
-        """Say what the numbers are means over, and whether they are exact."""
+        """Describe what the numbers are means over, and whether they are exact."""
         return describe_measurement(run)
 
     def facts(self, run: DiscreteRun) -> list[Fact]:
@@ -195,7 +195,7 @@ class DiscreteReport(AbstractReport[DiscreteRun]):
         return [draw_bounds_by_epoch(runs, names), draw_bounds_by_time(runs, names)]
 
     def build_content(self, run: DiscreteRun, index: int) -> Content:
-        """Return its pictures, and how its codes are used."""
+        """Return the run's pictures, and how its codes are used."""
         usage = measure_usage(run)
         return Content(
             codes=tile_meanings(run, usage),
@@ -209,7 +209,7 @@ class DiscreteReport(AbstractReport[DiscreteRun]):
 
 
 def _most_kl(run: DiscreteRun) -> str:
-    """Say what the KL could be at most, where the prior is uniform."""
+    """Return a sentence with the largest possible KL, where the prior is uniform."""
     if run.model.prior is not None:
         return ""
     return f"At most {run.model.space.log_size:.2f}, the logarithm of the number of codes."

@@ -1,4 +1,4 @@
-"""What the codes of a discrete VAE mean and how they are used: figures and images for the report."""
+"""Figures and images for the report of a discrete VAE: the meaning of its codes, and how they are used."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ def is_free(space: AbstractSpace) -> bool:
 
 
 def compute_mean(space: AbstractSpace, scores: Tensor) -> Tensor | None:
-    """Return `E_q[z]` of scores, `[*B, *score] -> [*B, *event]`, or None where the space cannot tell."""
+    """Return `E_q[z]` of scores, `[*B, *score] -> [*B, *event]`, or None where the space cannot compute it."""
     if not space.offers("marginals"):
         return None
     # Marginals are means of statistics. Where those are more than z, the relaxation has the mean of z at temperature 1.
@@ -72,19 +72,19 @@ _MOST_BARS = 100
 
 @dataclass(frozen=True, eq=False)
 class Usage:
-    """What pictures make of the codes.
+    """How the test pictures use the codes.
 
     Attributes:
-        space: what a code may be.
+        space: the space of the codes.
         words: what its variables are called.
         names: one for each variable.
-        scores: `[N, *score]`. What the encoder makes of each picture.
+        scores: `[N, *score]`. The encoder's scores of each picture.
         edges: `[E, 2]`. Which bits interact; None where there are no couplings.
-        exact: whether q can tell its mean; where it cannot, `average` is `share`.
+        exact: whether the mean of q can be computed; where it cannot, `average` is `share`.
         average: `[*event]`. The mean of z under q(z | x), averaged over pictures.
         share: `[*event]`. The part of the pictures that has this value in its best code.
         codes: `[N, *event]`. The best code of each picture.
-        distinct: how many different ones these are.
+        distinct: the number of different best codes.
         distinct_perplexity: the perplexity of how often each of them occurs.
     """
 
@@ -107,9 +107,9 @@ class Usage:
 
     @property
     def most(self) -> float:
-        """The perplexity if all codes were used alike, geometric mean over variables."""
+        """The perplexity if all codes were used equally, geometric mean over variables."""
         means = self.expected(None)
-        # A space that cannot tell its mean may still be one of free bits.
+        # A space that cannot compute its mean may still be one of free bits.
         means = torch.full_like(self.average, 0.5) if means is None else means
         return float(self._perplexity(means).log().mean().exp())
 
@@ -119,7 +119,7 @@ class Usage:
         return (torch.minimum(self.share, 1 - self.share) if has_bits(self.space) else self.share) < RARE
 
     def expected(self, prior: Tensor | None) -> Tensor | None:
-        """Return the mean of z under the prior `[*event]`, None is uniform; None where it is not known."""
+        """Return the mean of z under the prior (None: uniform), `[*event]`; None where it is not known."""
         scores = torch.zeros(self.space.score_shape) if prior is None else prior.detach().cpu()
         return compute_mean(self.space, scores.double())
 
@@ -133,7 +133,7 @@ def measure_usage(run: DiscreteRun, batch_size: int = 500) -> Usage:
     space = run.model.space
     scores = torch.cat([run.model.encoder(batch) for batch in run.pictures.split(batch_size)])
     codes = space.argmax(scores)
-    # int8: sorting whole codes as bytes is quicker, and they hold zeros and ones alone
+    # int8: sorting whole codes as bytes is quicker, and they hold only zeros and ones
     _, counts = codes.flatten(1).to(torch.int8).unique(dim=0, return_counts=True)
     means = compute_mean(space, scores)
     return Usage(
@@ -155,9 +155,9 @@ def draw_usage(usage: Usage, prior: Tensor | None, name: str) -> Markup:
     """Draw how much each category or variable is used.
 
     Args:
-        usage: what was measured.
+        usage: the measured usage.
         prior: scores `[*score]` of a learned prior; None is uniform.
-        name: of the figure, unlike any other on the page.
+        name: of the figure, unique on the page.
     """
     expected, words = usage.expected(prior), usage.words
     if usage.space.categories is not None and expected is not None:
@@ -182,8 +182,8 @@ def _draw_categories(average: Tensor, share: Tensor, expected: Tensor, name: str
         average, share, expected = average[order], share[order], expected[order]
     x = torch.arange(len(average))
     alt = f"Average q of {len(average)} categories: between {average.min():.1%} and {average.max():.1%}"
-    with draw_svg(name, alt, height=240) as drawn:
-        axes = drawn.axes
+    with draw_svg(name, alt, height=240) as figure:
+        axes = figure.axes
         axes.bar(x.tolist(), (100 * average).tolist(), color=COLOURS[0], width=0.8)
         axes.plot(x.tolist(), (100 * share).tolist(), "o", color=COLOURS[1], markersize=4 if len(x) <= 30 else 2.5)
         axes.step(
@@ -191,7 +191,7 @@ def _draw_categories(average: Tensor, share: Tensor, expected: Tensor, name: str
         )
         axes.set(xlabel="category, by use" if ranked else "category", ylabel="use (%)", xlim=(-0.6, len(x) - 0.4))
         _ticks(axes, len(x))
-    return drawn.svg
+    return figure.svg
 
 
 def _bars(
@@ -203,25 +203,25 @@ def _bars(
     names: list[str],
     expected: Tensor | None = None,
 ) -> Markup:
-    """Draw a bar for each variable, and what the prior expects as a step line."""
+    """Draw a bar for each variable, and the mean under the prior as a step line."""
     count = len(values)
     alt = f"{label} of {count} {what}s: between {values.min():.2f} and {values.max():.2f}"
-    with draw_svg(name, alt, height=240) as drawn:
-        axes = drawn.axes
+    with draw_svg(name, alt, height=240) as figure:
+        axes = figure.axes
         axes.bar(range(count), (values - limits[0]).tolist(), bottom=limits[0], color=COLOURS[0], width=0.8)
         if expected is not None:
             steps = expected[[0, *range(count)]].tolist()
             axes.step([i - 0.5 for i in range(count + 1)], steps, color=COLOURS[-1], linewidth=1.2)
         axes.set(xlabel=what, ylabel=label, xlim=(-0.6, count - 0.4), ylim=limits)
         _ticks(axes, count, names)
-    return drawn.svg
+    return figure.svg
 
 
 def _ticks(axes: Axes, count: int, names: list[str] | None = None) -> None:
-    """Name the bars, as many of them as there is room for."""
+    """Label the bars, or every n-th of them where there is no room for all."""
     step = next(step for step in (1, 2, 5, 10, 20, 50, 100, 10**9) if count <= 20 * step)
-    shown = range(0, count, step)
-    axes.set_xticks(shown, [names[i] if names else str(i) for i in shown])
+    positions = range(0, count, step)
+    axes.set_xticks(positions, [names[i] if names else str(i) for i in positions])
     axes.tick_params(axis="x", length=0)
 
 
@@ -230,7 +230,7 @@ _MOST_COUPLED_BITS = 60
 
 @dataclass(frozen=True)
 class Couplings:
-    """A figure, and what it shows."""
+    """A figure of the couplings, and its description."""
 
     svg: Markup
     note: str
@@ -240,14 +240,14 @@ def draw_couplings(usage: Usage, name: str) -> Couplings | None:
     """Draw the mean couplings over the test pictures, `[n, n]`; None where z has no couplings.
 
     Args:
-        usage: what was measured.
-        name: of the figure, unlike any other on the page.
+        usage: the measured usage.
+        name: of the figure, unique on the page.
     """
     if usage.edges is None or not len(usage.edges):
         return None
     n = usage.space.event_shape[0]
-    own = usage.scores[:, n:].double()
-    means, spread = own.mean(0), own.std(0, correction=0)
+    couplings = usage.scores[:, n:].double()
+    means, spread = couplings.mean(0), couplings.std(0, correction=0)
     strongest = int(means.abs().argmax())
     i, j = usage.edges[strongest].tolist()
     note = (
@@ -256,17 +256,17 @@ def draw_couplings(usage: Usage, name: str) -> Couplings | None:
         f"{i} and {j}, {means[strongest]:+.2f}; from picture to picture a coupling changes by {spread.mean():.2f} "
         "(standard deviation, mean over pairs)."
     ).replace("-", "−")
-    shown = min(n, _MOST_COUPLED_BITS)
-    if shown < n:
-        note += f" Shown are the first {shown} of {n} bits."
-    matrix = _symmetric(means, usage.edges, n)[:shown, :shown]
-    alt = f"Mean couplings of {shown} bits: between {means.min():.2f} and {means.max():.2f}"
+    limit = min(n, _MOST_COUPLED_BITS)
+    if limit < n:
+        note += f" Shown are the first {limit} of {n} bits."
+    matrix = _symmetric(means, usage.edges, n)[:limit, :limit]
+    alt = f"Mean couplings of {limit} bits: between {means.min():.2f} and {means.max():.2f}"
     svg = draw_heat_map(name, alt, matrix, rows="bit", columns="bit", scale="mean coupling", signed=True)
     return Couplings(svg, note)
 
 
 def _symmetric(values: Tensor, edges: Tensor, n: int) -> Tensor:
-    """Lay out a value per edge as a matrix; bits that do not interact leave NaN."""
+    """Return a value per edge as a symmetric matrix; pairs that do not interact are NaN."""
     matrix = torch.full((n, n), float("nan"), dtype=values.dtype)
     i, j = edges.unbind(1)
     matrix[i, j] = values
@@ -280,7 +280,7 @@ _MOST_DECODED = 20_000  # pictures decoded to show what all variables change
 
 
 def tile_meanings(run: DiscreteRun, usage: Usage) -> Tiles:
-    """Return a picture of every category; of several variables, of what each one changes."""
+    """Return a picture of every category; with several variables, of what each one changes."""
     if run.model.space.categories is not None:
         return _categories(run.model, usage)
     return _bits(run.model, usage) if has_bits(run.model.space) else _variables(run.model, usage)
@@ -308,11 +308,11 @@ def _categories(model: DiscreteVAE, usage: Usage) -> Tiles:
 
 def _bits(model: DiscreteVAE, usage: Usage) -> Tiles:
     count, what = len(usage.share), usage.words.variable
-    shown = min(count, _MOST_BITS)
-    codes = _some(usage.codes, 2 * shown)
-    off, on = (_means(model, codes, range(shown), torch.tensor(value)) for value in (0.0, 1.0))
+    limit = min(count, _MOST_BITS)
+    codes = _some(usage.codes, 2 * limit)
+    off, on = (_means(model, codes, range(limit), torch.tensor(value)) for value in (0.0, 1.0))
     change = colour_difference(off, on)
-    rgb = (shown, *change.shape[1:])
+    rgb = (limit, *change.shape[1:])
     columns = torch.stack([off.expand(rgb), on.expand(rgb), change], 1)
     tiles = [
         make_tile(
@@ -328,22 +328,22 @@ def _bits(model: DiscreteVAE, usage: Usage) -> Tiles:
         f"Each column is one {what}: {_over(usage, codes, f'this {what}', '0, then 1')}, then the difference "
         "(orange is brighter with 1, blue is darker). Beneath: for how many of the test pictures it is 1."
     )
-    if shown < count:
-        note += f" Shown are the first {shown} of {count} {what}s."
+    if limit < count:
+        note += f" Shown are the first {limit} of {count} {what}s."
     if usage.dead.any():
         note += f" Unused, that is the same in all but one picture in a thousand: {int(usage.dead.sum())}, marked."
     rows: list[tuple[str, list[Tile]]] = [("", tiles)]
     if usage.space.offers("fields"):
-        rows.append(("Around the most used codes: as they are, then with one bit flipped", _flips(model, usage, shown)))
+        rows.append(("Around the most used codes: as they are, then with one bit flipped", _flips(model, usage, limit)))
     return Tiles(note, rows)
 
 
-def _flips(model: DiscreteVAE, usage: Usage, shown: int) -> list[Tile]:
+def _flips(model: DiscreteVAE, usage: Usage, limit: int) -> list[Tile]:
     """Return a column of the most used codes' pictures, then one for each bit, with that bit flipped."""
-    found, counts = usage.codes.unique(dim=0, return_counts=True)
-    codes = found[counts.argsort(descending=True, stable=True)[:_MOST_FLIPPED]]
+    distinct, counts = usage.codes.unique(dim=0, return_counts=True)
+    codes = distinct[counts.argsort(descending=True, stable=True)[:_MOST_FLIPPED]]
     tiles = [make_tile(model.decode(codes), f"the {len(codes)} most used codes", "as is")]
-    for bit in range(shown):
+    for bit in range(limit):
         index = torch.full((len(codes),), bit)
         tiles.append(
             make_tile(model.decode(usage.space.change(codes, index)), f"the same with bit {bit} flipped", str(bit))
@@ -354,11 +354,11 @@ def _flips(model: DiscreteVAE, usage: Usage, shown: int) -> list[Tile]:
 def _variables(model: DiscreteVAE, usage: Usage) -> Tiles:
     count, values = usage.share.shape
     what, value_of = usage.words.variable, usage.words.value
-    shown = min(count, _MOST_VARIABLES)
-    codes = _some(usage.codes, shown * min(values, _MOST_VALUES))
+    limit = min(count, _MOST_VARIABLES)
+    codes = _some(usage.codes, limit * min(values, _MOST_VALUES))
     one_hot = torch.eye(values, dtype=codes.dtype)
     rows = []
-    for variable in range(shown):
+    for variable in range(limit):
         share, dead = usage.share[variable], usage.dead[variable]
         most_used = share.argsort(descending=True, stable=True)[:_MOST_VALUES]
         tiles = [
@@ -376,15 +376,15 @@ def _variables(model: DiscreteVAE, usage: Usage) -> Tiles:
         f"{_over(usage, codes, f'one {what}', f'each of its {value_of}s').capitalize()}. Beneath: the {value_of}, and "
         "for how many of the test pictures it is the best; marked where for fewer than one in a thousand."
     )
-    if shown < count:
-        note += f" Shown are the first {shown} of {count} {what}s."
+    if limit < count:
+        note += f" Shown are the first {limit} of {count} {what}s."
     if values > _MOST_VALUES:
         note += f" Shown are the {_MOST_VALUES} most used of {values} {value_of}s."
     return Tiles(note, rows)
 
 
 def _over(usage: Usage, codes: Tensor, what: str, values: str) -> str:
-    """Say what a mean picture is a mean over."""
+    """Describe what a mean picture is a mean over."""
     if is_free(usage.space):
         return f"the mean picture over the codes of {len(codes):,} test pictures, with {what} set to {values}"
     return f"the mean picture of those codes, of {len(codes):,} test pictures, that have {what} at {values}"
@@ -393,8 +393,8 @@ def _over(usage: Usage, codes: Tensor, what: str, values: str) -> str:
 def _means(model: DiscreteVAE, codes: Tensor, variables: Iterable[int], value: Tensor) -> Tensor:
     """Return the mean pictures `[V, channels, H, W]` with each of some variables at a value.
 
-    Where variables are free, of all codes with that one set; else of the codes that have it so, since a code in which
-    one were set would be none. Without any such code it is the mean of all.
+    Where variables are free, the mean is over all codes with that variable set; else over the codes that have the
+    value, since setting one variable could give an invalid code. If no code has it, the mean is over all codes.
     """
     means = []
     pictures = None if is_free(model.space) else model.decode(codes)
@@ -410,5 +410,5 @@ def _means(model: DiscreteVAE, codes: Tensor, variables: Iterable[int], value: T
 
 
 def _some(codes: Tensor, effects: int) -> Tensor:
-    """Return as many codes as there is time to decode for every effect."""
+    """Return a subset of the codes that is small enough to decode for every effect."""
     return codes[spread_indices(len(codes), max(16, min(200, _MOST_DECODED // effects)))]

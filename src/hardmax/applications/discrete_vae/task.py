@@ -22,12 +22,12 @@ _MANY, _FEW = 1024, 500  # values of z; pictures
 def prepare_evaluated(config: DiscreteConfig, images: Images, split: Split) -> Tensor:
     """Return the pictures of a split that are evaluated after each epoch."""
     most = config.evaluate_images
-    if make_space(config).size > _MANY:  # every z is gone through for every picture
+    if make_space(config).size > _MANY:  # every z is enumerated for every picture
         most = min(most, _FEW)
     return prepare_split(config, images, split)[:most]
 
 
-RARE = 1e-3  # what is the best of fewer pictures than this share is not in use
+RARE = 1e-3  # a value that is the best for a smaller share of the pictures is not in use
 _COLUMNS = ("elbo", "log_likelihood", "reconstruction", "kl")
 
 
@@ -86,11 +86,11 @@ def evaluate_perturbed(
 ) -> float:
     """Return the mean -bound of the encoder as perturb-and-MAP, from the pseudo-likelihood."""
     generator = stream(seed, "perturbed", device=pictures.device)
-    found = [
+    bounds = [
         model.perturb_and_map_bounds(batch, samples=samples, generator=generator).elbo
         for batch in pictures.split(batch_size)
     ]
-    return -float(torch.cat(found).double().mean())
+    return -float(torch.cat(bounds).double().mean())
 
 
 def _active(model: DiscreteVAE, usage: Tensor) -> int:
@@ -112,8 +112,8 @@ class DiscreteTask(AbstractTask[DiscreteConfig, DiscreteVAE]):
         self.config, self.group = config, group
         self.model = model.to(config.device)
         estimator = choose_estimator(config, model.space, 0, 0)
-        # An estimator with parameters of its own is one object for the whole run; others are made for every step.
-        self._kept = estimator if isinstance(estimator, AbstractControlled) and estimator.parameters() else None
+        # An estimator with learned parameters is one object for the whole run; others are created at every step.
+        self._stateful = estimator if isinstance(estimator, AbstractControlled) and estimator.parameters() else None
         self.generators = {"noise": torch.Generator(config.device), "binarize": torch.Generator()}
         self.pictures = images.train
         if config.binarize != "stochastic":  # once for all epochs
@@ -125,7 +125,7 @@ class DiscreteTask(AbstractTask[DiscreteConfig, DiscreteVAE]):
 
     @classmethod
     def start(cls, config: DiscreteConfig, images: Images, start: int = 0, group: Group = ALONE) -> "DiscreteTask":
-        """Return the task with the initial weights of this number; torch's global generator is kept."""
+        """Return the task with initial weights number `start`; torch's global generator is unchanged."""
         with draw_initial_weights(config.seed, start):
             model = DiscreteVAE.build(
                 make_space(config),
@@ -141,21 +141,21 @@ class DiscreteTask(AbstractTask[DiscreteConfig, DiscreteVAE]):
 
     @classmethod
     def couples_examples(cls, config: DiscreteConfig) -> bool:
-        """Whether the estimator looks at the whole batch."""
+        """Whether the estimator couples the examples of a batch."""
         return choose_estimator(config, make_space(config), 0, 0).couples_examples
 
     def explain(self) -> str:
-        """Say which estimator is used."""
+        """Describe the estimator."""
         return f"estimator: {explain_estimator(self.config, self.model.space)}"
 
     @property
     def learned(self) -> list[nn.Parameter]:
         """The estimator's own parameters, which `Estimate.auxiliary` trains."""
-        return [] if self._kept is None else self._kept.parameters()
+        return [] if self._stateful is None else self._stateful.parameters()
 
     def add_gradients(self, index: Tensor, epoch: int, step: int) -> Tensor:
         """Add this process's part to the gradients of the mean of the bound over the batch."""
-        estimator = self._kept or choose_estimator(self.config, self.model.space, epoch, step)
+        estimator = self._stateful or choose_estimator(self.config, self.model.space, epoch, step)
         part = self.group.part(len(index))
         x, noise = self.batch(index, part), self.noise(estimator, len(index), part)
         if not len(x):  # the last batch of an epoch may have fewer pictures than there are processes
@@ -168,20 +168,20 @@ class DiscreteTask(AbstractTask[DiscreteConfig, DiscreteVAE]):
         return torch.cat([torch.stack([out.value.detach().sum(), out.reconstruction.sum(), out.kl.sum()]), counts])
 
     def batch(self, index: Tensor, part: slice) -> Tensor:
-        """Return a part of the pictures of one step; pixels are drawn for all of them, whatever the part."""
+        """Return a part of the pictures of one step; pixels are drawn for all pictures, whatever the part."""
         if self.config.binarize == "stochastic":
-            drawn = binarize(self.pictures[index], "stochastic", self.generators["binarize"])
-            return drawn[part].to(self.config.device)
+            binarized = binarize(self.pictures[index], "stochastic", self.generators["binarize"])
+            return binarized[part].to(self.config.device)
         return self.pictures[index[part].to(self.pictures.device)]
 
     def noise(self, estimator: AbstractEstimator, count: int, part: slice) -> Tensor:
-        """Return a part of the noise of one step of so many pictures; it is drawn for all of them, too."""
+        """Return a part of the noise of one step of `count` pictures; it is drawn for all of them, too."""
         samples = self.config.samples or estimator.default_samples
         shape = (samples * estimator.noises, count)
         return self.model.space.noise(shape, self.generators["noise"], device=self.config.device)[:, part]
 
     def evaluate(self, split: str) -> dict[str, Any]:
-        """Return the bound and what it is made of, exact where z can be enumerated."""
+        """Return the bound and its terms, exact where z can be enumerated."""
         return evaluate(self.model, self.held_out[split], seed=self.config.seed, group=self.group)
 
     def summarize_epoch(self, rows: Mapping[str, Row]) -> str:

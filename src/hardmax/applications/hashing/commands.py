@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Encoder:
-    """What gives pictures their codes.
+    """A trained hash encoder with its configuration and its origin.
 
     Attributes:
         model: of the run.
         config: of the run.
-        checkpoint: the name of that which the model is from.
+        checkpoint: the name of the checkpoint that the model is from.
         weights: SHA-256 of its weights.
     """
 
@@ -52,20 +52,20 @@ class Encoder:
     weights: str
 
     def codes(self, pictures: UInt8[Tensor, "N channels H W"]) -> UInt64[np.ndarray, "N words"]:
-        """Return the packed codes of pictures; where pixels are drawn, the same picture has the same ones."""
+        """Return the packed codes of images; with stochastic binarization, equal calls return equal codes."""
         device = next(self.model.parameters()).device
-        found = []
-        for some in pictures.split(1000):
-            seen = binarize(some, self.config.binarize, stream(self.config.seed, "binarize", "index"))
-            found.append(pack_codes(encode_bits(self.model, seen.to(device))))
-        return np.concatenate(found)
+        codes = []
+        for batch in pictures.split(1000):
+            pixels = binarize(batch, self.config.binarize, stream(self.config.seed, "binarize", "index"))
+            codes.append(pack_codes(encode_bits(self.model, pixels.to(device))))
+        return np.concatenate(codes)
 
 
 def read_encoder(run: str, checkpoint: str, device: str = "cpu") -> Encoder:
-    """Bring back a run's encoder.
+    """Load a run's encoder.
 
     Raises:
-        DataError: no run is there, or one of another model.
+        DataError: there is no run in the folder, or it is a run of another model.
     """
     which = "best" if checkpoint == "best" else "latest"
     restored = load_run(run, which, device=device, kind=HashEncoder)
@@ -77,10 +77,10 @@ _KS = (1, 10, 100)
 
 
 def evaluate(options: EvaluateOptions, restored: "LoadedRun[HashEncoder]") -> Evaluation:
-    """Return the precision of codes and of the pixels themselves, and how the bits are used.
+    """Return the retrieval precision of the codes and of the raw pixels, and the usage of the bits.
 
     Raises:
-        ArgumentError: something is asked for that only VAEs have; the training pictures are to find themselves.
+        ArgumentError: an option is given that only VAEs have; the split is the training set, which is searched.
     """
     refuse_options(options, "refine", "perturb_and_map", "samples")
     if options.split == "train":
@@ -90,15 +90,15 @@ def evaluate(options: EvaluateOptions, restored: "LoadedRun[HashEncoder]") -> Ev
     train = prepare_split(config, images, "train").to(options.device)
     with show_bar(f"{len(queries):,} pictures among {len(train):,}"):
         base, sought = encode_bits(restored.model, train), encode_bits(restored.model, queries)
-        found: dict[str, Any] = {"searched": len(train), "bits": restored.model.space.n, **measure_bits(base)}
+        numbers: dict[str, Any] = {"searched": len(train), "bits": restored.model.space.n, **measure_bits(base)}
         tables: list[Any] = []
         if images.labels is not None:
             wanted, labels = images.labels[options.split][: len(queries)], images.labels["train"]
             ks = [k for k in _KS if k <= len(train)]
             codes = measure_code_precision(pack_codes(sought), wanted.numpy(), pack_codes(base), labels.numpy(), ks)
             pixels = measure_vector_precision(queries.flatten(1).cpu(), wanted, train.flatten(1).cpu(), labels, ks)
-            found |= {"precision": dict(zip(map(str, ks), codes, strict=True))}
-            found |= {"precision_of_pixels": dict(zip(map(str, ks), pixels, strict=True))}
+            numbers |= {"precision": dict(zip(map(str, ks), codes, strict=True))}
+            numbers |= {"precision_of_pixels": dict(zip(map(str, ks), pixels, strict=True))}
             headings = ("of the nearest, of the query's class", *(f"of {k}" for k in ks))
             rows = [
                 (f"codes of {restored.model.space.n} bits", *(f"{value:.2%}" for value in codes)),
@@ -106,23 +106,25 @@ def evaluate(options: EvaluateOptions, restored: "LoadedRun[HashEncoder]") -> Ev
             ]
             tables.append((headings, rows))
     bits = [
-        ("balance, 1 where each is one for half of the pictures", f"{found['balance']:.3f}"),
-        ("correlation of two, 0 where each says something else", f"{found['correlation']:.3f}"),
+        ("balance, 1 where each is one for half of the pictures", f"{numbers['balance']:.3f}"),
+        ("correlation of two, 0 where each says something else", f"{numbers['correlation']:.3f}"),
     ]
-    return Evaluation(len(queries), found, [*tables, (("bits", ""), bits)])
+    return Evaluation(len(queries), numbers, [*tables, (("bits", ""), bits)])
 
 
 def index(options: "IndexOptions") -> None:
-    """Encode the pictures, write the file, and say what is in it.
+    """Encode images, write the index file, and print a summary.
 
     Raises:
-        DataError: there are no pictures, or not of the size that the encoder knows.
+        DataError: there are no images, or they do not have the size that the encoder expects.
     """
     encoder = read_encoder(options.run, options.checkpoint, options.device)
     folder = Path(options.images).expanduser()
     shape = encoder.model.shape
-    names, pictures, told = _folder(folder, options, shape) if folder.is_dir() else _set(options, shape)
-    found = Index(
+    names, pictures, description = (
+        _read_folder(folder, options, shape) if folder.is_dir() else _read_data_set(options, shape)
+    )
+    database = Index(
         codes=encoder.codes(pictures),
         bits=encoder.model.space.n,
         names=tuple(names),
@@ -132,18 +134,18 @@ def index(options: "IndexOptions") -> None:
         weights=encoder.weights,
     )
     out = Path(options.out).expanduser()
-    found.save(out)
-    print(f"pictures: {told}")
+    database.save(out)
+    print(f"pictures: {description}")
     print(
-        f"{len(found):,} codes of {found.bits} bits, {found.codes.nbytes:,} bytes, and their pictures in {out}; "
-        f"search with: hardmax search {out} PICTURE"
+        f"{len(database):,} codes of {database.bits} bits, {database.codes.nbytes:,} bytes, and their pictures in "
+        f"{out}; search with: hardmax search {out} PICTURE"
     )
 
 
-def _folder(
+def _read_folder(
     folder: Path, options: "IndexOptions", shape: tuple[int, int, int]
 ) -> tuple[list[str], UInt8[Tensor, "N channels H W"], str]:
-    """Return names, pictures of the encoder's shape, and what was done to them."""
+    """Return names, images in the encoder's shape, and a description of how they were resized."""
     if options.split != "all":
         raise ArgumentError(f"--split is for data sets; of {folder} give the folder below it that is wanted")
     paths = find_pictures(folder)
@@ -154,10 +156,10 @@ def _folder(
     return names, to_channels(gallery.pixels, shape[0]).contiguous(), "; ".join(gallery.notes)
 
 
-def _set(
+def _read_data_set(
     options: "IndexOptions", shape: tuple[int, int, int]
 ) -> tuple[list[str], UInt8[Tensor, "N channels H W"], str]:
-    """Return names, pictures and where a data set comes from."""
+    """Return the names, the images and the source of a data set."""
     images = load(options.images, data_dir=options.data_dir)
     if images.shape[1:] != shape[1:]:
         known, there = ("x".join(map(str, size[1:])) for size in (shape, images.shape))
@@ -168,12 +170,12 @@ def _set(
     return names, to_channels(pictures, shape[0]).contiguous(), images.source
 
 
-_WIDEST = 24  # letters beside a row of the sheet
+_WIDEST = 24  # letters next to a row of the sheet
 
 
 @dataclass(frozen=True)
-class _Found:
-    """What was found for one picture: places in the index, bits that differ, and seconds it took."""
+class _Matches:
+    """The nearest images of one query: positions in the index, number of differing bits, and search time in seconds."""
 
     photo: Fitted
     places: list[int]
@@ -182,31 +184,31 @@ class _Found:
 
 
 def search(options: "SearchOptions") -> None:
-    """Search for each picture, write the sheet of all, and say what was found.
+    """Search for each image, write a sheet with all results, and print them.
 
     Raises:
-        DataError: the index, the run that made it or a picture cannot be read, or the run has changed since.
+        DataError: the index, its run or an image cannot be read, or the run has changed since.
     """
     path = Path(options.index).expanduser()
     index = Index.of_arrays(read_npz(path), path)
     if not len(index):
         raise DataError(f"{path} holds no pictures; make it again with hardmax index")
-    encoder = _encoder(index, path, options.run)
+    encoder = _load_encoder(index, path, options.run)
     photos = [fit_photo(Path(name).expanduser(), encoder.model.shape) for name in options.pictures]
-    found = [_search(photo, index, encoder, options.count) for photo in photos]
-    _write(found, index, Path(options.out).expanduser())
-    for one in found:
-        _tell(one, index, options)
+    matches = [_find_matches(photo, index, encoder, options.count) for photo in photos]
+    _write_sheet(matches, index, Path(options.out).expanduser())
+    for match in matches:
+        _print_matches(match, index, options)
     if not options.json:
         print(f"each picture with the nearest ones beside it: {options.out}")
 
 
-def _encoder(index: Index, path: Path, run: str | None) -> Encoder:
-    """Return the encoder that made the codes, from where the run is now."""
+def _load_encoder(index: Index, path: Path, run: str | None) -> Encoder:
+    """Return the encoder that computed the codes, from the current folder of its run."""
     folder = run or index.run
     if not Path(folder).is_dir():
         raise DataError(f"{folder}, the run that made {path}, is not there; say where it is now with --run")
-    # The best checkpoint may since have become another one; the one that was used may be either.
+    # The best checkpoint may have changed since; the index may come from either the best or the latest one.
     for which in ("best", "latest"):
         encoder = read_encoder(folder, which)
         if encoder.weights == index.weights:
@@ -217,46 +219,48 @@ def _encoder(index: Index, path: Path, run: str | None) -> Encoder:
     )
 
 
-def _search(photo: Fitted, index: Index, encoder: Encoder, count: int) -> _Found:
+def _find_matches(photo: Fitted, index: Index, encoder: Encoder, count: int) -> _Matches:
     code = encoder.codes(photo.pixels)[0]
     begin = time.perf_counter()
     places, distances = find_nearest(code, index.codes, count)
-    return _Found(photo, places.tolist(), distances.tolist(), time.perf_counter() - begin)
+    return _Matches(photo, places.tolist(), distances.tolist(), time.perf_counter() - begin)
 
 
-def _tell(found: _Found, index: Index, options: "SearchOptions") -> None:
-    nearest_ones = list(zip(found.distances, [index.names[i] for i in found.places], strict=True))
+def _print_matches(matches: _Matches, index: Index, options: "SearchOptions") -> None:
+    nearest_ones = list(zip(matches.distances, [index.names[i] for i in matches.places], strict=True))
     if options.json:
-        told = [{"picture": name, "distance": distance} for distance, name in nearest_ones]
+        nearest = [{"picture": name, "distance": distance} for distance, name in nearest_ones]
         print(
-            json.dumps({"picture": str(found.photo.path), "searched": len(index), "bits": index.bits, "nearest": told})
+            json.dumps(
+                {"picture": str(matches.photo.path), "searched": len(index), "bits": index.bits, "nearest": nearest}
+            )
         )
         return
-    done = ", ".join(found.photo.done)
-    took = f"{1000 * found.seconds:.1f} ms"
-    print(f"{found.photo.path} ({done}): {len(index):,} codes of {index.bits} bits searched in {took}")
+    done = ", ".join(matches.photo.done)
+    took = f"{1000 * matches.seconds:.1f} ms"
+    print(f"{matches.photo.path} ({done}): {len(index):,} codes of {index.bits} bits searched in {took}")
     for distance, name in nearest_ones:
         print(f"  {distance:>4} bits  {name}")
 
 
-def _write(found: list[_Found], index: Index, out: Path) -> None:
-    """Write a row for each picture: itself, and the nearest ones with the bits that differ above each."""
+def _write_sheet(matches: list[_Matches], index: Index, out: Path) -> None:
+    """Write one row per query: the image, and the nearest ones with the number of differing bits above each."""
     rows = []
-    for one in found:
-        near = torch.from_numpy(index.pictures[one.places])
-        rows.append(torch.cat([one.photo.pixels, near]).float() / 255)
-    columns = len(found[0].places)
-    if len(found) == 1:
-        heads = [[""], *([f"{distance}"] for distance in found[0].distances)]
+    for match in matches:
+        near = torch.from_numpy(index.pictures[match.places])
+        rows.append(torch.cat([match.photo.pixels, near]).float() / 255)
+    columns = len(matches[0].places)
+    if len(matches) == 1:
+        heads = [[""], *([f"{distance}"] for distance in matches[0].distances)]
         names = ["bits"]
     else:
         heads = [[""], *([f"{place + 1}"] for place in range(columns))]
         names = ["nearest"]
-    beside = [_beside(one, bits=len(found) > 1) for one in found]
-    save_image(make_sheet(torch.stack(rows), names=names, heads=heads, rows=beside), out)
+    labels = [_label_row(match, bits=len(matches) > 1) for match in matches]
+    save_image(make_sheet(torch.stack(rows), names=names, heads=heads, rows=labels), out)
 
 
-def _beside(found: _Found, *, bits: bool) -> str:
-    name = found.photo.path.name
+def _label_row(matches: _Matches, *, bits: bool) -> str:
+    name = matches.photo.path.name
     name = name if len(name) <= _WIDEST else f"{name[: _WIDEST - 3]}..."
-    return f"{name}\n{found.distances[0]} to {found.distances[-1]} bits" if bits else name
+    return f"{name}\n{matches.distances[0]} to {matches.distances[-1]} bits" if bits else name

@@ -42,7 +42,7 @@ class HashingConfig(EstimatorConfig, PictureConfig):
     estimator: EstimatorName = "auto"
     """How the encoder's gradient is estimated; auto: straight-through."""
     epochs: int = 4
-    """How often the training pictures are gone through."""
+    """Number of passes over the training set."""
     batch_size: int = 200
     """Pairs in a step; each is told from all others."""
     binarize: Literal["threshold", "stochastic", "none"] = "none"
@@ -59,7 +59,7 @@ class HashingConfig(EstimatorConfig, PictureConfig):
 
     @property
     def unused_options(self) -> set[str]:
-        """Options that play no part: those of other estimators, contrasts and pairs."""
+        """Unused options: those of other estimators, contrasts and pairs."""
         other = {"margin"} if self.contrast == "info-nce" else {"temperature"}
         return super().unused_options | other | (set() if self.pairs == "neighbours" else {"neighbours"})
 

@@ -1,4 +1,4 @@
-"""An encoder of pictures to codes of bits, such that alike pictures have near codes."""
+"""An encoder of images to codes of bits, such that similar images have near codes."""
 
 from collections.abc import Callable
 from typing import Any, final
@@ -23,17 +23,17 @@ Contrast = Callable[[Tensor, Tensor, Tensor], AbstractContrastedCodes]
 
 @final
 class HashEncoder(AbstractModel):
-    r"""Semantic hashing: `q(z | x)` over codes of n bits, learned from pairs of pictures that belong together.
+    r"""Semantic hashing: `q(z | x)` over codes of n bits, learned from pairs of similar images.
 
     The scores of a bit are standardised over the batch, $\text{scores} = g \, (h - \text{mean}) / \text{deviation}$,
-    with running means once it is trained: every bit is one for about half of the pictures, so that none is wasted, and
-    g says how sure q is. The code of a picture is the arg max, and
-    `hardmax.applications.hashing.search` finds the nearest of many.
+    with running means in evaluation mode: every bit is one for about half of the images, so that none is wasted, and
+    g sets the confidence of q. The code of an image is the arg max, and `hardmax.applications.hashing.search` finds
+    the nearest of many.
 
     Args:
         encoder: maps x `[B, *shape]` to `[B, n]`.
         space: the bits.
-        gain: g, above 0; how sure q is of a bit.
+        gain: g, above 0; confidence of q in a bit.
         estimator: how the encoder's gradient is estimated.
 
     Example:
@@ -73,14 +73,14 @@ class HashEncoder(AbstractModel):
         gain: float = 6.0,
         estimator: AbstractEstimator | None = None,
     ) -> "HashEncoder":
-        """Return a model with a network of our own, for pictures of this shape (channels, H, W).
+        """Return a model with one of the built-in networks, for images of this shape (channels, H, W).
 
         Args:
             bits: n.
-            shape: of one picture.
+            shape: of one image.
             architecture: "mlp" has two hidden layers, "conv" is convolutional.
             hidden: width of the hidden layers.
-            gain: how sure q is of a bit.
+            gain: confidence of q in a bit.
             estimator: how the encoder's gradient is estimated.
 
         Raises:
@@ -105,10 +105,10 @@ class HashEncoder(AbstractModel):
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Channels, H and W of the pictures that `build` was called for.
+        """Channels, H and W of the images that `build` was called for.
 
         Raises:
-            ArgumentError: the network is the user's own.
+            ArgumentError: the model was not created by `build`.
         """
         if self._config is None:
             raise ArgumentError("a model with a network of your own does not know the shape of its pictures")
@@ -116,12 +116,12 @@ class HashEncoder(AbstractModel):
         return channels, height, width
 
     def scores(self, x: Float[Tensor, "B ..."]) -> Float[Tensor, "B n"]:
-        """Return the scores of the bits; while training those of all x together."""
+        """Return the scores of the bits; in training mode standardised over the batch x."""
         return self.gain * self.standard(self.encoder(x))
 
     @torch.no_grad()
     def codes(self, x: Float[Tensor, "B ..."]) -> Float[Tensor, "B n"]:
-        """Return the best bits of each picture; call `eval()` first."""
+        """Return the most probable bits of each image; call `eval()` first."""
         return self.space.argmax(self.scores(x))
 
     def forward(
@@ -135,29 +135,29 @@ class HashEncoder(AbstractModel):
         generator: torch.Generator | None = None,
         noise: Float[Tensor, "S M n"] | None = None,
     ) -> Estimate:
-        """Estimate what the codes of pairs are worth: minimise `-value.sum()`, of which each value is the batch's.
+        """Estimate the objective of the codes of pairs: minimise `-value.sum()`; each value is that of the whole batch.
 
         Args:
-            x: pictures.
-            other: what belongs to each, such as a distorted copy.
-            negative: which pairs are unlike which, symmetric; None: all others.
+            x: images.
+            other: the partner of each, such as a distorted copy.
+            negative: symmetric mask of pairs that are negatives of each other; None: all other pairs.
             contrast: the objective, `InfoNCECodes` or `TripletCodes`, or a partial of them.
             estimator: for this call.
-            generator: where the noise comes from; None is torch's global generator.
+            generator: of the noise; None is torch's global generator.
             noise: `[S * estimator.noises, 2 B, n]`, instead of drawing it.
 
         Returns:
             The estimate for the 2 B codes, x first.
 
         Raises:
-            ShapeError: not one other picture for each.
-            ArgumentError: an estimator that takes other examples of the batch for a baseline.
+            ShapeError: x and other have different shapes.
+            ArgumentError: an estimator whose baseline uses other examples of the batch.
         """
         if x.shape != other.shape:
             raise ShapeError(f"x and other must be pairs, got {list(x.shape)} and {list(other.shape)}")
         count, estimator = len(x), estimator or self.estimator
         if estimator.couples_examples:
-            # All examples have the same value, the batch's: less their mean it is nothing.
+            # All examples have the same value, the batch's: subtracting their mean leaves zero.
             raise ArgumentError(
                 f"{estimator} compares examples of a batch, and what codes are worth is one number for all of them; "
                 f"use another estimator or baseline"

@@ -19,20 +19,20 @@ def triplet_loss(
     *,
     margin: float = 0.2,
 ) -> Float[Tensor, "*B"]:
-    """Return by how much a query is not nearer to its positive than to a negative, by a margin.
+    """Return the hinge loss of a query that is not nearer to its positive than to a negative by a margin.
 
     `max(0, margin + <q, d_negative> - <q, d_positive>)`, all three on the unit sphere: for unit vectors half the
-    difference of squared distances. Without the margin all vectors equal is a minimum; without the unit sphere a
-    longer query is a better one.
+    difference of squared distances. Without the margin, all vectors equal is a minimum; without the unit sphere, a
+    longer query has a lower loss.
 
     Args:
         query: `[*B, D]`.
-        positive: `[*B, D]`, what belongs to it.
-        negative: `[*B, D]`, what does not. The three may broadcast: several negatives for one query.
+        positive: `[*B, D]`, a vector similar to the query.
+        negative: `[*B, D]`, a dissimilar vector. The three may broadcast: several negatives for one query.
         margin: how much nearer the positive shall be, above 0; between unit vectors the difference is at most 2.
 
     Returns:
-        `[*B]`, zero where the margin is kept.
+        `[*B]`, zero where the margin is satisfied.
 
     Raises:
         ShapeError: vectors of different sizes; `DtypeError`: integers; `ArgumentError`: a margin that is not positive.
@@ -61,20 +61,20 @@ def info_nce(
     *,
     temperature: float = 0.1,
 ) -> Float[Tensor, "B"]:
-    """Return how badly each query tells its positive from other vectors: the cross-entropy of that choice.
+    """Return the cross-entropy of identifying the positive of each query among other vectors.
 
-    `-log softmax(<q, d_j> / temperature)` at the positive, all on the unit sphere. `log(1 + number of negatives)` less
-    the mean of it is a lower bound of the mutual information between queries and positives, in nats, if negatives are
+    `-log softmax(<q, d_j> / temperature)` at the positive, all on the unit sphere. `log(1 + number of negatives)` minus
+    its mean is a lower bound of the mutual information between queries and positives, in nats, if negatives are
     drawn as positives are.
 
     Args:
         query: `[B, D]`.
-        positive: `[B, D]`, what belongs to each query.
-        negatives: `[N, D]`, what belongs to none; None takes the positives of the other queries.
-        temperature: above 0; at a low one the nearest negatives alone count.
+        positive: `[B, D]`, the positive of each query.
+        negatives: `[N, D]`, negatives of all queries; None uses the positives of the other queries.
+        temperature: above 0; at a low one only the nearest negatives count.
 
     Returns:
-        `[B]`, in nats; `log(1 + number of negatives)` for vectors that say nothing.
+        `[B]`, in nats; `log(1 + number of negatives)` for uninformative vectors.
 
     Raises:
         ShapeError: vectors of different sizes, or not one positive for each query; `DtypeError`: integers;
@@ -111,7 +111,7 @@ def info_nce(
 
 
 def _unit(**vectors: Tensor) -> list[Tensor]:
-    """Return vectors of length one; those that are zero stay so."""
+    """Return vectors normalised to length one; zero vectors stay zero."""
     sizes = {name: vector.shape[-1:] for name, vector in vectors.items()}
     if len(set(sizes.values())) > 1:
         shapes = ", ".join(f"{name} {list(vector.shape)}" for name, vector in vectors.items())
@@ -126,19 +126,19 @@ class AbstractContrastedCodes(ABC):
     r"""`f_i(z) = -L(codes with the i-th replaced by z)`: a loss of all codes of a batch as an objective of each.
 
     A code is bits, as a vector $u = (2 z - 1) / \sqrt{n}$ of length one, and `<u, v> = 1 - 2 (bits that differ) / n`.
-    Every code i has one partner, and i is the partner's partner; other codes are its negatives, or play no part.
+    Every code i has one partner, and i is the partner's partner; other codes are its negatives, or are ignored.
 
     $$\nabla_{\text{scores}_i} \mathbb{E}[L] =
     \mathbb{E}_{z_{j \ne i}} \nabla_{\text{scores}_i} \mathbb{E}_{z_i} [L(z_1, \ldots, z_M)]$$
 
-    So f_i looks at the whole of what a change of code i does: as a query, as its partner's partner, and as a negative
+    So f_i includes every effect of a change of code i: as a query, as its partner's partner, and as a negative
     of others. `hardmax.expectation(f, scores, space, estimator).value.sum()` then has the gradient of `-E[L]`, with the
-    bias and variance of the estimator. Noise that is shared with the codes adds no bias: f_i does not see code i.
+    bias and variance of the estimator. Noise that is shared with the codes adds no bias: f_i does not depend on code i.
 
     Args:
         codes: `[M, n]`, bits drawn from the scores, detached.
         partner: `[M]`, the partner of each.
-        negative: `[M, M]`, which codes are negatives of which; symmetric, none its own or its partner's.
+        negative: `[M, M]`, symmetric mask; no code is a negative of itself or of its partner.
 
     Raises:
         ShapeError: sizes that do not fit.
@@ -170,7 +170,7 @@ class AbstractContrastedCodes(ABC):
 
     @abstractmethod
     def _loss(self, similarity: Float[Tensor, "R M"], index: Int64[Tensor, "R"]) -> Float[Tensor, "R"]:
-        """Return L for each row, with what it is similar to in place of the code of this index."""
+        """Return L for each row, whose similarities replace those of the code at its index."""
 
     @staticmethod
     def _vector(z: Tensor) -> Tensor:
@@ -184,8 +184,8 @@ class InfoNCECodes(AbstractContrastedCodes):
     Args:
         codes: `[M, n]`, bits drawn from the scores, detached.
         partner: `[M]`, the partner of each, whose partner it is.
-        negative: `[M, M]`, which codes are negatives of which; symmetric, none its own or its partner's.
-        temperature: above 0. One of 0.2 makes a bit of 64 worth 0.16 nats.
+        negative: `[M, M]`, symmetric mask; no code is a negative of itself or of its partner.
+        temperature: above 0. At 0.2 one bit of 64 is worth 0.16 nats.
 
     Raises:
         ShapeError: sizes that do not fit.
@@ -235,10 +235,10 @@ class InfoNCECodes(AbstractContrastedCodes):
     def _loss(self, similarity: Float[Tensor, "R M"], index: Int64[Tensor, "R"]) -> Float[Tensor, "R"]:
         logits, partner, compared = similarity / self.temperature, self.partner[index], self._compared[index]
         right = logits.gather(1, partner[:, None]).squeeze(1)
-        own = logits.masked_fill(~compared, -torch.inf).logsumexp(-1)
+        normaliser = logits.masked_fill(~compared, -torch.inf).logsumexp(-1)
         # As a key of others: compared is symmetric, so these are the queries that compare it.
         others = torch.logaddexp(self._without.T[index], logits) - self._normaliser
-        total = own - right + torch.where(compared, others, 0.0).sum(-1) - (right - self._right[partner])
+        total = normaliser - right + torch.where(compared, others, 0.0).sum(-1) - (right - self._right[partner])
         before = self.losses()
         return (before.sum() - before[index] + total) / len(before)
 
@@ -250,8 +250,8 @@ class TripletCodes(AbstractContrastedCodes):
     Args:
         codes: `[M, n]`, bits drawn from the scores, detached.
         partner: `[M]`, the partner of each, whose partner it is.
-        negative: `[M, M]`, which codes are negatives of which; symmetric, none its own or its partner's.
-        margin: above 0. One of 0.5 asks for a quarter of the bits.
+        negative: `[M, M]`, symmetric mask; no code is a negative of itself or of its partner.
+        margin: above 0. At 0.5 it is a quarter of the bits.
 
     Raises:
         ShapeError: sizes that do not fit.
@@ -290,12 +290,12 @@ class TripletCodes(AbstractContrastedCodes):
     def _loss(self, similarity: Float[Tensor, "R M"], index: Int64[Tensor, "R"]) -> Float[Tensor, "R"]:
         partner, before = self.partner[index], self.losses()
         right = similarity.gather(1, partner[:, None])
-        own = (self._weight[index] * self._short(similarity, right)).sum(-1)
+        query_losses = (self._weight[index] * self._short(similarity, right)).sum(-1)
         partners = (self._weight[partner] * self._short(self.similarity[partner], right)).sum(-1)
         changes = self._short(similarity, self._right) - self._short(self.similarity[index], self._right)
-        total = own + partners - before[partner] + (self._weight.T[index] * changes).sum(-1)
+        total = query_losses + partners - before[partner] + (self._weight.T[index] * changes).sum(-1)
         return (before.sum() - before[index] + total) / len(before)
 
     def _short(self, wrong: Tensor, right: Tensor) -> Tensor:
-        """Return by how much the right one is not nearer than the wrong one by the margin."""
+        """Return the shortfall of the margin: `max(0, margin + wrong - right)`."""
         return (self.margin + wrong - right).clamp_min(0)

@@ -19,81 +19,81 @@ _AT_ONCE = 500
 def find_nearest_images(
     queries: Float[Tensor, "Q ..."], pictures: Float[Tensor, "N ..."], count: int, *, same: bool = False
 ) -> Int64[Tensor, "Q K"]:
-    """Return the nearest pictures of each query, nearest first, by the Hellinger distance of their light.
+    """Return the nearest images of each query, nearest first, by the Hellinger distance of their pixels.
 
-    A picture is how its light is shared out, the root of each pixel over their sum: a brighter one is no other
-    picture, and a few bright pixels do not drown the rest. Of that the first 64 principal components are compared, a
-    tenth of the work. Of Fashion-MNIST's 20 nearest training pictures 81.5 % are of one class, by plain pixels 79.2 %.
+    An image is represented by the square root of each pixel divided by the sum of all pixels: brightness has no
+    effect, and a few bright pixels do not dominate. The first 64 principal components of these are compared, a tenth
+    of the work. Of the 20 nearest training images of Fashion-MNIST 81.5 % are of one class, by raw pixels 79.2 %.
 
     Args:
-        queries: to find neighbours of, at least 0.
-        pictures: to look among, at least 0.
-        count: K; fewer are returned where there are fewer.
-        same: whether the queries are the pictures themselves, of which none is its own neighbour.
+        queries: images to find neighbours of, pixels at least 0.
+        pictures: images to search, pixels at least 0.
+        count: K, the number of neighbours; all are returned if there are fewer.
+        same: whether the queries are `pictures` themselves; no image is then its own neighbour.
 
     References:
         Arandjelović & Zisserman, "Three things everyone should know to improve object retrieval", 2012, section 3 (the
         Hellinger distance in place of the Euclidean one).
     """
-    flat = _light(pictures)
+    flat = _normalise_light(pictures)
     mean = flat.mean(0)
     centred = flat - mean
     directions = torch.linalg.eigh(centred.T @ centred).eigenvectors[:, -_COMPONENTS:]
-    base, sought = centred @ directions, (_light(queries) - mean) @ directions
+    base, sought = centred @ directions, (_normalise_light(queries) - mean) @ directions
     squares = base.square().sum(1)
     count = min(count, len(base) - same)
-    found = []
+    nearest = []
     for begin in range(0, len(sought), _AT_ONCE):
         distances = torch.addmm(squares, sought[begin : begin + _AT_ONCE], base.T, alpha=-2)
         if same:
             here = torch.arange(len(distances), device=distances.device)
             distances[here, begin + here] = torch.inf
-        found.append(distances.topk(count, largest=False).indices)
-    return torch.cat(found) if found else torch.zeros(0, count, dtype=torch.int64, device=base.device)
+        nearest.append(distances.topk(count, largest=False).indices)
+    return torch.cat(nearest) if nearest else torch.zeros(0, count, dtype=torch.int64, device=base.device)
 
 
-def _light(pictures: Float[Tensor, "N ..."]) -> Float[Tensor, "N D"]:
-    """Return the root of each pixel's share of the light."""
+def _normalise_light(pictures: Float[Tensor, "N ..."]) -> Float[Tensor, "N D"]:
+    """Return the square root of each pixel's share of the pixel sum."""
     flat = pictures.flatten(1)
     return (flat / flat.sum(1, keepdim=True).clamp_min(1e-6)).sqrt()
 
 
 class AbstractPairs(ABC):
-    """Who among the training pictures is paired with a picture."""
+    """A rule that pairs images with training images."""
 
     @abstractmethod
     def draw(self, index: Int64[Tensor, "B"], generator: torch.Generator) -> Int64[Tensor, "B"]:
-        """Draw a partner for each of some training pictures."""
+        """Draw a partner for each of the training images at `index`."""
 
     @abstractmethod
     def draw_for(self, split: str, generator: torch.Generator) -> Int64[Tensor, "Q"] | None:
-        """Draw a partner among the training pictures for each picture that is evaluated; None: itself."""
+        """Draw a training image as the partner of each evaluated image; None: each is its own partner."""
 
     def negative(self, split: str, index: Int64[Tensor, "B"]) -> Bool[Tensor, "B B"]:
-        """Return which pairs of some pictures are unlike which; by default all others."""
+        """Return a mask of the pairs of images that are negatives of each other; by default all other images."""
         return ~torch.eye(len(index), dtype=torch.bool, device=index.device)
 
 
 @final
 class Copies(AbstractPairs):
-    """A picture with itself: distortions make the two differ."""
+    """Pairs of an image with itself: distortions make the two differ."""
 
     def draw(self, index: Int64[Tensor, "B"], generator: torch.Generator) -> Int64[Tensor, "B"]:
-        """Return the pictures themselves."""
+        """Return the images themselves."""
         return index
 
     def draw_for(self, split: str, generator: torch.Generator) -> None:
-        """Return nothing: every picture is its own partner."""
+        """Return None: every image is its own partner."""
         return None
 
 
 @final
 class Neighbours(AbstractPairs):
-    """A picture with one of the training pictures nearest to it.
+    """Pairs of an image with one of its nearest training images.
 
     Args:
-        pictures: to train with, and those that are evaluated, by split.
-        count: how many are near enough.
+        pictures: training images and evaluated images, by split.
+        count: number of nearest images to draw from.
     """
 
     def __init__(self, pictures: dict[str, Float[Tensor, "_ ..."]], count: int) -> None:
@@ -106,19 +106,19 @@ class Neighbours(AbstractPairs):
 
     def draw(self, index: Int64[Tensor, "B"], generator: torch.Generator) -> Int64[Tensor, "B"]:
         """Draw one of the neighbours of each."""
-        return _chosen(self._near["train"][index], generator)
+        return _draw_one(self._near["train"][index], generator)
 
     def draw_for(self, split: str, generator: torch.Generator) -> Int64[Tensor, "Q"]:
         """Draw one of the neighbours of each."""
-        return _chosen(self._near[split], generator)
+        return _draw_one(self._near[split], generator)
 
 
 @final
 class Classes(AbstractPairs):
-    """A picture with another of its class; those of other classes are its negatives.
+    """Pairs of an image with another of its class; images of other classes are its negatives.
 
     Args:
-        labels: of the pictures to train with, and of those that are evaluated, by split.
+        labels: of the training images and the evaluated images, by split.
     """
 
     def __init__(self, labels: dict[str, Int64[Tensor, "_"]]) -> None:
@@ -127,17 +127,17 @@ class Classes(AbstractPairs):
         self._members = {int(label): order[labels["train"][order] == label] for label in labels["train"].unique()}
 
     def draw(self, index: Int64[Tensor, "B"], generator: torch.Generator) -> Int64[Tensor, "B"]:
-        """Draw a picture of the same class for each; one whose class is not known is its own partner."""
+        """Draw an image of the same class for each; an image of unknown class is its own partner."""
         return self._of_class(self._labels["train"][index], generator, index)
 
     def draw_for(self, split: str, generator: torch.Generator) -> Int64[Tensor, "Q"]:
-        """Draw a picture of the same class; where there is none, any."""
+        """Draw an image of the same class; any image if there is none."""
         labels = self._labels[split]
         anyone = torch.randint(len(self._labels["train"]), labels.shape, generator=generator, device=labels.device)
         return self._of_class(labels, generator, anyone)
 
     def negative(self, split: str, index: Int64[Tensor, "B"]) -> Bool[Tensor, "B B"]:
-        """Return which are of other classes; one whose class is not known is unlike all others."""
+        """Return a mask of images of other classes; an image of unknown class is a negative of all others."""
         labels = self._labels[split][index]
         same = (labels[:, None] == labels) & (labels != UNKNOWN)
         return super().negative(split, index) & ~same
@@ -146,21 +146,21 @@ class Classes(AbstractPairs):
         chance, partner = torch.rand(labels.shape, generator=generator, device=labels.device), otherwise.clone()
         for label, members in self._members.items():
             if label != UNKNOWN:
-                own = labels == label
-                partner[own] = members[(chance[own] * len(members)).long().clamp_max(len(members) - 1)]
+                mask = labels == label
+                partner[mask] = members[(chance[mask] * len(members)).long().clamp_max(len(members) - 1)]
         return partner
 
 
 def make_pairs(config: HashingConfig, images: Images, pictures: dict[str, Float[Tensor, "_ ..."]]) -> AbstractPairs:
-    """Return the pairs that a configuration asks for.
+    """Return the pairs that a configuration selects.
 
     Args:
         config: of the run.
         images: for their labels.
-        pictures: to train with, and those that are evaluated, by split.
+        pictures: training images and evaluated images, by split.
 
     Raises:
-        ArgumentError: pairs of one class are asked for, and there are no labels.
+        ArgumentError: pairs of one class are selected, and there are no labels.
     """
     match config.pairs:
         case "distorted":
@@ -171,11 +171,11 @@ def make_pairs(config: HashingConfig, images: Images, pictures: dict[str, Float[
             if images.labels is None:
                 raise ArgumentError(f"{images.name} has no labels; give --pairs neighbours, or a folder per class")
             device = pictures["train"].device
-            told = images.labels
-            return Classes({split: told[split][: len(some)].to(device) for split, some in pictures.items()})
+            labels = images.labels
+            return Classes({split: labels[split][: len(some)].to(device) for split, some in pictures.items()})
 
 
-def _chosen(near: Tensor, generator: torch.Generator) -> Tensor:
-    """Return one of each row."""
+def _draw_one(near: Tensor, generator: torch.Generator) -> Tensor:
+    """Return one random entry of each row."""
     place = torch.randint(near.shape[1], (len(near), 1), generator=generator, device=near.device)
     return near.gather(1, place).squeeze(1)

@@ -33,11 +33,11 @@ class HashingMeasured(Measured):
 
     @property
     def loss(self) -> float | None:
-        """What training minimises."""
+        """The loss that training minimises."""
         return None if self.objective is None else -self.objective
 
 
-# The test pictures are `[N, channels, H, W]`.
+# The test images are `[N, channels, H, W]`.
 HashingRun = Run[HashingConfig, HashEncoder, HashingMeasured, Tensor]
 
 
@@ -45,50 +45,53 @@ _MOST = 500  # queries
 
 
 def draw_distances(name: str, images: Images, queries: Tensor, codes: Tensor) -> tuple[Markup, str]:
-    """Draw what share of pairs has which distance; return the figure, and how to read it.
+    """Draw the distribution of distances over pairs; return the figure, and a note that explains it.
 
     Args:
-        name: of the figure, unlike any other on the page.
+        name: of the figure, unique on the page.
         images: for their labels.
-        queries: codes of test pictures.
-        codes: those of training pictures.
+        queries: codes of test images.
+        codes: codes of training images.
     """
-    some = queries[:_MOST]
-    found, bits = hamming_distance(pack_codes(some), pack_codes(codes)), queries.shape[1]
-    groups = {"all": np.ones(found.shape, dtype=bool)}
+    sample = queries[:_MOST]
+    distances, bits = hamming_distance(pack_codes(sample), pack_codes(codes)), queries.shape[1]
+    groups = {"all": np.ones(distances.shape, dtype=bool)}
     if images.labels is not None:
-        same = images.labels["test"][: len(some), None].numpy() == images.labels["train"].numpy()
+        same = images.labels["test"][: len(sample), None].numpy() == images.labels["train"].numpy()
         groups = {"same class": same, "other class": ~same}
-    means = {group: float(found[mask].mean()) for group, mask in groups.items() if mask.any()}
-    told = "; ".join(f"{group}: {mean:.1f} bits in the mean" for group, mean in means.items())
-    with draw_svg(name, f"Distances between codes. {told}") as drawn:
+    means = {group: float(distances[mask].mean()) for group, mask in groups.items() if mask.any()}
+    summary = "; ".join(f"{group}: {mean:.1f} bits in the mean" for group, mean in means.items())
+    with draw_svg(name, f"Distances between codes. {summary}") as figure:
         for (group, mask), colour in zip(groups.items(), COLOURS, strict=False):
-            counts = np.bincount(found[mask], minlength=bits + 1)
-            drawn.axes.plot(np.arange(bits + 1), 100 * counts / max(counts.sum(), 1), color=colour, label=group)
-        drawn.axes.set(xlabel="bits that differ", ylabel="pairs (%)")
-        drawn.axes.set_ylim(bottom=0)
-        drawn.axes.legend()
-    return drawn.svg, f"Between {len(some):,} test pictures and all training pictures. {told[:1].upper()}{told[1:]}."
+            counts = np.bincount(distances[mask], minlength=bits + 1)
+            figure.axes.plot(np.arange(bits + 1), 100 * counts / max(counts.sum(), 1), color=colour, label=group)
+        figure.axes.set(xlabel="bits that differ", ylabel="pairs (%)")
+        figure.axes.set_ylim(bottom=0)
+        figure.axes.legend()
+    return (
+        figure.svg,
+        f"Between {len(sample):,} test pictures and all training pictures. {summary[:1].upper()}{summary[1:]}.",
+    )
 
 
-_QUERIES, _FOUND = 8, 7
+_QUERIES, _NEAREST = 8, 7
 
 
 def tile_nearest(images: Images, pictures: Tensor, queries: Tensor, train: Tensor, codes: Tensor) -> Tiles:
-    """Return a row for each of some test pictures, from all over the test set: itself, and the nearest ones.
+    """Return one row for each of a few test images, spread over the test set: the image, and its nearest ones.
 
     Args:
         images: for their labels.
-        pictures: the test pictures as the encoder sees them.
+        pictures: the test images as the encoder reads them.
         queries: their codes.
-        train: the training pictures.
+        train: the training images.
         codes: their codes.
     """
     sought, searched = pack_codes(queries), pack_codes(codes)
     labels = images.labels
     rows = []
     for i in spread_indices(len(pictures), _QUERIES):
-        places, distances = find_nearest(sought[i], searched, _FOUND)
+        places, distances = find_nearest(sought[i], searched, _NEAREST)
         label = -1 if labels is None else int(labels["test"][i])
         tiles = [make_tile(pictures[i, None], f"test picture {i}", "query")]
         for place, distance in zip(places.tolist(), distances.tolist(), strict=True):
@@ -113,37 +116,39 @@ _PAIRS = {
 
 @dataclass(frozen=True)
 class Content:
-    """What its codes find, and how far they are apart."""
+    """Nearest images by code, and the distances between codes."""
 
     nearest: Tiles
     distances: Markup
     distances_note: str
 
 
-def _percent(share: float | None) -> str:
+def _format_share(share: float | None) -> str:
     return format_number(share) if share is None else format_percent(share)
 
 
-def _precise(value: float | None) -> str:
+def _format_value(value: float | None) -> str:
     return format_number(value) if value is None else f"{value:.3f}"
 
 
 @final
 class HashingReport(AbstractReport[HashingRun]):
-    """What the codes of pictures find, and how their bits are used."""
+    """The report of a hash encoder: images retrieved by code, and the usage of the bits."""
 
     row = HashingMeasured
     quantities = (
-        Quantity("Loss", "of the codes of pairs, told from others", lambda row: row.loss, "lower", _precise),
+        Quantity("Loss", "of the codes of pairs, told from others", lambda row: row.loss, "lower", _format_value),
         Quantity(
             "Precision@100",
             "of the 100 nearest training pictures, those of the same class",
             lambda row: row.precision,
             "higher",
-            _percent,
+            _format_share,
         ),
-        Quantity("Balance", "1 where each bit is one for half of them", lambda row: row.balance, shown=_precise),
-        Quantity("Correlation", "of two bits; 0 where each says its own", lambda row: row.correlation, shown=_precise),
+        Quantity("Balance", "1 where each bit is one for half of them", lambda row: row.balance, shown=_format_value),
+        Quantity(
+            "Correlation", "of two bits; 0 where each says its own", lambda row: row.correlation, shown=_format_value
+        ),
     )
     kept_by = "lowest loss"
     sections = {"nearest": "Nearest pictures", "distances": "Distances"}  # noqa: RUF012
@@ -151,24 +156,26 @@ class HashingReport(AbstractReport[HashingRun]):
     styles = ("report.css",)
 
     def pictures(self, config: HashingConfig, images: Images) -> Tensor:
-        """Return the test pictures that were searched for after each epoch."""
+        """Return the test images that are the queries after each epoch."""
         return prepare_split(config, images, "test")[: config.evaluate_images]
 
     def subject(self, run: HashingRun) -> str:
-        """Say how many bits, and what was trained on."""
+        """Return a sentence with the number of bits and the training data."""
         return f"Encoder of pictures to codes of {run.config.bits} bits, {describe_data(run)}."
 
     def method(self, run: HashingRun) -> str:
-        """Say what taught it."""
+        """Return a sentence on the training pairs."""
         return f"It learned from {_PAIRS[run.config.pairs]}."
 
     def measurement(self, run: HashingRun) -> str:
-        """Say what the numbers are means over."""
-        found = f"{len(run.pictures):,} test pictures, searched for among {len(run.images.train):,} training pictures"
-        return f"Means over {found}; of codes that are equally far, in the mean over their orders."
+        """Return a sentence on what the numbers are averaged over."""
+        searches = (
+            f"{len(run.pictures):,} test pictures, searched for among {len(run.images.train):,} training pictures"
+        )
+        return f"Means over {searches}; of codes that are equally far, in the mean over their orders."
 
     def facts(self, run: HashingRun) -> list[Fact]:
-        """Return how long a code is."""
+        """Return the length of a code."""
         size = f"{run.config.bits / 8:g} bytes"
         return [Fact("A code", "Code", "of a picture", size, size)]
 
@@ -178,7 +185,7 @@ class HashingReport(AbstractReport[HashingRun]):
         note = "Of training, codes are drawn; of the others, the best ones."
         return [
             draw_curves("loss", "Loss by epoch", "epoch", "loss", loss, mark=run.best_epoch, note=note),
-            *_precision(make_lines(run, _of), "Precision by epoch", run.best_epoch),
+            *_draw_precision(make_lines(run, _precision_percent), "Precision by epoch", run.best_epoch),
         ]
 
     def curves_of_runs(self, runs: Sequence[HashingRun], names: Sequence[str]) -> list[Curves]:
@@ -186,23 +193,23 @@ class HashingReport(AbstractReport[HashingRun]):
         loss = make_lines_of_runs(runs, names, lambda row: row.loss)
         return [
             draw_curves("loss", "Test loss by epoch", "epoch", "test loss", loss),
-            *_precision(make_lines_of_runs(runs, names, _of), "Test precision by epoch"),
+            *_draw_precision(make_lines_of_runs(runs, names, _precision_percent), "Test precision by epoch"),
         ]
 
     def build_content(self, run: HashingRun, index: int) -> Content:
-        """Return what its codes find, and how far they are apart."""
+        """Return the nearest images by code, and the distances between codes."""
         train = prepare_split(run.config, run.images, "train")
         codes, queries = encode_bits(run.model, train), encode_bits(run.model, run.pictures)
         figure, note = draw_distances(f"distances-{index}", run.images, queries, codes)
         return Content(tile_nearest(run.images, run.pictures, queries, train, codes), figure, note)
 
 
-def _of(row: HashingMeasured) -> float | None:
+def _precision_percent(row: HashingMeasured) -> float | None:
     return None if row.precision is None else 100 * row.precision
 
 
-def _precision(lines: Sequence[Line], title: str, mark: int | None = None) -> list[Curves]:
-    """Draw precision, where there are labels to judge by."""
+def _draw_precision(lines: Sequence[Line], title: str, mark: int | None = None) -> list[Curves]:
+    """Draw precision, if there are labels to measure it with."""
     if all(math.isnan(value) for line in lines for value in line.y):
         return []
     return [draw_curves("precision", title, "epoch", "precision@100 (%)", lines, mark=mark)]

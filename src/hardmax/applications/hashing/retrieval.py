@@ -20,17 +20,17 @@ def measure_code_precision(
     labels: Int64[np.ndarray, "N"],
     ks: Sequence[int] = (100,),
 ) -> list[float]:
-    """Return the precision at each k: the share of the k nearest codes that have the query's label, in the mean.
+    """Return the precision at each k: the mean share of the k nearest codes that have the query's label.
 
-    Many codes are equally far. The precision is the mean over all orders of those, exactly: of the codes at the
-    distance where the k-th falls, each counts as much as the others.
+    Many codes are tied at one distance. The precision is the exact mean over all orders of the ties: all codes at the
+    distance of the k-th one have equal weight.
 
     Args:
         queries: packed codes.
-        wanted: their labels; queries whose label is -1 are not counted.
-        codes: packed codes that are searched.
-        labels: theirs; -1 is nobody's.
-        ks: each at most as many as there are codes.
+        wanted: their labels; queries with label -1 are ignored.
+        codes: packed codes to search.
+        labels: of the codes; -1 matches no query.
+        ks: each at most the number of codes.
 
     Raises:
         ArgumentError: a k that is too large, or no query with a label.
@@ -48,16 +48,16 @@ def measure_code_precision(
     queries, wanted = queries[wanted >= 0], wanted[wanted >= 0]
     _check(len(queries), len(codes), ks)
     levels = 64 * codes.shape[1] + 1
-    # Searched class by class, so that distances need no label beside them.
+    # Search class by class, so that distances need no labels next to them.
     groups = {label: codes[labels == label] for label in np.unique(labels).tolist()}
     totals = np.zeros(len(ks))
     for begin in range(0, len(queries), _AT_ONCE):
-        some, told = queries[begin : begin + _AT_ONCE], wanted[begin : begin + _AT_ONCE]
-        counts = {label: _counts(hamming_distance(some, group), levels) for label, group in groups.items()}
-        right = np.stack([counts[label][i] if label in counts else np.zeros(levels) for i, label in enumerate(told)])
+        batch, targets = queries[begin : begin + _AT_ONCE], wanted[begin : begin + _AT_ONCE]
+        counts = {label: _count_distances(hamming_distance(batch, group), levels) for label, group in groups.items()}
+        right = np.stack([counts[label][i] if label in counts else np.zeros(levels) for i, label in enumerate(targets)])
         within, hits = np.cumsum(sum(counts.values()), 1), np.cumsum(right, 1)
         for place, k in enumerate(ks):
-            level = (within < k).sum(1)[:, None]  # where the k-th falls
+            level = (within < k).sum(1)[:, None]  # distance of the k-th code
             before = [np.take_along_axis(np.pad(sums, ((0, 0), (1, 0))), level, 1) for sums in (within, hits)]
             there = [
                 np.take_along_axis(sums, level, 1) - less for sums, less in zip((within, hits), before, strict=True)
@@ -73,7 +73,7 @@ def measure_vector_precision(
     labels: Int64[Tensor, "N"],
     ks: Sequence[int] = (100,),
 ) -> list[float]:
-    """Return the precision at each k of vectors, by Euclidean distance; as for codes.
+    """Return the precision at each k of vectors by Euclidean distance, as `measure_code_precision` does for codes.
 
     Raises:
         ArgumentError: a k that is too large, or no query with a label.
@@ -87,22 +87,22 @@ def measure_vector_precision(
     queries, wanted = queries[wanted >= 0], wanted[wanted >= 0]
     _check(len(queries), len(vectors), ks)
     squares, totals = vectors.square().sum(1), torch.zeros(len(ks), dtype=torch.float64)
-    for some, told in zip(queries.split(_AT_ONCE), wanted.split(_AT_ONCE), strict=True):
-        index = torch.addmm(squares, some, vectors.T, alpha=-2).topk(max(ks), largest=False).indices
-        right = (labels[index] == told[:, None]).double()
+    for batch, targets in zip(queries.split(_AT_ONCE), wanted.split(_AT_ONCE), strict=True):
+        index = torch.addmm(squares, batch, vectors.T, alpha=-2).topk(max(ks), largest=False).indices
+        right = (labels[index] == targets[:, None]).double()
         totals += torch.stack([right[:, :k].mean(1).sum() for k in ks])
     return (totals / len(queries)).tolist()
 
 
-def _counts(distances: np.ndarray, levels: int) -> np.ndarray:
-    """Return how many codes are at each distance from each query, `[Q, levels]`."""
+def _count_distances(distances: np.ndarray, levels: int) -> np.ndarray:
+    """Return the number of codes at each distance from each query, `[Q, levels]`."""
     count = len(distances)
     places = distances + levels * np.arange(count)[:, None]
     return np.bincount(places.ravel(), minlength=count * levels).reshape(count, levels)
 
 
-def _check(queries: int, found: int, ks: Sequence[int]) -> None:
+def _check(queries: int, count: int, ks: Sequence[int]) -> None:
     if not queries:
         raise ArgumentError("precision needs queries with labels, got none")
-    if min(ks) < 1 or max(ks) > found:
-        raise ArgumentError(f"k must be from 1 to {found}, the number of codes that are searched, got {list(ks)}")
+    if min(ks) < 1 or max(ks) > count:
+        raise ArgumentError(f"k must be from 1 to {count}, the number of codes that are searched, got {list(ks)}")

@@ -11,11 +11,11 @@ from hardmax.errors import DataError, ShapeError
 from hardmax.files import write_output
 
 _WORD = 64
-_AT_ONCE = 1 << 22  # words that are compared before they are counted: what fits into a cache goes faster
+_AT_ONCE = 1 << 22  # words compared before they are counted: chunks that fit into a cache are faster
 
 
 def pack(bits: Bool[np.ndarray, "N n"]) -> UInt64[np.ndarray, "N words"]:
-    """Return bits as words of 64, the first bit the lowest of the first word; what is left of the last word is zero.
+    """Return bits as words of 64, the first bit the lowest of the first word; unused bits of the last word are zero.
 
     Example:
         >>> pack(np.array([[True, False, True], [False, True, True]]))
@@ -38,7 +38,7 @@ def unpack(codes: UInt64[np.ndarray, "N words"], n: int) -> Bool[np.ndarray, "N 
 def hamming_distance(
     queries: UInt64[np.ndarray, "Q words"], codes: UInt64[np.ndarray, "N words"]
 ) -> UInt16[np.ndarray, "Q N"]:
-    """Return how many bits differ, for every query and every code.
+    """Return the number of differing bits, for every query and every code.
 
     Raises:
         ShapeError: codes of another length.
@@ -49,20 +49,20 @@ def hamming_distance(
     """
     if queries.shape[1] != codes.shape[1]:
         raise ShapeError(f"codes of {codes.shape[1]} words cannot be compared with queries of {queries.shape[1]}")
-    found = np.zeros((len(queries), len(codes)), dtype=np.uint16)
+    distances = np.zeros((len(queries), len(codes)), dtype=np.uint16)
     step = max(_AT_ONCE // max(len(codes), 1), 1)
     for begin in range(0, len(queries), step):
         part = slice(begin, begin + step)
         for word in range(codes.shape[1]):
-            found[part] += _ones(queries[part, word, None] ^ codes[None, :, word])
-    return found
+            distances[part] += _count_ones(queries[part, word, None] ^ codes[None, :, word])
+    return distances
 
 
-def _ones(words: UInt64[np.ndarray, "Q N"]) -> UInt8[np.ndarray, "Q N"]:
-    """Return how many bits of each word are one."""
+def _count_ones(words: UInt64[np.ndarray, "Q N"]) -> UInt8[np.ndarray, "Q N"]:
+    """Return the number of one bits of each word."""
     if hasattr(np, "bitwise_count"):  # numpy 2
         return np.bitwise_count(words)
-    # Ones of every two bits side by side, of every four, of every eight; the product adds those up in its top byte.
+    # Counts of ones of every two adjacent bits, of every four, of every eight; the product sums those in its top byte.
     words = words - ((words >> _1) & _TWOS)
     words = (words & _FOURS) + ((words >> _2) & _FOURS)
     return ((((words + (words >> _4)) & _EIGHTS) * _SUM) >> _56).astype(np.uint8)
@@ -75,14 +75,14 @@ _TWOS, _FOURS, _EIGHTS, _SUM = (np.uint64(int(digits * 8, 16)) for digits in ("5
 def find_nearest(
     query: UInt64[np.ndarray, "words"], codes: UInt64[np.ndarray, "N words"], count: int
 ) -> tuple[Int64[np.ndarray, "K"], UInt16[np.ndarray, "K"]]:
-    """Return which codes are nearest to a query, and how many of their bits differ; of equals the first ones.
+    """Return the nearest codes of a query, and the number of bits that differ; ties are broken by the lowest index.
 
-    Every code is compared: exact, and for some millions of codes as fast as any index would be.
+    Every code is compared: exact, and for a few million codes as fast as any index.
 
     Args:
         query: one packed code.
         codes: packed codes.
-        count: how many are wanted; fewer are returned where there are fewer.
+        count: number of codes to return; all are returned if there are fewer.
 
     Example:
         >>> find_nearest(np.array([5], dtype=np.uint64), np.array([[6], [4], [5]], dtype=np.uint64), 2)
@@ -92,7 +92,7 @@ def find_nearest(
     count = min(count, len(codes))
     if count == 0:
         return np.zeros(0, dtype=np.int64), distances[:0]
-    # All that are as near as the last one that is wanted; these few are sorted.
+    # All codes at most as far as the count-th nearest; only these are sorted.
     furthest = np.partition(distances, count - 1)[count - 1]
     candidates = np.flatnonzero(distances <= furthest)
     order = candidates[np.argsort(distances[candidates], kind="stable")[:count]]
@@ -104,16 +104,16 @@ _VERSION = 1
 
 @dataclass(frozen=True, eq=False)
 class Index:
-    """Codes of N pictures.
+    """Codes of N images, and where they come from.
 
     Attributes:
         codes: packed, `bits` bits each.
         bits: of a code.
-        names: what each picture is called: its file, or its place in a data set.
-        pictures: as the encoder saw them, to be shown.
-        run: folder of the run that made the codes.
-        checkpoint: which of its checkpoints.
-        weights: SHA-256 of that model's weights: codes of other weights mean nothing here.
+        names: of the images: the file, or the position in a data set.
+        pictures: the images as the encoder reads them, for display.
+        run: folder of the run that computed the codes.
+        checkpoint: name of its checkpoint.
+        weights: SHA-256 of that model's weights: codes of other weights cannot be compared with these.
     """
 
     codes: UInt64[np.ndarray, "N words"]
@@ -146,10 +146,10 @@ class Index:
 
     @classmethod
     def of_arrays(cls, arrays: dict[str, np.ndarray], path: Path) -> "Index":
-        """Return the index that the arrays of a file make; they come from elsewhere, so all of them are looked at.
+        """Build an index from the arrays of a file; all of them are checked, since the file is untrusted.
 
         Raises:
-            DataError: they are not those of an index.
+            DataError: the arrays are not those of an index.
         """
         missing = [name for name in ("version", "codes", "bits", "names", "pictures", "made_by") if name not in arrays]
         if missing:
@@ -168,8 +168,8 @@ class Index:
         for fit, name in fits:
             if not fit:
                 raise _wrong(path, f"{name} has shape {arrays[name].shape} and dtype {arrays[name].dtype}")
-        made: Any = made_by.tolist()
-        return cls(codes, bits, tuple(names.tolist()), pictures, *made)
+        origin: Any = made_by.tolist()
+        return cls(codes, bits, tuple(names.tolist()), pictures, *origin)
 
 
 def _wrong(path: Path, reason: str) -> DataError:

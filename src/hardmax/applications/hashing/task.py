@@ -25,31 +25,31 @@ from hardmax.training.estimators import choose_estimator
 from hardmax.training.processes import ALONE, Group
 from hardmax.training.task import SPLITS, AbstractTask, Row, choose_networks, draw_initial_weights, prepare_split
 
-NEAREST = 100  # of which precision is the share that is right
+NEAREST = 100  # codes per query over which precision is measured
 _AT_ONCE = 1000
 
 
 @torch.no_grad()
 def encode_bits(model: HashEncoder, pictures: Float[Tensor, "N ..."]) -> Float[Tensor, "N n"]:
-    """Return the bits of pictures, of a model in use, whatever mode it is in."""
+    """Return the bits of images, computed in evaluation mode; the mode of the model is restored."""
     training = model.training
     model.eval()
     try:
-        return torch.cat([model.codes(some) for some in pictures.split(_AT_ONCE)])
+        return torch.cat([model.codes(batch) for batch in pictures.split(_AT_ONCE)])
     finally:
         model.train(training)
 
 
 def pack_codes(codes: Float[Tensor, "N n"]) -> UInt64[np.ndarray, "N words"]:
-    """Return codes as words."""
+    """Return codes as packed words."""
     return pack(codes.bool().cpu().numpy())
 
 
 def measure_bits(codes: Float[Tensor, "N n"]) -> dict[str, float]:
     """Return how well codes use their bits.
 
-    `balance` is the mean variance of a bit, 1 where every bit is one for half of the pictures; `correlation` the mean
-    absolute correlation of two bits, 0 where each says something else. A bit that is always the same has none.
+    `balance` is the mean variance of a bit, 1 where every bit is one for half of the images; `correlation` the mean
+    absolute correlation of two bits, 0 where all are uncorrelated. A constant bit has correlation 0.
     """
     signs = 2 * codes.double() - 1
     variances = 1 - signs.mean(0).square()
@@ -67,15 +67,15 @@ def measure_precision(
     """Return the share of the 100 nearest codes that have the query's label; None without labels."""
     if wanted is None or labels is None or not (wanted >= 0).any():
         return None
-    found = pack_codes(queries), wanted.cpu().numpy(), pack_codes(base), labels.cpu().numpy()
-    return measure_code_precision(*found, (min(NEAREST, len(base)),))[0]
+    arguments = pack_codes(queries), wanted.cpu().numpy(), pack_codes(base), labels.cpu().numpy()
+    return measure_code_precision(*arguments, (min(NEAREST, len(base)),))[0]
 
 
 @final
 class HashingTask(AbstractTask[HashingConfig, HashEncoder]):
     """Minimise a contrastive loss of the codes of pairs, `E[L(z)]`, through the arg max.
 
-    `objective` is -L: in training of codes that are drawn, in evaluation of the best ones.
+    `objective` is -L: of sampled codes in training, of the most probable ones in evaluation.
     """
 
     sums = ("objective", "evaluations")
@@ -95,7 +95,7 @@ class HashingTask(AbstractTask[HashingConfig, HashEncoder]):
 
     @classmethod
     def start(cls, config: HashingConfig, images: Images, start: int = 0, group: Group = ALONE) -> "HashingTask":
-        """Return the task with the initial weights of this number; torch's global generator is kept."""
+        """Return the task with the initial weights of number `start`; torch's global generator is left unchanged."""
         with draw_initial_weights(config.seed, start):
             model = HashEncoder.build(
                 config.bits,
@@ -108,11 +108,11 @@ class HashingTask(AbstractTask[HashingConfig, HashEncoder]):
 
     @classmethod
     def couples_examples(cls, config: HashingConfig) -> bool:
-        """Every pair is told from all others of its batch."""
+        """Return True: every pair is contrasted with all others of its batch."""
         return True
 
     def explain(self) -> str:
-        """Say what teaches."""
+        """Describe the training pairs, the loss and the estimator."""
         config = self.config
         pairs = {
             "neighbours": f"{config.neighbours} nearest neighbours by pixels",
@@ -141,11 +141,11 @@ class HashingTask(AbstractTask[HashingConfig, HashEncoder]):
         )
         (-out.value.sum()).backward()
         count = len(index)
-        told = [out.value.detach().mean() * count, out.value.new_tensor(out.evaluations * count)]
-        return torch.stack([*told, out.value.new_tensor(count)])
+        sums = [out.value.detach().mean() * count, out.value.new_tensor(out.evaluations * count)]
+        return torch.stack([*sums, out.value.new_tensor(count)])
 
     def evaluate(self, split: str) -> dict[str, Any]:
-        """Return what pairs are worth, how bits are used, and how many of the nearest are of the same class."""
+        """Return the objective of pairs, the usage of the bits, and the share of nearest images of the same class."""
         base, queries = self._base(), encode_bits(self.model, self.pictures[split])
         labels = self.labels or {}
         known = labels.get(split)
@@ -155,7 +155,7 @@ class HashingTask(AbstractTask[HashingConfig, HashEncoder]):
         return {"objective": self._held_out(split), "precision": precision, **measure_bits(base)}
 
     def summarize_epoch(self, rows: Mapping[str, Row]) -> str:
-        """Return what an epoch came to."""
+        """Return a line with the results of an epoch."""
         test = rows["test"]
         known = "" if test["precision"] is None else f"  test precision@100 {test['precision']:.1%}"
         return (
@@ -179,13 +179,13 @@ class HashingTask(AbstractTask[HashingConfig, HashEncoder]):
         return augment_images(pictures, self.config.augment, generator, len(pictures), slice(None))
 
     def _base(self) -> Tensor:
-        """Return the codes of all training pictures, once after each step."""
+        """Return the codes of all training images, computed at most once per step."""
         if self._coded is None or self._coded[0] != self._steps:
             self._coded = self._steps, encode_bits(self.model, self.pictures["train"])
         return self._coded[1]
 
     def _held_out(self, split: str) -> float | None:
-        """Return -L of the best codes of pairs that are always the same, in batches as large as those of training."""
+        """Return -L of the most probable codes of a fixed set of pairs, in batches of the training batch size."""
         pictures = self.pictures[split]
         if not len(pictures):
             return None

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Photo:
-    """A picture file that was read.
+    """A photo read from a file.
 
     Attributes:
         path: the file.
-        seen: as the model sees it, a batch of one.
-        done: what was done to it.
+        seen: the model's input, a batch of one.
+        done: how it was preprocessed.
     """
 
     path: Path
@@ -43,10 +43,10 @@ class Photo:
 
 
 def read_photo(path: Path, shape: tuple[int, int, int], config: MixedConfig) -> Photo:
-    """Read a photo as a run's pictures are: of this shape (channels, H, W), and with their pixels.
+    """Read a photo in the form of a run's pictures: of this shape (channels, H, W), binarized as they are.
 
     Raises:
-        DataError: the file is no picture.
+        DataError: the file is not a picture.
     """
     fitted = fit_photo(path, shape)
     done = list(fitted.done)
@@ -54,18 +54,18 @@ def read_photo(path: Path, shape: tuple[int, int, int], config: MixedConfig) -> 
         how = "rounded to zeros and ones" if config.binarize == "threshold" else "drawn as zeros and ones"
         done.append(f"pixels {how}")
     x = binarize(fitted.pixels, config.binarize, stream(config.seed, "binarize", "photo"))
-    shown = binarize(fitted.pixels, "none") if config.encoder_input == "grey" else x
-    return Photo(path, Seen(x, shown, None), ", ".join(done))
+    inputs = binarize(fitted.pixels, "none") if config.encoder_input == "grey" else x
+    return Photo(path, Seen(x, inputs, None), ", ".join(done))
 
 
 _SAMPLES = 100
 
 
 def evaluate(options: EvaluateOptions, restored: "LoadedRun[MixedVAE]") -> Evaluation:
-    """Return the bound and what it is made of, and accuracies of the arg max and of samples.
+    """Return the bound and its terms, and accuracies of the arg max and of samples.
 
     Raises:
-        ArgumentError: something is asked for that only other models have.
+        ArgumentError: an option that only other models have is set.
     """
     refuse_options(options, "refine", "perturb_and_map", "judge")
     config, model, samples = restored.config, restored.model, options.samples or _SAMPLES
@@ -74,26 +74,26 @@ def evaluate(options: EvaluateOptions, restored: "LoadedRun[MixedVAE]") -> Evalu
     )
     with show_bar(f"{len(pictures):,} pictures", len(pictures)) as bar:
         bounds = measure(model, pictures, samples=samples, seed=config.seed, on_batch=bar.advance)
-    found: dict[str, Any] = {"samples": samples, **bounds}
+    metrics: dict[str, Any] = {"samples": samples, **bounds}
     nats = [
-        (f"-ELBO ({samples} samples)", f"{-found['elbo']:.3f}"),
-        (f"-log p(x), at most ({samples} samples)", f"{found['nll']:.3f}"),
-        ("KL(q || prior)", f"{found['kl']:.3f}"),
-        ("-E log p(x | z)", f"{-found['reconstruction']:.3f}"),
+        (f"-ELBO ({samples} samples)", f"{-metrics['elbo']:.3f}"),
+        (f"-log p(x), at most ({samples} samples)", f"{metrics['nll']:.3f}"),
+        ("KL(q || prior)", f"{metrics['kl']:.3f}"),
+        ("-E log p(x | z)", f"{-metrics['reconstruction']:.3f}"),
     ]
     tables: list[Any] = [(("", "nats per picture"), nats)]
     meaning = read_meaning(config, model.space, restored.facts)
-    told = predict(model, meaning, pictures)
-    found |= {"accuracy": told.accuracy(), "accuracy_sampled": told.accuracy_sampled()}
-    if found["accuracy"] is None:
-        return Evaluation(len(pictures), found, tables)
-    rows = [(name, told.accuracy(i), told.accuracy_sampled(i)) for i, name in enumerate(meaning.names)]
+    predictions = predict(model, meaning, pictures)
+    metrics |= {"accuracy": predictions.accuracy(), "accuracy_sampled": predictions.accuracy_sampled()}
+    if metrics["accuracy"] is None:
+        return Evaluation(len(pictures), metrics, tables)
+    rows = [(name, predictions.accuracy(i), predictions.accuracy_sampled(i)) for i, name in enumerate(meaning.names)]
     if len(rows) > 1:
-        found["attributes"] = {name: {"accuracy": best, "accuracy_sampled": drawn} for name, best, drawn in rows}
-        rows.append(("all", found["accuracy"], found["accuracy_sampled"]))
+        metrics["attributes"] = {name: {"accuracy": best, "accuracy_sampled": sampled} for name, best, sampled in rows}
+        rows.append(("all", metrics["accuracy"], metrics["accuracy_sampled"]))
     of = "accuracy of" if config.labels else "accuracy, by chance: no labels used"
     texts = [(name, *("-" if value is None else f"{value:.2%}" for value in values)) for name, *values in rows]
-    return Evaluation(len(pictures), found, [*tables, ((of, "the arg max", "a sample"), texts)])
+    return Evaluation(len(pictures), metrics, [*tables, ((of, "the arg max", "a sample"), texts)])
 
 
 _ROWS = 8
@@ -103,7 +103,7 @@ def sample(options: SampleOptions) -> None:
     """Write a sheet of pictures.
 
     Raises:
-        ArgumentError: the run has no attributes, or not those that are named, or a value is no bit.
+        ArgumentError: the run has no attributes, or not the named ones, or a value is not a bit.
     """
     restored = load_run(options.run, options.checkpoint, kind=MixedVAE)
     meaning = read_meaning(restored.config, restored.model.space, restored.facts)
@@ -116,21 +116,21 @@ def sample(options: SampleOptions) -> None:
     vary = None if options.vary is None else [meaning.find(name) for name in split_words(options.vary)]
     columns = arrange_columns(meaning, fixed, vary)
     count = options.count or _ROWS
-    found = draw_samples(restored.model, meaning, columns, count, stream(options.seed, "sample"))
+    samples = draw_samples(restored.model, meaning, columns, count, stream(options.seed, "sample"))
     names = [meaning.names[variable] for variable in columns.variables]
-    drawn = make_sheet(found.pictures, names=names, heads=columns.heads, rows=found.rows)
+    sheet = make_sheet(samples.pictures, names=names, heads=columns.heads, rows=samples.rows)
     if columns.note:
         print(columns.note)
-    said = f"{count} rows of {len(columns.settings)} pictures, each row with one continuous latent,"
-    write_picture(options, drawn, said)
+    description = f"{count} rows of {len(columns.settings)} pictures, each row with one continuous latent,"
+    write_picture(options, sheet, description)
 
 
 def edit(options: "EditOptions") -> None:
-    """Edit the photos, write each and a sheet of all, and say what was done.
+    """Edit the photos, write each and a sheet of all, and print what was done.
 
     Raises:
-        ArgumentError: what is set does not exist, or several photos are to go into one file.
-        DataError: a photo is no picture, or a file cannot be written.
+        ArgumentError: `set` has an unknown name or value, or several photos are to be written to one file.
+        DataError: a photo is not a picture, or a file cannot be written.
     """
     restored = load_run(options.run, options.checkpoint, kind=MixedVAE)
     config, model = restored.config, restored.model
@@ -140,26 +140,26 @@ def edit(options: "EditOptions") -> None:
     files, sheet_file = _files(paths, options)
     channels, height, width = model.sample(1)[0].shape[1:]
     photos = [read_photo(path, (channels, height, width), config) for path in paths]
-    shown = torch.cat([photo.seen.shown for photo in photos])
-    found = model.predict(shown)
-    edited = model.edit(shown, meaning.put(found, setting))
-    seen_as = [meaning.format_setting(dict(enumerate(values))) for values in meaning.values_of(found).tolist()]
-    for photo, picture, said, file in zip(photos, edited, seen_as, files, strict=True):
+    inputs = torch.cat([photo.seen.shown for photo in photos])
+    predicted = model.predict(inputs)
+    edited = model.edit(inputs, meaning.put(predicted, setting))
+    texts = [meaning.format_setting(dict(enumerate(values))) for values in meaning.values_of(predicted).tolist()]
+    for photo, picture, text, file in zip(photos, edited, texts, files, strict=True):
         save_image(make_grid(picture[None], padding=0), file)
-        print(f"{photo.path} ({photo.done}): seen as {said}, drawn with {meaning.format_setting(setting)} in {file}")
-    columns = torch.stack([torch.cat([photo.seen.x for photo in photos]), model.edit(shown, found), edited], 1)
-    rows = [f"{photo.path.name}\n{said.replace(' ', chr(10))}" for photo, said in zip(photos, seen_as, strict=True)]
+        print(f"{photo.path} ({photo.done}): seen as {text}, drawn with {meaning.format_setting(setting)} in {file}")
+    columns = torch.stack([torch.cat([photo.seen.x for photo in photos]), model.edit(inputs, predicted), edited], 1)
+    rows = [f"{photo.path.name}\n{text.replace(' ', chr(10))}" for photo, text in zip(photos, texts, strict=True)]
     heads = [["photo"], ["drawn again"], [meaning.format_setting(setting)]]
     save_image(make_sheet(columns, names=["seen as"], heads=heads, rows=rows), sheet_file)
     print(f"photo, drawn again and edited beside each other: {sheet_file}")
 
 
 def _files(photos: list[Path], options: "EditOptions") -> tuple[list[Path], Path]:
-    """Return where each edited photo goes, and the sheet of all."""
+    """Return the file of each edited photo, and that of the sheet of all."""
     out = Path(options.out or Path(options.run) / "figures" / "edited").expanduser()
     if out.suffix.lower() not in SUFFIXES or out.is_dir():
         names = [f"{photo.stem}-edited" for photo in photos]
-        # Photos of one name from different folders are told apart by a number.
+        # A number distinguishes photos of the same name from different folders.
         files = [
             out / f"{name}{f'-{names[:i].count(name) + 1}' if name in names[:i] else ''}.png"
             for i, name in enumerate(names)

@@ -45,7 +45,7 @@ class MixedConfig(VAEConfig):
     the discrete latent (prior); auto: for classes, not for attributes, which need not be as frequent."""
     recognition: float | None = None
     """Weight of recognising the discrete latent in pictures that are drawn with one taken at random, so that the
-    decoder heeds it; 0: not. Default: 5 for attributes, 0 for classes."""
+    decoder uses it; 0: not. Default: 5 for attributes, 0 for classes."""
     augment: Literal["none", "mirror", "shift", "affine", "elastic", "flip"] = "elastic"
     """How labelled pictures, and those of consistency, are distorted: mirrored (aligned faces); moved (shift); also
     turned, scaled and sheared (affine); also bent (elastic); flip: half as much of all that, and mirrored (clothes)."""
@@ -96,8 +96,8 @@ class Weights:
     Attributes:
         elbo: of the bound of unlabelled pictures.
         labelled_elbo: of the bound of labelled ones.
-        labels: of what labels teach.
-        consistency: of what confident predictions teach.
+        labels: of the loss of labels.
+        consistency: of the loss against confident predictions.
         recognition: of recognising the discrete latent in pictures that are drawn with another.
     """
 
@@ -114,14 +114,14 @@ def schedule_weights(config: MixedConfig, epoch: int) -> Weights:
     recognition = config.recognition
     if recognition is None:
         recognition = _RECOGNITION if config.attribute_names else 0.0
-    alone = Weights(config.elbo, 0.0, 0.0, 0.0, recognition)
+    unsupervised = Weights(config.elbo, 0.0, 0.0, 0.0, recognition)
     if not config.labels:  # nothing to be consistent with
-        return alone
+        return unsupervised
     both = config.elbo * config.labelled_elbo
     if config.schedule == "labelled-first":
-        return Weights(0.0, both, config.label_weight, 0.0, 0.0) if early else alone
-    taught = (config.label_weight, config.consistency)
-    return Weights(0.0, 0.0, *taught, 0.0) if early else Weights(config.elbo, both, *taught, recognition)
+        return Weights(0.0, both, config.label_weight, 0.0, 0.0) if early else unsupervised
+    supervised = (config.label_weight, config.consistency)
+    return Weights(0.0, 0.0, *supervised, 0.0) if early else Weights(config.elbo, both, *supervised, recognition)
 
 
 @dataclass(frozen=True)

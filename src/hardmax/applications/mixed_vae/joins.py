@@ -1,4 +1,4 @@
-"""How a discrete and a Gaussian latent join to what a decoder is fed with."""
+"""Joins: how a discrete and a Gaussian latent are combined into the decoder's input."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class AbstractJoin(ABC):
     One-hot z_d are their own w; bits become `[1 - z_d, z_d]`.
 
     Args:
-        space: what the discrete part may be.
+        space: of the discrete part.
         c: dimensions of each Gaussian, at least 1.
 
     Raises:
@@ -38,12 +38,12 @@ class AbstractJoin(ABC):
     @property
     @abstractmethod
     def rows(self) -> int:
-        """How many Gaussians there are."""
+        """Number of Gaussians."""
 
     @property
     @abstractmethod
     def width(self) -> int:
-        """Of what the decoder is fed with."""
+        """Width of the decoder's input."""
 
     @abstractmethod
     def join(self, z_d: Float[Tensor, "..."], z_c: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -53,14 +53,14 @@ class AbstractJoin(ABC):
     def used(self, z_d: Float[Tensor, "..."], per_row: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return the sum over the Gaussians that z_d uses: `[..., *event]` and `[..., rows]` (broadcast) `-> [...]`.
 
-        Of a divergence per Gaussian that is the divergence of them all given z_d; linear in w, so that at the mean
+        For a divergence per Gaussian, it is the divergence of all of them given z_d. It is linear in w, so at the mean
         of z_d it is the mean.
         """
 
     @property
     @abstractmethod
     def draw_of_row(self) -> Int64[Tensor, "N"]:
-        """Which draw of the prior each Gaussian takes, `[rows]`; those that are never seen together may share one."""
+        """Which draw of the prior each Gaussian takes, `[rows]`; those that are never used together may share one."""
 
     def sample_prior(
         self,
@@ -71,10 +71,10 @@ class AbstractJoin(ABC):
         device: torch.device | str | None = None,
     ) -> Float[Tensor, "R N c"]:
         """Draw the Gaussians a priori, `[count, rows, c]`, so that another z_d keeps as much of them as it can."""
-        draw = self.draw_of_row
-        shape = (count, int(draw.max()) + 1, self.c)
-        drawn = torch.randn(shape, generator=generator, dtype=noise_dtype(dtype), device=device).to(dtype)
-        return drawn[:, draw.to(device)]
+        index = self.draw_of_row
+        shape = (count, int(index.max()) + 1, self.c)
+        draws = torch.randn(shape, generator=generator, dtype=noise_dtype(dtype), device=device).to(dtype)
+        return draws[:, index.to(device)]
 
     def weights(self, z_d: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return w: `[..., *event] -> [..., D]`."""
@@ -86,13 +86,13 @@ class AbstractJoin(ABC):
 @final
 @dataclass(frozen=True)
 class GaussianRows(AbstractJoin):
-    """A Gaussian for every entry of w; those of entries that are zero are not seen: `diag(w) z_c`.
+    """A Gaussian for every entry of w, masked where the entry is zero: `diag(w) z_c`.
 
-    The decoder is fed with D rows of c, and `KL(z_d) = sum_d w_d KL_d`: a row that is not seen is as the prior has it.
+    The decoder's input is D rows of c, and `KL(z_d) = sum_d w_d KL_d`: a masked row follows the prior.
     So a category, or the value of an attribute, has a continuous latent of its own, with a meaning of its own.
 
     Args:
-        space: what the discrete part may be.
+        space: of the discrete part.
         c: dimensions of each Gaussian, at least 1.
 
     Raises:
@@ -131,20 +131,20 @@ class GaussianRows(AbstractJoin):
 
     @property
     def draw_of_row(self) -> Int64[Tensor, "N"]:
-        """One for each variable of z_d: of its rows only one is ever seen, so they may be the same."""
+        """One for each variable of z_d: only one of its rows is unmasked, so they may be the same."""
         return decoder_variables(self.space)
 
 
 @final
 @dataclass(frozen=True)
 class GaussianBeside(AbstractJoin):
-    """One Gaussian beside w, whatever z_d is: `[w, z_c]`.
+    """One Gaussian in addition to w, whatever z_d is: `[w, z_c]`.
 
-    The KL does not depend on z_d. What the Gaussian means is the same for every z_d, so that another z_d changes what
-    it says and leaves the rest as it is: attributes that are turned on and off.
+    The KL does not depend on z_d. The Gaussian has the same meaning for every z_d, so that another z_d changes only
+    the properties that z_d encodes: attributes that are turned on and off.
 
     Args:
-        space: what the discrete part may be.
+        space: of the discrete part.
         c: dimensions of the Gaussian, at least 1.
 
     Raises:
@@ -177,10 +177,10 @@ class GaussianBeside(AbstractJoin):
         return torch.cat([w, z_c.squeeze(-2).expand(*w.shape[:-1], self.c)], -1)
 
     def used(self, z_d: Float[Tensor, "..."], per_row: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Return the one there is."""
+        """Return the value of the one Gaussian."""
         return per_row.squeeze(-1).expand(z_d.shape[: z_d.dim() - len(self.space.event_shape)])
 
     @property
     def draw_of_row(self) -> Int64[Tensor, "N"]:
-        """The one there is."""
+        """The one draw of the one Gaussian."""
         return torch.zeros(1, dtype=torch.long)

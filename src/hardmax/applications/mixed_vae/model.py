@@ -80,7 +80,7 @@ def make_networks(
         trunk, decoder = conv_trunk(shape, hidden), conv_pixels(join.width, shape, hidden)
     else:
         raise ArgumentError(f"architecture must be 'mlp' or 'conv', got {architecture!r}")
-    # The paper's widths, but no layer narrower than what comes out of it.
+    # The paper's widths, but no layer narrower than its output.
     out = 2 * join.c
     gaussians = GaussianHead(features, join.rows, join.c, hidden=max(100, out), shared=max(66, out))
     return trunk, ScoreHead(features, join.space), gaussians, decoder
@@ -96,15 +96,15 @@ _AT_ONCE = 4  # z_d that bounds decode for all pictures of a batch at once
 class MixedVAE(AbstractVAE):
     """A discrete and a continuous latent, `q = q(z_d | x) q(z_c | x, z_d)`: z_d in any space, z_c Gaussian.
 
-    `p(x) = sum_(z_d) p(z_d) int p(z_c) p(x | z_d, z_c) dz_c`, `p(z_c) = N(0, I)`. A trunk looks at the picture, one
-    head scores z_d, another gives the Gaussians; a decoder draws the picture from both latents, which a join puts
-    together: `GaussianRows` (the paper's: a Gaussian for each category, only the chosen one is seen) or
+    `p(x) = sum_(z_d) p(z_d) int p(z_c) p(x | z_d, z_c) dz_c`, `p(z_c) = N(0, I)`. A trunk encodes the picture, one
+    head scores z_d, another gives the Gaussians; a decoder draws the picture from both latents, which a join
+    combines: `GaussianRows` (the paper's: a Gaussian for each category, of which only the chosen one is used) or
     `GaussianBeside` (one Gaussian, for attributes that are turned on and off).
 
-    A label is a z_d that somebody has given. `labelled` is the bound with it, and a loss of the scores teaches it:
+    A label is a known z_d. `labelled` is the bound with it, and a loss of the scores trains the encoder to predict it:
 
     - `hardmax.fenchel_young_loss(scores, label, space) / epsilon`: through the arg max, z(epsilon) is the label;
-    - `-space.log_prob(scores, label)`: cross-entropy, which that is in the mean at epsilon = 1;
+    - `-space.log_prob(scores, label)`: cross-entropy, the mean of the loss above at epsilon = 1;
     - `-hardmax.expectation(lambda z: -loss(z, label), scores, space, hardmax.Direct(epsilon)).value`: any loss.
 
     Args:
@@ -112,7 +112,7 @@ class MixedVAE(AbstractVAE):
         discrete: maps features to scores of z_d, `[B, *score]`.
         continuous: maps features to mean and log-variance of z_c, each `[B, rows, c]`.
         decoder: maps `[R, join.width]` to the parameters of the pixels, `[R, *shape]`.
-        join: what z_d may be, and how the latents go together.
+        join: the space of z_d, and how the latents are combined.
         estimator: how the gradient for scores is estimated; "auto" as for `mixed_elbo`.
         prior: "uniform", or "learned" scores of p(z_d).
         likelihood: "bernoulli" (x in [0, 1]; the decoder gives logits) or "gaussian" (means; one learned variance).
@@ -125,8 +125,8 @@ class MixedVAE(AbstractVAE):
         >>> encoded = model.encode(x)
         >>> bound = model(x[3:], encoded=encoded[3:]).value.mean()
         >>> labelled = model.labelled(x[:3], label, encoded=encoded[:3]).mean()
-        >>> taught = hm.fenchel_young_loss(encoded[:3].scores, label, model.space).mean()
-        >>> (taught - bound - labelled).backward()
+        >>> label_loss = hm.fenchel_young_loss(encoded[:3].scores, label, model.space).mean()
+        >>> (label_loss - bound - labelled).backward()
         >>> pictures, z_d, z_c = model.sample(4)
         >>> pictures.shape, z_d.shape, z_c.shape
         (torch.Size([4, 1, 28, 28]), torch.Size([4, 10]), torch.Size([4, 10, 20]))
@@ -168,10 +168,10 @@ class MixedVAE(AbstractVAE):
         prior: PriorName = "uniform",
         likelihood: LikelihoodName = "bernoulli",
     ) -> "MixedVAE":
-        """Return a model with networks of our own, for pictures of this shape (channels, H, W).
+        """Build a model with the library's networks, for pictures of this shape (channels, H, W).
 
         Args:
-            space: what z_d may be.
+            space: the space of z_d.
             shape: of one picture.
             architecture: "mlp", the paper's networks, or "conv".
             join: "rows" or "beside", see above.
@@ -182,7 +182,7 @@ class MixedVAE(AbstractVAE):
             likelihood: as above.
 
         Raises:
-            ArgumentError: an unknown architecture or join, or a space that these networks do not serve.
+            ArgumentError: an unknown architecture or join, or a space that these networks do not support.
         """
         if join not in _JOINS:
             raise ArgumentError(f"join must be one of {list(_JOINS)}, got {join!r}")
@@ -206,7 +206,7 @@ class MixedVAE(AbstractVAE):
         return self.discrete(self.trunk(x))
 
     def encode(self, x: Tensor) -> Encoded:
-        """Return what the encoder says about pictures `[B, *shape]`."""
+        """Return the scores and the Gaussians of pictures `[B, *shape]`."""
         h = self.trunk(x)
         return Encoded(self.discrete(h), *self.continuous(h))
 
@@ -227,16 +227,16 @@ class MixedVAE(AbstractVAE):
         """Estimate the bound of x `[B, *shape]`; minimise `-value.mean()`.
 
         Args:
-            x: the pictures that the decoder is to draw.
-            encoded: what the encoder says about them, or about another form of them (grey ones); None encodes x.
+            x: the pictures to reconstruct.
+            encoded: the encoder's output for them, or for another form of them (grey ones); None encodes x.
             estimator: for this call.
             kl: as for `mixed_elbo`.
-            samples: S, how many z_d are drawn; z_c is drawn once.
+            samples: S, the number of draws of z_d; z_c is drawn once.
             generator: where all noise comes from, that of z_c first.
             noise: `[S, B, *score]`, of z_d, instead of drawing it.
             continuous_noise: `[B, rows, c]`, of z_c, instead of drawing it.
-            chunk_size: the most z_d that are decoded for each picture in one call.
-            validate: look at values for NaN and inf.
+            chunk_size: the largest number of z_d that are decoded for each picture in one call.
+            validate: check values for NaN and inf.
         """
         encoded = self.encode(x) if encoded is None else encoded
         return mixed_elbo(
@@ -263,7 +263,7 @@ class MixedVAE(AbstractVAE):
     ) -> Tensor:
         """Return the bound `[B]` of log p(x, z_d), z_d known: `f(z_d) + log p(z_d)`, f as in `MixedObjective`.
 
-        The scores take no part in it.
+        It does not depend on the scores.
 
         Args:
             x: `[B, *shape]`.
@@ -315,7 +315,7 @@ class MixedVAE(AbstractVAE):
         """Return the mean picture of latents: `[R, *event]` and `[R, rows, c] -> [R, *shape]`.
 
         Raises:
-            ShapeError: latents of other shapes, or not as many of one as of the other.
+            ShapeError: latents of other shapes, or different numbers of z_d and z_c.
         """
         shapes = (len(z_d), *self.space.event_shape), (len(z_d), self.join.rows, self.join.c)
         if (tuple(z_d.shape), tuple(z_c.shape)) != shapes:
@@ -333,13 +333,13 @@ class MixedVAE(AbstractVAE):
         z_c: Tensor | None = None,
         generator: torch.Generator | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Draw latents from the prior, those that are not given.
+        """Draw pictures, with latents from the prior where they are not given.
 
-        The same z_c with another z_d shows what z_d means: a category in the same style, an attribute turned on. Rows
-        that are never seen together are drawn as one for that (`AbstractJoin.sample_prior`).
+        The same z_c with another z_d shows what z_d means: a category in the same style, an attribute turned on. For
+        that, rows that are never used together share one draw (`AbstractJoin.sample_prior`).
 
         Args:
-            count: how many.
+            count: the number of samples.
             z_d: `[count, *event]`, instead of drawing them.
             z_c: `[count, rows, c]`, instead of drawing them.
             generator: where the draws come from, z_d first; None is torch's global generator.
@@ -357,8 +357,8 @@ class MixedVAE(AbstractVAE):
     def edit(self, x: Tensor, z_d: Tensor) -> Tensor:
         """Return pictures x `[B, *shape]` as they are with another z_d `[B, *event]`, `[B, *shape]`.
 
-        The Gaussians are at their means given x and that z_d; with `GaussianBeside` they do not depend on it. What the
-        encoder itself takes z_d for is `predict(x)`: change that in part to change a part of the picture.
+        The Gaussians are at their means given x and that z_d; with `GaussianBeside` they do not depend on it. The
+        encoder's own z_d is `predict(x)`: change that in part to change a part of the picture.
         """
         return self.decode(z_d, self.encode(x).mean)
 

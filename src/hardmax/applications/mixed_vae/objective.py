@@ -22,21 +22,21 @@ from hardmax.validation import can_read_values, check_samples, check_scores
 
 
 class MixedObjective:
-    """What a discrete z is worth where a Gaussian latent goes with it, an objective for any estimator.
+    """The objective of a discrete z that is combined with a Gaussian latent, for any estimator.
 
         f(z) = log p(x | join(z, z_c)) - KL(q(z_c | x, z) || N(0, I)),    z_c = mean + noise * e^(log_variance / 2)
 
-    The noise is drawn once, so that f is the same function in all of a call. `E_q[f] - KL(q(z) || p(z))` is then an
+    The noise is drawn once, so that f is the same function throughout a call. `E_q[f] - KL(q(z) || p(z))` is then an
     unbiased estimate, over the noise, of the evidence lower bound of both latents. Which Gaussians the KL counts
-    depends on z: left out of f, categories that need more of their Gaussian look better than they are.
+    depends on z: without it in f, categories that need more of their Gaussian look better than they are.
 
     Gradients for mean, log_variance and the decoder flow through f (reparameterization); those for scores are the
     estimator's. There is no `table`: every category is a row of the decoder for each example, so nothing is saved by
-    asking for all of them at once.
+    computing all of them at once.
 
     Args:
         likelihood: `log p(x | .)`; its decoder maps `[R, join.width]` to pixels.
-        join: how z and the Gaussians go together.
+        join: how z and the Gaussians are combined.
         mean: `[*B, rows, c]`, the encoder's output.
         log_variance: `[*B, rows, c]`, the same.
         noise: `[*B, rows, c]`, standard normal, instead of drawing it.
@@ -44,7 +44,7 @@ class MixedObjective:
 
     Attributes:
         join: as given.
-        noise: `[*B, rows, c]`. What was drawn.
+        noise: `[*B, rows, c]`. The noise of this draw.
         z_c: `[*B, rows, c]`. The Gaussians' values.
         divergence: `[*B, rows]`. KL of each Gaussian, in closed form.
 
@@ -123,9 +123,9 @@ def mixed_elbo(
 
         E_q(z)[log p(x | z, z_c) - KL(q(z_c | x, z) || N(0, I))] - KL(q(z | scores) || p(z))
 
-    It is `hardmax.elbo` of a `MixedObjective`, with the terms told apart: `kl` is that of both latents, and
-    `reconstruction` that of the pixels. For independent variables the KL is exact, whatever was drawn; for others the
-    Gaussians' part of it is taken at the draws. `value` is `reconstruction - kl` always.
+    It is `hardmax.elbo` of a `MixedObjective`, with the terms separated: `kl` is that of both latents, and
+    `reconstruction` that of the pixels. For independent variables the KL is exact, whatever the draws; for others the
+    Gaussians' part of it is evaluated at the draws. `value` is `reconstruction - kl` always.
 
     Bias and variance: those of the estimator for scores; for the Gaussians none, and that of one draw of the noise.
 
@@ -135,19 +135,19 @@ def mixed_elbo(
         estimator: "auto" as for `elbo`; for one categorical `Direct(full=True)`, posterior direct, whose backward
             pass goes through the drawn category alone.
         prior: scores of p(z) `[*score]`, possibly learned; None is uniform.
-        kl: how the KL of z takes part in the gradient for scores, as for `elbo`; the Gaussians' is always in f.
-        samples: S, how many z are drawn for each example.
+        kl: how the KL of z enters the gradient for scores, as for `elbo`; the Gaussians' is always in f.
+        samples: S, the number of draws of z for each example.
         generator: where the noise of z comes from; None is torch's global generator.
         noise: `[S, *B, *score]`, instead of drawing it.
-        chunk_size: the most candidates that the objective gets in one call.
-        validate: look at values for NaN and inf.
+        chunk_size: the largest number of candidates that the objective gets in one call.
+        validate: check values for NaN and inf.
 
     Returns:
-        The bound, and its terms beside it.
+        The bound and its terms.
 
     Raises:
         ArgumentError: an argument that cannot be used.
-        NotExactError: a space without KL, or one that the estimator cannot serve.
+        NotExactError: a space without KL, or one that the estimator does not support.
 
     Example:
         >>> import torch, hardmax as hm
@@ -197,9 +197,9 @@ def exact_mixed_bounds(
     generator: torch.Generator | None = None,
     chunk_size: int | None = None,
 ) -> Bounds:
-    """Return the bound and log p(x), going through every z; the Gaussians are sampled.
+    """Return the bound and log p(x) by enumerating every z; the Gaussians are sampled.
 
-    With S draws `z_c` of the Gaussians, log p(x) is taken as
+    With S draws `z_c` of the Gaussians, log p(x) is estimated by
 
         log sum_z p(z) 1/S sum_(z_c) p(x | z, z_c) p(z_c) / q(z_c | x, z)
 
@@ -207,20 +207,20 @@ def exact_mixed_bounds(
 
     Args:
         likelihood: `log p(x | .)`; its decoder maps `[R, join.width]` to pixels.
-        join: how z and the Gaussians go together; its space is small enough to enumerate.
+        join: how z and the Gaussians are combined; its space is small enough to enumerate.
         scores: `[*B, *score]`.
         mean: `[*B, rows, c]`.
         log_variance: `[*B, rows, c]`.
         samples: S.
         prior: scores of p(z) `[*score]`; None is uniform.
         generator: where the samples come from; None is torch's global generator.
-        chunk_size: the most z at a time.
+        chunk_size: the largest number of z at a time.
 
     Returns:
-        All of it `[*B]`.
+        All terms `[*B]`.
 
     Raises:
-        NotExactError: too many z.
+        NotExactError: too many z to enumerate.
 
     Example:
         >>> import torch, hardmax as hm
@@ -267,11 +267,11 @@ def sampled_mixed_bounds(
 ) -> Bounds:
     """Return the bound and log p(x) from S samples of both latents, for spaces of any size.
 
-    log p(x) is taken as `log 1/S sum p(x, z, z_c) / q(z, z_c | x)`, in the mean a lower bound of it.
+    log p(x) is estimated by `log 1/S sum p(x, z, z_c) / q(z, z_c | x)`, in the mean a lower bound of it.
 
     Args:
         likelihood: `log p(x | .)`; its decoder maps `[R, join.width]` to pixels.
-        join: how z and the Gaussians go together; its space offers `draw`, `log_prob` and `kl`.
+        join: how z and the Gaussians are combined; its space offers `draw`, `log_prob` and `kl`.
         scores: `[*B, *score]`.
         mean: `[*B, rows, c]`.
         log_variance: `[*B, rows, c]`.
@@ -280,7 +280,7 @@ def sampled_mixed_bounds(
         generator: where the samples come from; None is torch's global generator.
 
     Returns:
-        All of it `[*B]`; the KL of z is exact, that of the Gaussians is at the samples.
+        All terms `[*B]`; the KL of z is exact, that of the Gaussians is at the samples.
 
     Raises:
         NotExactError: a space without exact samples and probabilities.

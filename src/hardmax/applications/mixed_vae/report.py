@@ -49,16 +49,16 @@ class MixedMeasured(MeasuredVAE):
 MixedRun = Run[MixedConfig, MixedVAE, MixedMeasured, Seen]
 
 
-_MOST_TOLD = 3  # attributes that are named beside a row
+_MOST_ROW_ATTRIBUTES = 3  # attributes that are named next to a row
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """What was drawn.
+    """Pictures drawn from the model.
 
     Attributes:
         pictures: `[rows, columns, channels, H, W]`, means given the latents.
-        rows: what the attributes are that no column sets, which each row draws; empty where there are none, or many.
+        rows: the values that each row draws of the attributes that no column sets; empty where there are none or many.
     """
 
     pictures: Float[Tensor, "R C channels H W"]
@@ -69,13 +69,13 @@ class Samples:
 def draw_samples(
     model: MixedVAE, meaning: Meaning, columns: Columns, count: int, generator: torch.Generator
 ) -> Samples:
-    """Draw the latents of so many rows from the prior, and decode them as each column sets them."""
-    _, drawn, z_c = model.sample(count, generator=generator)
-    pictures = [model.decode(meaning.put(drawn, setting), z_c) for setting in columns.settings]
+    """Draw the latents of `count` rows from the prior, and decode them with the setting of each column."""
+    _, z_d, z_c = model.sample(count, generator=generator)
+    pictures = [model.decode(meaning.put(z_d, setting), z_c) for setting in columns.settings]
     free = [variable for variable in range(len(meaning.names)) if variable not in columns.variables]
-    told = free if len(free) <= _MOST_TOLD else []
-    values = meaning.values_of(drawn)[:, told].tolist()
-    rows = [meaning.format_setting(dict(zip(told, row, strict=True))) for row in values]
+    named = free if len(free) <= _MOST_ROW_ATTRIBUTES else []
+    values = meaning.values_of(z_d)[:, named].tolist()
+    rows = [meaning.format_setting(dict(zip(named, row, strict=True))) for row in values]
     return Samples(torch.stack(pictures, 1), rows)
 
 
@@ -87,7 +87,7 @@ _TEACHERS = {
 
 
 def describe_subject(run: MixedRun, meaning: Meaning) -> str:
-    """Say what was trained on what."""
+    """Describe the model and its data."""
     c = run.model.join.c
     if meaning.attributes:
         bits = f"a bit for each of {len(meaning.names)} attributes" if len(meaning.names) > 1 else "one bit"
@@ -98,19 +98,19 @@ def describe_subject(run: MixedRun, meaning: Meaning) -> str:
 
 
 def describe_method(run: MixedRun) -> str:
-    """Say what taught it."""
+    """Describe what the model learned from."""
     config = run.config
     if not config.labels:
         return "Without labels: the categories found meanings of their own."
-    taught = f"{config.labels:,} labels taught it {_TEACHERS[config.supervision]}"
+    text = f"{config.labels:,} labels taught it {_TEACHERS[config.supervision]}"
     if config.consistency:
-        taught += ", and what it was sure of taught it distorted copies of other pictures"
-    return taught + ("." if config.elbo else "; the bound did not take part.")
+        text += ", and what it was sure of taught it distorted copies of other pictures"
+    return text + ("." if config.elbo else "; the bound did not take part.")
 
 
 def describe_measurement(run: MixedRun) -> str:
-    """Say what the numbers are means over, and what is exact in them."""
-    discrete = "gone through" if run.model.enumerable else "sampled"
+    """Describe what the numbers are means over, and which parts are exact."""
+    discrete = "enumerated" if run.model.enumerable else "sampled"
     return (
         f"Means over {len(run.pictures):,} test pictures, in nats for each. The discrete latent is {discrete}, the "
         "continuous one is sampled once for each picture: hardmax evaluate takes more samples, with which −log p(x) "
@@ -119,11 +119,11 @@ def describe_measurement(run: MixedRun) -> str:
 
 
 _RECONSTRUCTIONS, _ROWS = 12, 6
-_MOST_NAMED = 3  # attributes beneath a picture
+_MOST_NAMED = 3  # attributes below a picture
 
 
 def tile_reconstructions(run: MixedRun, meaning: Meaning, predictions: Predictions) -> Tiles:
-    """Return test pictures, from all over the test set, above what the decoder makes of their latents."""
+    """Return test pictures, from all over the test set, above the decodings of their latents."""
     index = spread_indices(len(run.pictures), _RECONSTRUCTIONS)
     some = run.pictures[torch.tensor(index)]
     pairs = torch.stack([some.x, run.model.edit(some.shown, run.model.predict(some.shown))], 1)
@@ -138,10 +138,10 @@ def tile_reconstructions(run: MixedRun, meaning: Meaning, predictions: Predictio
         for i, pair in zip(index, pairs, strict=True)
     ]
     latents = "best bits and the mean of the Gaussian" if meaning.attributes else "best category and its mean Gaussian"
-    told = "; then its label" if predictions.counted.any() else ""
+    label_note = "; then its label" if predictions.counted.any() else ""
     note = (
         f"Above, a test picture; below, what the decoder makes of its {latents}. Beneath: what the encoder takes it "
-        f"for{told}."
+        f"for{label_note}."
     )
     return Tiles(note, [("", tiles)])
 
@@ -149,12 +149,12 @@ def tile_reconstructions(run: MixedRun, meaning: Meaning, predictions: Predictio
 def tile_samples(run: MixedRun, meaning: Meaning, generator: torch.Generator) -> Tiles:
     """Return a tile for every class, or for every setting of attributes: the same continuous latents in each."""
     columns = arrange_columns(meaning)
-    found = draw_samples(run.model, meaning, columns, _ROWS, generator)
+    samples = draw_samples(run.model, meaning, columns, _ROWS, generator)
     tiles = []
     for column, head in enumerate(columns.heads):
         words = [f"{meaning.names[variable]} {value}" for variable, value in zip(columns.variables, head, strict=True)]
         alt = f"{_ROWS} pictures drawn with {', '.join(words)}"
-        tiles.append(make_tile(found.pictures[:, column], alt, *(words if meaning.attributes else head)))
+        tiles.append(make_tile(samples.pictures[:, column], alt, *(words if meaning.attributes else head)))
     what = "setting of the attributes" if meaning.attributes else meaning.names[0]
     note = f"Drawn from the model: a column is a {what}, a row has one continuous latent, drawn from the prior."
     return Tiles(
@@ -163,26 +163,26 @@ def tile_samples(run: MixedRun, meaning: Meaning, generator: torch.Generator) ->
 
 
 def _caption(meaning: Meaning, predictions: Predictions, index: int) -> list[str]:
-    """Say what a picture is taken for, and what it is."""
-    found, labels = predictions.found[index].tolist(), predictions.labels[index].tolist()
+    """Return what a picture is classified as, and its label."""
+    predicted, labels = predictions.found[index].tolist(), predictions.labels[index].tolist()
     known = bool(predictions.counted[index].any())
     if not meaning.attributes:
         label = [f"label {meaning.value_name(labels[0])}"] if known else []
-        return [meaning.value_name(found[0]), *label]
+        return [meaning.value_name(predicted[0]), *label]
     if len(meaning.names) > _MOST_NAMED:
         counted, right = predictions.counted[index], predictions.right[index]
         return [f"{int(right.sum())} of {int(counted.sum())} right"] if known else []
-    return [_on(meaning, found), *([f"label: {_on(meaning, labels)}"] if known else [])]
+    return [_on(meaning, predicted), *([f"label: {_on(meaning, labels)}"] if known else [])]
 
 
 def _on(meaning: Meaning, values: list[int]) -> str:
-    """Name the attributes that are on."""
+    """Return the names of the attributes that are on."""
     return ", ".join(name for name, value in zip(meaning.names, values, strict=True) if value == 1) or "none"
 
 
 @dataclass(frozen=True)
 class Content:
-    """Its pictures, and what it takes for what."""
+    """The run's pictures, and its confusion table."""
 
     samples: Tiles
     reconstructions: Tiles
@@ -195,7 +195,7 @@ def _percent(share: float | None) -> str:
 
 @final
 class MixedReport(AbstractReport[MixedRun]):
-    """How well it predicts labels, what it draws for each, what it makes of pictures."""
+    """Report of a mixed VAE: samples for each label, reconstructions, and how well it predicts labels."""
 
     row = MixedMeasured
     quantities = (
@@ -225,15 +225,15 @@ class MixedReport(AbstractReport[MixedRun]):
         return prepare_labelled_split(config, images, "test")[: config.evaluate_images]
 
     def subject(self, run: MixedRun) -> str:
-        """Say what the latents are, and what was trained on."""
+        """Describe the latents and the training data."""
         return describe_subject(run, read_meaning(run.config, run.model.space, run.facts))
 
     def method(self, run: MixedRun) -> str:
-        """Say what taught it."""
+        """Describe what the model learned from."""
         return describe_method(run)
 
     def measurement(self, run: MixedRun) -> str:
-        """Say what the numbers are means over, and what is exact in them."""
+        """Describe what the numbers are means over, and which parts are exact."""
         return describe_measurement(run)
 
     def facts(self, run: MixedRun) -> list[Fact]:
@@ -253,7 +253,7 @@ class MixedReport(AbstractReport[MixedRun]):
         ]
 
     def build_content(self, run: MixedRun, index: int) -> Content:
-        """Return its pictures, and what it takes for what."""
+        """Return the run's pictures, and its confusion table."""
         meaning = read_meaning(run.config, run.model.space, run.facts)
         predictions = predict(run.model, meaning, run.pictures)
         return Content(

@@ -1,4 +1,4 @@
-"""What the discrete latent of a mixed VAE means, and how well it predicts labels: parts of the report."""
+"""Parts of the report of a mixed VAE: the meaning of its discrete latent, and how well it predicts labels."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,13 +25,13 @@ Setting = Mapping[int, int]
 
 @dataclass(frozen=True)
 class Meaning:
-    """What the variables of z are called and what they may be.
+    """Names and values of the variables of z.
 
     Attributes:
-        names: one for each variable: the attributes, or one name for what all categories are.
-        values: how many values each may take.
+        names: one for each variable: the attributes, or one name for all categories.
+        values: the number of values of each variable.
         attributes: whether z is a bit for each attribute; else it is one-hot.
-        value_names: what the values are called; empty if they have no names.
+        value_names: the names of the values; empty if they have none.
     """
 
     names: tuple[str, ...]
@@ -43,26 +43,26 @@ class Meaning:
         """Return the number of a variable.
 
         Raises:
-            ArgumentError: there is none of that name; says which ones look like it.
+            ArgumentError: an unknown name; the message suggests similar ones.
         """
         return find_attribute(name, self.names)
 
     def read(self, text: str) -> dict[int, int]:
-        """Return what a text such as "smiling=1,male=0", "class=3" or "class=sneaker" sets.
+        """Parse a setting, such as "smiling=1,male=0", "class=3" or "class=sneaker".
 
         Raises:
             ArgumentError: a variable that does not exist or is set twice, or a value that it cannot take.
         """
-        found: dict[int, int] = {}
+        setting: dict[int, int] = {}
         for word in split_words(text):
             name, equals, value = (part.strip() for part in word.partition("="))
             if not equals:
                 raise ArgumentError(f"expected NAME=VALUE, such as {self.names[0]}=1, got {word!r}")
             variable = self.find(name)
-            if variable in found:
+            if variable in setting:
                 raise ArgumentError(f"{self.names[variable]} is set twice in {text!r}")
-            found[variable] = self._value(variable, value)
-        return found
+            setting[variable] = self._value(variable, value)
+        return setting
 
     def _value(self, variable: int, text: str) -> int:
         if self.value_names and not text.isdecimal():
@@ -73,7 +73,7 @@ class Meaning:
         return int(text)
 
     def put(self, z: Float[Tensor, "N D"], setting: Setting) -> Float[Tensor, "N D"]:
-        """Return z with some variables set, for all rows alike."""
+        """Return z with some variables set to the same values in all rows."""
         z = z.clone()
         for variable, value in setting.items():
             if self.attributes:
@@ -87,36 +87,36 @@ class Meaning:
         return z.long() if self.attributes else z.argmax(-1, keepdim=True)
 
     def format_setting(self, setting: Setting) -> str:
-        """Say what is set to what."""
+        """Return a setting as text, such as `smiling=1 male=0`."""
         return " ".join(f"{self.names[variable]}={self.value_name(value)}" for variable, value in setting.items())
 
     def value_name(self, value: int) -> str:
-        """Return what a value is called: by its number, if it has no name."""
+        """Return the name of a value, or its number if it has no name."""
         return self.value_names[value] if value < len(self.value_names) else str(value)
 
 
 def read_meaning(config: MixedConfig, space: AbstractSpace, said: Mapping[str, Any]) -> Meaning:
-    """Return what z means in a run.
+    """Return the names and values of z in a run.
 
     Args:
         config: of the run.
         space: of z.
-        said: what its `config.json` says, which has the names of the classes.
+        said: the contents of its `config.json`, which has the names of the classes.
     """
     if config.attribute_names:
         return Meaning(config.attribute_names, 2, attributes=True)
     size = int(space.size)
-    if not config.labels:  # a category finds a meaning of its own, which need not be a class
+    if not config.labels:  # a category learned without labels need not be a class
         return Meaning(("category",), size, attributes=False)
     names = tuple(said.get("data", {}).get("classes", ()))
     return Meaning(("class",), size, attributes=False, value_names=names if len(names) == size else ())
 
 
 def split_words(text: str) -> Iterable[str]:
-    """Return what stands between commas.
+    """Return the words between commas.
 
     Raises:
-        ArgumentError: nothing does.
+        ArgumentError: there are no words.
     """
     words = [word.strip() for word in text.split(",") if word.strip()]
     if not words:
@@ -130,12 +130,12 @@ _MOST_CLASSES = 20
 
 @dataclass(frozen=True)
 class Columns:
-    """Settings of the discrete latent.
+    """Settings of the discrete latent, one for each column.
 
     Attributes:
         variables: which are set, in every column.
         settings: what they are set to in each column.
-        heads: what stands above each column: the value of every variable that is set.
+        heads: the heading of each column: the value of every variable that is set.
         note: what is left out, if anything.
     """
 
@@ -157,10 +157,10 @@ def arrange_columns(meaning: Meaning, fixed: Setting | None = None, vary: Sequen
         ArgumentError: more than three attributes are to vary.
     """
     if not meaning.attributes:
-        shown = range(min(meaning.values, _MOST_CLASSES))
-        left = f"shown are {len(shown)} of {meaning.values:,} columns" if meaning.values > len(shown) else ""
-        heads = [[meaning.value_name(value)] for value in shown]
-        return Columns((0,), tuple({0: value} for value in shown), heads, left)
+        values = range(min(meaning.values, _MOST_CLASSES))
+        left = f"shown are {len(values)} of {meaning.values:,} columns" if meaning.values > len(values) else ""
+        heads = [[meaning.value_name(value)] for value in values]
+        return Columns((0,), tuple({0: value} for value in values), heads, left)
     fixed, note = fixed or {}, ""
     if vary is None:
         free = [variable for variable in range(len(meaning.names)) if variable not in fixed]
@@ -176,7 +176,7 @@ def arrange_columns(meaning: Meaning, fixed: Setting | None = None, vary: Sequen
             f"{len(vary)} attributes to vary make {2 ** len(vary):,} columns, at most {2**_MOST_VARIED} are drawn: "
             f"name at most {_MOST_VARIED}"
         )
-    # The first varies fastest: columns that stand beside each other then differ in what was named first.
+    # The first varies fastest: adjacent columns then differ in the attribute that was named first.
     varied = [dict(zip(reversed(vary), bits, strict=True)) for bits in product((0, 1), repeat=len(vary))]
     settings = tuple({**fixed, **setting} for setting in varied)
     variables = (*vary, *(variable for variable in fixed if variable not in vary))
@@ -185,12 +185,12 @@ def arrange_columns(meaning: Meaning, fixed: Setting | None = None, vary: Sequen
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """Of N pictures with V variables each.
+    """Predictions for N pictures with V variables each.
 
     Attributes:
         found: the values of the arg max.
         labels: the values that the pictures are labelled with, -1 where not known.
-        probability: what the encoder gives to the label, of all its samples the share that is right; 0 where not known.
+        probability: of the label under the encoder, the share of its samples that is right; 0 where not known.
     """
 
     found: Int64[Tensor, "N V"]
@@ -216,27 +216,27 @@ class Predictions:
         return _share(self.probability[:, variable], self.counted[:, variable])
 
     def confusion(self, values: int) -> Int64[Tensor, "classes values"]:
-        """Return how many pictures of each class, by row, are taken for each category, by column."""
-        labels, found = self.labels[self.counted[:, 0], 0], self.found[self.counted[:, 0], 0]
+        """Return how many pictures of each class, by row, are classified as each category, by column."""
+        labels, predicted = self.labels[self.counted[:, 0], 0], self.found[self.counted[:, 0], 0]
         classes = max(values, int(labels.max()) + 1 if len(labels) else 0)
-        return (labels * values + found).bincount(minlength=classes * values).view(classes, values)
+        return (labels * values + predicted).bincount(minlength=classes * values).view(classes, values)
 
 
 @torch.no_grad()
 def predict(model: MixedVAE, meaning: Meaning, pictures: Seen, batch_size: int = 500) -> Predictions:
-    """Let the encoder look at pictures."""
-    found, probabilities = [], []
+    """Predict the discrete latent of pictures."""
+    best, probabilities = [], []
     for batch in pictures.split(batch_size):
         scores = model.scores(batch.shown)
-        found.append(meaning.values_of(model.space.argmax(scores)).cpu())
+        best.append(meaning.values_of(model.space.argmax(scores)).cpu())
         q = model.space.marginals(scores).cpu()
         probabilities.append(torch.stack([1 - q, q], -1) if meaning.attributes else q[:, None])
-    values, q = torch.cat(found), torch.cat(probabilities)
+    values, q = torch.cat(best), torch.cat(probabilities)
     labels = torch.full_like(values, -1) if pictures.labels is None else pictures.labels.cpu().view(values.shape)
     # There may be more classes than categories.
     inside = (labels >= 0) & (labels < q.shape[-1])
-    given = q.gather(-1, labels.where(inside, 0)[..., None]).squeeze(-1)
-    return Predictions(values, labels, given.where(inside, 0.0))
+    probability = q.gather(-1, labels.where(inside, 0)[..., None]).squeeze(-1)
+    return Predictions(values, labels, probability.where(inside, 0.0))
 
 
 def _share(hits: Tensor, counted: Tensor) -> float | None:
@@ -248,7 +248,7 @@ _MOST_CONFUSED_CLASSES = 20  # in a table; more are drawn
 
 @dataclass(frozen=True)
 class Shaded:
-    """A text in a table, and how dark its ground is, from 0 to 1."""
+    """A table cell: its text, and how dark its background is, from 0 to 1."""
 
     text: str
     shade: float = 0.0
@@ -256,13 +256,13 @@ class Shaded:
 
 @dataclass(frozen=True)
 class Confusion:
-    """A table or a figure, and how to read it.
+    """A table or a figure of predictions by label, and how to read it.
 
     Attributes:
         note: how to read it.
         headings: of the columns, that of the names first; empty where there is a figure instead.
         rows: a name, and cells.
-        figure: what is drawn where a table would be too large.
+        figure: replaces a table that would be too large.
     """
 
     note: str
@@ -272,12 +272,12 @@ class Confusion:
 
 
 def count_confusion(meaning: Meaning, predictions: Predictions, name: str) -> Confusion | None:
-    """Return what is taken for what; None where no picture has a label.
+    """Compare predictions with labels; None where no picture has a label.
 
     Args:
         meaning: of the discrete latent.
         predictions: of the test pictures.
-        name: of the figure, unlike any other on the page.
+        name: of the figure, unique on the page.
     """
     if not predictions.counted.any():
         return None
@@ -310,8 +310,8 @@ def _attributes(meaning: Meaning, predictions: Predictions) -> Confusion:
         if not counted.any():
             rows.append((name, [Shaded("no labels"), Shaded(""), Shaded(""), Shaded("")]))
             continue
-        labels, found = (values[counted, variable].double() for values in (predictions.labels, predictions.found))
-        parts = (predictions.accuracy(variable), predictions.accuracy_sampled(variable), labels.mean(), found.mean())
+        labels, best = (values[counted, variable].double() for values in (predictions.labels, predictions.found))
+        parts = (predictions.accuracy(variable), predictions.accuracy_sampled(variable), labels.mean(), best.mean())
         rows.append((name, [Shaded(format_percent(float(part or 0))) for part in parts]))
     note = "How often each attribute of the test pictures is predicted, how often it is on, and how often taken to be."
     return Confusion(note, ["attribute", "right, arg max", "right, sample", "on", "taken to be on"], rows)

@@ -22,24 +22,24 @@ from hardmax.spaces import AbstractSpace, Binary, Categorical
 
 
 def draw_labelled(labels: Int64[Tensor, "N *A"], count: int, seed: int = 0) -> Int64[Tensor, "count"]:
-    """Draw images to be labelled, as many of every class, or of every combination of attributes that occurs.
+    """Draw images to be labelled, equal numbers of every class, or of every combination of attributes that occurs.
 
-    What is left over after equal shares goes to classes by chance; a class with too few images gives all it has, and
+    The remainder after equal shares goes to random classes; a class with too few images gives all it has, and
     the others give more. The same seed gives the same order whatever the count: the first 50 of 100 are the draw
     of 50.
 
     Args:
         labels: `[N]`, classes, or `[N, A]`, attributes, of the images to draw from: those to train with. Images with
             a -1 are not drawn.
-        count: how many.
+        count: the number of images to draw.
         seed: of the draw.
 
     Returns:
         `[count]`, indices into `labels`, in the order in which they were drawn.
 
     Raises:
-        ArgumentError: fewer images than that are labelled, or so few are asked for that a class, or an attribute being
-            on or off, is not among them.
+        ArgumentError: fewer images than that are labelled, or `count` is so small that a class, or an attribute being
+            on or off, is missing.
 
     Example:
         >>> import torch
@@ -52,25 +52,25 @@ def draw_labelled(labels: Int64[Tensor, "N *A"], count: int, seed: int = 0) -> I
     if not len(known):
         raise ArgumentError(f"none of the {len(labels):,} images has a label that is known; {count:,} were asked for")
     if not 1 <= count <= len(known):
-        said = f"{len(known):,} of the {len(labels):,} images have a label that is known"
-        raise ArgumentError(f"count is {count:,}, expected 1 to {len(known):,}: {said}")
-    # A stream of its own: the one of the plain seed has dealt the images to the parts.
+        reason = f"{len(known):,} of the {len(labels):,} images have a label that is known"
+        raise ArgumentError(f"count is {count:,}, expected 1 to {len(known):,}: {reason}")
+    # A separate stream: that of the plain seed has assigned the images to the splits.
     stream = random.Random(f"labelled/{seed}")
     strata = [tuple(row) for row in rows[known].tolist()]
-    # Round by round, one of each stratum; within a round by chance.
+    # Round by round, one of each stratum, in random order within a round.
     turns = [(place, stream.random()) for place in rank_by_stratum(strata, stream)]
     order = sorted(range(len(strata)), key=turns.__getitem__)
-    drawn = known[torch.tensor(order[:count])]
-    for column, (there, here) in enumerate(zip(rows[known].T, rows[drawn].T, strict=True)):
+    chosen = known[torch.tensor(order[:count])]
+    for column, (there, here) in enumerate(zip(rows[known].T, rows[chosen].T, strict=True)):
         if missing := sorted(set(there.tolist()) - set(here.tolist())):
             classes = f"{len(missing)} of the {len(there.unique())} classes"
             what = classes if labels.ndim == 1 else f"attribute {column} = {missing[0]}"
             raise ArgumentError(f"{count:,} labelled images leave out {what}; ask for more")
-    return drawn
+    return chosen
 
 
 def load_pictures(config: MixedConfig) -> Images:
-    """Load the pictures, with the attributes that are asked for.
+    """Load the pictures, with the requested attributes.
 
     Raises:
         ArgumentError: an attribute does not exist.
@@ -83,7 +83,7 @@ def make_space(config: MixedConfig, images: Images) -> AbstractSpace:
     """Return the space: a bit for each attribute, or a category for each class.
 
     Raises:
-        ArgumentError: the pictures have no classes, and their number was left open.
+        ArgumentError: the pictures have no classes, and their number is not set.
     """
     if config.attribute_names:
         return Binary(len(config.attribute_names))
@@ -98,11 +98,11 @@ def make_space(config: MixedConfig, images: Images) -> AbstractSpace:
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """Pictures as they are trained or evaluated on.
+    """Pictures prepared for training or evaluation.
 
     Attributes:
-        x: `[N, *shape]`, what the decoder is to draw.
-        shown: `[N, *shape]`, what the encoder sees of them.
+        x: `[N, *shape]`, the targets of the decoder.
+        shown: `[N, *shape]`, the input of the encoder.
         labels: `[N]` or `[N, A]`, -1 where not known; None where there are none.
     """
 
@@ -117,21 +117,21 @@ class Seen:
         return Seen(self.x[index], self.shown[index], None if self.labels is None else self.labels[index])
 
     def split(self, size: int) -> list["Seen"]:
-        """Return them in batches."""
+        """Return the pictures in batches."""
         return [self[begin : begin + size] for begin in range(0, len(self), size)]
 
     def to(self, device: str) -> "Seen":
-        """Return them on a device."""
+        """Return the pictures on a device."""
         return Seen(*(None if t is None else t.to(device) for t in (self.x, self.shown, self.labels)))  # pyright: ignore[reportArgumentType]
 
 
 def prepare_labelled_split(config: MixedConfig, images: Images, split: str) -> Seen:
-    """Return the pictures of a split; where pixels are drawn they are always the same ones."""
+    """Return the pictures of a split; random binarization is the same in every call."""
     pictures = getattr(images, split)
     x = binarize(pictures, config.binarize, stream(config.seed, "binarize", split))
-    shown = binarize(pictures, "none") if config.encoder_input == "grey" else x
-    told = images.attributes if config.attribute_names else images.labels
-    return Seen(x, shown, None if told is None else told[split])
+    inputs = binarize(pictures, "none") if config.encoder_input == "grey" else x
+    labels = images.attributes if config.attribute_names else images.labels
+    return Seen(x, inputs, None if labels is None else labels[split])
 
 
 def as_z(labels: Tensor, space: AbstractSpace) -> Tensor:
@@ -185,11 +185,11 @@ def label_loss(
 def recognition_loss(model: MixedVAE, z_d: Tensor, z_c: Tensor) -> Tensor:
     """Draw pictures of latents, and return how well the encoder recognises z_d in them, `-log q(z_d | picture)` `[B]`.
 
-    With z_d drawn at random and z_c that of a picture, it keeps from z_c what z_d is to say: a decoder that looks for
-    smiles in z_c alone draws faces whose smile does not follow z_d. The encoder judges, and does not learn from it.
+    With z_d drawn at random and z_c that of a picture, it keeps out of z_c what z_d is to encode: a decoder that reads
+    smiles from z_c alone draws faces whose smile does not follow z_d. The encoder only judges: it is frozen.
 
     Args:
-        model: whose decoder learns; so do z_c.
+        model: its decoder is trained, and so are z_c.
         z_d: `[B, *event]`.
         z_c: `[B, rows, c]`.
 
@@ -200,15 +200,15 @@ def recognition_loss(model: MixedVAE, z_d: Tensor, z_c: Tensor) -> Tensor:
     parameters = model.decoder(model.join.join(z_d, z_c))
     pictures = parameters.sigmoid() if model.log_variance is None else parameters
     judge = nn.Sequential(model.trunk, model.discrete)
-    held = {name: parameter.detach() for name, parameter in judge.named_parameters()}
-    return -model.space.log_prob(functional_call(judge, held, (pictures,)), z_d)
+    frozen = {name: parameter.detach() for name, parameter in judge.named_parameters()}
+    return -model.space.log_prob(functional_call(judge, frozen, (pictures,)), z_d)
 
 
 def align_scores(scores: Tensor, named: Tensor, prior: Tensor | None) -> Tensor:
     """Return scores as they would be if the encoder named each z as often as the prior does.
 
     `q(z | x) p(z) / named(z)`, up to a constant: Bayes' rule with one prior exchanged for another, which for scores is
-    a sum. Nothing learns from it.
+    a sum. No gradient flows through it.
 
     Args:
         scores: of pictures `[B, *score]`.
@@ -226,13 +226,13 @@ def align_scores(scores: Tensor, named: Tensor, prior: Tensor | None) -> Tensor:
 def consistency_loss(
     plain: Tensor, distorted: Tensor, space: AbstractSpace, confidence: float
 ) -> tuple[Tensor, Tensor]:
-    """Teach a distorted picture what the encoder is sure of for the plain one.
+    """Return the loss of distorted pictures against the encoder's confident predictions for the plain ones.
 
     Args:
-        plain: scores of the plain pictures `[B, *score]`; they learn nothing here.
+        plain: scores of the plain pictures `[B, *score]`; no gradient reaches them.
         distorted: scores of their distorted copies.
         space: of z.
-        confidence: probability that the best z must have.
+        confidence: threshold on the probability of the best z.
 
     Returns:
         `-log q(best z | distorted)` where the encoder is sure, else zero, `[B]`; and where it is sure, `[B]`.

@@ -48,10 +48,10 @@ def evaluate(
     """Return the means over pictures: elbo, nll, kl, reconstruction in nats, and accuracies.
 
     The bound is exact in the discrete latent, the Gaussians are drawn `samples` times; `nll` is -log p(x), at most,
-    from as many importance weights. `accuracy` is the share of variables whose arg max is the label, `accuracy_sampled`
-    that of a z drawn from the encoder, which the paper's code counts. Without labels they are None.
+    from the same number of importance weights. `accuracy` is the share of variables whose arg max is the label,
+    `accuracy_sampled` that of a z drawn from the encoder, which the paper's code counts. Without labels they are None.
 
-    Each process of a group takes its part; the draws of a batch do not depend on who makes them.
+    Each process of a group takes its part; the draws of a batch do not depend on which process makes them.
     """
     totals = torch.zeros(len(_COLUMNS) + 3, dtype=torch.float64)
     batches = list(enumerate(pictures.split(batch_size)))
@@ -65,14 +65,14 @@ def evaluate(
             on_batch(len(batch))
     group.add_up(totals)
     means = dict(zip(_COLUMNS, (totals[:4] / max(len(pictures), 1)).tolist(), strict=True))
-    best, drawn, labelled = totals[4:].tolist()
+    best, sampled, labelled = totals[4:].tolist()
     return {
         "elbo": means["elbo"],
         "nll": -means["log_likelihood"],
         "kl": means["kl"],
         "reconstruction": means["reconstruction"],
         "accuracy": best / labelled if labelled else None,
-        "accuracy_sampled": drawn / labelled if labelled else None,
+        "accuracy_sampled": sampled / labelled if labelled else None,
     }
 
 
@@ -82,11 +82,11 @@ def _hits(model: MixedVAE, scores: Tensor, labels: Tensor | None, generator: tor
         return [torch.zeros(())] * 3
     space = model.space
     counted = find_known(labels)
-    drawn = space.sample(scores, 1, generator=generator)[0]
-    found = [space.argmax(scores), drawn]
+    sample = space.sample(scores, 1, generator=generator)[0]
+    predictions = [space.argmax(scores), sample]
     if isinstance(space, Categorical):
-        found = [z.argmax(-1, keepdim=True) for z in found]
-    right = [(z.long() == labels.reshape(counted.shape)) & counted for z in found]
+        predictions = [z.argmax(-1, keepdim=True) for z in predictions]
+    right = [(z.long() == labels.reshape(counted.shape)) & counted for z in predictions]
     return [mask.sum().double().cpu() for mask in (*right, counted)]
 
 
@@ -103,8 +103,8 @@ class MixedTask(AbstractTask[MixedConfig, MixedVAE]):
     ```
 
     Bounds of Gaussian pixels are counted in units of the pixels' noise, or they would swamp the other terms as soon as
-    it is small (`AbstractPixels.noise_variance`). What consistency teaches is corrected for how often each z is named
-    (`terms.aligned`), which is learnt beside.
+    it is small (`AbstractPixels.noise_variance`). The targets of consistency are corrected for how often the encoder
+    names each z (`align_scores`), which is learned at the same time.
     """
 
     sums = ("elbo", "reconstruction", "kl", "evaluations", "label_loss", "consistency_loss", "sure", "recognition_loss")
@@ -121,11 +121,11 @@ class MixedTask(AbstractTask[MixedConfig, MixedVAE]):
         self._named = nn.Parameter(torch.zeros(model.space.score_shape, device=config.device)) if self._aligns else None
         names = ("noise", "gaussian", "labelled", "distort", "teach", "recognise")
         self.generators = {name: torch.Generator(config.device) for name in names}
-        self._estimated = config
+        self._estimator_config = config
         if config.estimator == "auto":
-            # That of a discrete VAE ends with the exact gradient, which dies once the labels have made q sure.
+            # The default of a discrete VAE ends with the exact gradient, which vanishes once the labels make q certain.
             name = "averaged-direct" if self.model.space.categories is None else "shortlist-direct"
-            self._estimated = replace(config, estimator=name)
+            self._estimator_config = replace(config, estimator=name)
 
     @property
     def _aligns(self) -> bool:
@@ -135,7 +135,7 @@ class MixedTask(AbstractTask[MixedConfig, MixedVAE]):
 
     @property
     def learned(self) -> list[nn.Parameter]:
-        """How often the encoder names each z, as scores: learnt by maximum likelihood, so that it follows."""
+        """How often the encoder names each z, as scores: learned by maximum likelihood to follow the encoder."""
         return [] if self._named is None else [self._named]
 
     def _draw_labelled(self, images: Images) -> Seen | None:
@@ -148,12 +148,12 @@ class MixedTask(AbstractTask[MixedConfig, MixedVAE]):
 
     @staticmethod
     def load(config: MixedConfig) -> Images:
-        """Return the pictures, with the attributes that are asked for."""
+        """Return the pictures, with the requested attributes."""
         return load_pictures(config)
 
     @classmethod
     def start(cls, config: MixedConfig, images: Images, start: int = 0, group: Group = ALONE) -> "MixedTask":
-        """Return the task with the initial weights of this number; torch's global generator is kept."""
+        """Return the task with initial weights number `start`; torch's global generator is unchanged."""
         with draw_initial_weights(config.seed, start):
             model = MixedVAE.build(
                 make_space(config, images),
@@ -168,39 +168,39 @@ class MixedTask(AbstractTask[MixedConfig, MixedVAE]):
 
     @classmethod
     def couples_examples(cls, config: MixedConfig) -> bool:
-        """Whether the estimator looks at the whole batch."""
+        """Whether the estimator couples the examples of a batch."""
         space = Categorical(2)
         return choose_estimator(config, space, 0, 0).couples_examples
 
     def explain(self) -> str:
-        """Say what teaches."""
-        estimator = choose_estimator(self._estimated, self.model.space, 0, 0)
+        """Describe what the model learns from."""
+        estimator = choose_estimator(self._estimator_config, self.model.space, 0, 0)
         labels = f"{self.config.labels:,} labels by {self.config.supervision}" if self.labelled else "no labels"
         return f"learns from {labels}, and from {self.count:,} pictures by {estimator}"
 
     def add_gradients(self, index: Tensor, epoch: int, step: int) -> Tensor:
         """Add this process's part to the gradients of the loss of a step."""
         weights = schedule_weights(self.config, epoch)
-        loss, told = self._unlabelled(index, weights, epoch, step)
+        loss, sums = self._unlabelled(index, weights, epoch, step)
         if self.labelled is not None and (weights.labels or weights.labelled_elbo):
-            taught, mean = self._labelled(self.labelled, weights)
-            loss, told["label_loss"] = loss + taught, mean * len(index)  # all sums are over the pictures of the step
+            term, mean = self._labelled(self.labelled, weights)
+            loss, sums["label_loss"] = loss + term, mean * len(index)  # all sums are over the pictures of the step
         if loss.requires_grad:  # a process may have no picture of the last batch
             loss.backward()
         nothing = torch.full((), torch.nan, device=loss.device)
-        return torch.stack([told.get(name, nothing) for name in (*self.sums, "count")])
+        return torch.stack([sums.get(name, nothing) for name in (*self.sums, "count")])
 
     def _unlabelled(self, index: Tensor, weights: Weights, epoch: int, step: int) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the part of the loss that needs no label, and sums over this process's pictures."""
         config, model, part = self.config, self.model, self.group.part(len(index))
         some = self.pictures[index[part].to(self.pictures.x.device)]
         loss = torch.zeros((), device=some.x.device)
-        told = {"count": loss + len(some)}
+        sums = {"count": loss + len(some)}
         if not weights.elbo and not weights.consistency:
-            return loss, told
+            return loss, sums
         encoded = model.encode(some.shown)
         if weights.elbo:
-            estimator = choose_estimator(self._estimated, model.space, epoch, step)
+            estimator = choose_estimator(self._estimator_config, model.space, epoch, step)
             samples = (config.samples or estimator.default_samples) * estimator.noises
             noise = model.space.noise((samples, len(index)), self.generators["noise"], device=config.device)[:, part]
             out = model(
@@ -212,14 +212,14 @@ class MixedTask(AbstractTask[MixedConfig, MixedVAE]):
                 continuous_noise=self._gaussian(len(index), part),
             )
             loss = loss - weights.elbo * model.noise_variance * out.value.sum() / len(index)
-            told |= {"elbo": out.value.detach().sum(), "kl": out.kl.sum(), "reconstruction": out.reconstruction.sum()}
-            told["evaluations"] = told["count"] * out.evaluations
+            sums |= {"elbo": out.value.detach().sum(), "kl": out.kl.sum(), "reconstruction": out.reconstruction.sum()}
+            sums["evaluations"] = sums["count"] * out.evaluations
         if weights.recognition:
             z_d = model.draw_prior(len(index), self.generators["recognise"])[part]
             z_c = encoded.mean + self._gaussian(len(index), part) * (encoded.log_variance / 2).exp()
             losses = recognition_loss(model, z_d, z_c)
             loss = loss + weights.recognition * losses.sum() / len(index)
-            told["recognition_loss"] = losses.detach().sum()
+            sums["recognition_loss"] = losses.detach().sum()
         if weights.consistency:
             distorted = model.scores(self._distorted(some.shown, len(index), part))
             plain = encoded.scores.detach()
@@ -228,15 +228,15 @@ class MixedTask(AbstractTask[MixedConfig, MixedVAE]):
                 plain = align_scores(plain, self._named, model.prior)
             losses, sure = consistency_loss(plain, distorted, model.space, config.confidence)
             loss = loss + weights.consistency * losses.sum() / len(index)
-            told |= {"consistency_loss": losses.detach().sum(), "sure": sure.sum()}
-        return loss, told
+            sums |= {"consistency_loss": losses.detach().sum(), "sure": sure.sum()}
+        return loss, sums
 
     def _labelled(self, labelled: Seen, weights: Weights) -> tuple[Tensor, Tensor]:
-        """Return the part of the loss that labelled pictures make, and this process's part of their mean loss."""
+        """Return the part of the loss from labelled pictures, and this process's part of their mean loss."""
         config, model, count = self.config, self.model, self.config.labelled_batch
         part = self.group.part(count)
-        drawn = torch.randint(len(labelled), (count,), generator=self.generators["labelled"], device=config.device)
-        few = labelled[drawn[part]]
+        index = torch.randint(len(labelled), (count,), generator=self.generators["labelled"], device=config.device)
+        few = labelled[index[part]]
         assert few.labels is not None
         target = as_z(few.labels, model.space)
         losses = label_loss(
@@ -256,16 +256,16 @@ class MixedTask(AbstractTask[MixedConfig, MixedVAE]):
         return loss, losses.detach().sum() / count
 
     def _gaussian(self, count: int, part: slice) -> Tensor:
-        """Return a part of the Gaussians' noise of so many pictures; it is drawn for all of them."""
+        """Return a part of the Gaussians' noise of `count` pictures; it is drawn for all of them."""
         shape = (count, self.model.join.rows, self.model.join.c)
         return torch.randn(shape, generator=self.generators["gaussian"], device=self.config.device)[part]
 
     def _distorted(self, pictures: Tensor, count: int, part: slice) -> Tensor:
-        """Return distorted copies of a part of so many pictures."""
+        """Return distorted copies of a part of `count` pictures."""
         return augment_images(pictures, self.config.augment, self.generators["distort"], count, part)
 
     def evaluate(self, split: str) -> dict[str, Any]:
-        """Return the bound, what it is made of, and how often the label is predicted."""
+        """Return the bound, its terms, and how often the label is predicted."""
         return evaluate(self.model, self.held_out[split], seed=self.config.seed, group=self.group)
 
     def summarize_epoch(self, rows: Mapping[str, Row]) -> str:

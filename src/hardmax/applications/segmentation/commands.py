@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 def segment_scans(options: SegmentOptions) -> int:
-    """Segment, and say where the results are; the exit code is 1 if some of several scans could not be segmented."""
+    """Segment scans, and print where the results are; the exit code is 1 if some of several scans failed."""
     from hardmax.applications.segmentation.model_folder import find_model
     from hardmax.applications.segmentation.volumes.scans import find_scans, find_truths
     from hardmax.files import make_folder
 
-    # All that can be wrong with the command is found before any work is done.
+    # All errors of the command are raised before any work is done.
     scans = find_scans([Path(path).expanduser() for path in options.scans])
     truths = find_truths(scans, Path(options.compare).expanduser()) if options.compare else {}
     model, out = find_model(options.model), Path(options.out).expanduser()
@@ -54,7 +54,7 @@ def _segment_all(
     table: "LabelTable",
     options: SegmentOptions,
 ) -> list["Result"]:
-    """Segment scan after scan; the tables are whole after each of them, and the page is written even after Ctrl-C."""
+    """Segment scan after scan; the tables are complete after each scan, and the page is written even after Ctrl-C."""
     from rich.console import Console
 
     from hardmax.applications.segmentation.results.outputs import OutputOptions, segment_scan
@@ -65,9 +65,9 @@ def _segment_all(
 
     results: list[Result] = []
     wanted = OutputOptions(options.posteriors, options.smooth)
-    watched = Console(stderr=True, highlight=False)
+    error_console = Console(stderr=True, highlight=False)
     try:
-        with show_bar(total=len(scans), console=watched) as bar:
+        with show_bar(total=len(scans), console=error_console) as bar:
             for number, scan in enumerate(scans):
                 place = f"{number + 1} of {len(scans)}: " if len(scans) > 1 else ""
 
@@ -76,17 +76,19 @@ def _segment_all(
 
                 progress(0.0, "reading")
                 try:
-                    found = segment_scan(
+                    result = segment_scan(
                         segmenter, scan, out, table, wanted=wanted, truth=truths.get(scan.name), progress=progress
                     )
                 except HardmaxError as error:
                     if len(scans) == 1:
                         raise
-                    found = Result(scan, error=" ".join(str(error).split()))
-                results.append(found)
-                if not watched.is_terminal:  # no bar there, but a log wants to know
-                    state = "failed" if found.error else f"{found.seconds:.0f} s"
-                    watched.print(f"{number + 1} of {len(scans)}: {scan.name}, {state}", markup=False, soft_wrap=True)
+                    result = Result(scan, error=" ".join(str(error).split()))
+                results.append(result)
+                if not error_console.is_terminal:  # no bar there, but a log needs the progress
+                    state = "failed" if result.error else f"{result.seconds:.0f} s"
+                    error_console.print(
+                        f"{number + 1} of {len(scans)}: {scan.name}, {state}", markup=False, soft_wrap=True
+                    )
                 write_volumes(out / "volumes.csv", results, table)
                 if truths:
                     write_dice(out / "dice.csv", results)
@@ -104,7 +106,7 @@ def _describe_model(options: SegmentOptions) -> str:
 
 
 def _check_targets(scans: list["Scan"], out: Path) -> None:
-    """See to it that no file is written over that was not made here: a manual label map, say."""
+    """Check that no file of another origin is overwritten, such as a manual label map."""
     from hardmax.applications.segmentation.results.outputs import label_file
     from hardmax.applications.segmentation.volumes.writing import is_made_by_hardmax
 
@@ -125,19 +127,19 @@ def _print_results(console: "Console", results: list["Result"], table: "LabelTab
     if without:
         console.print(f"{without} of {len(results)} scans have no true map")
     for result in results:
-        for said in (result.error, *result.flags, *result.notes):
-            if said:
-                console.print(f"{result.scan.name}: {said}", markup=False, soft_wrap=True)
+        for message in (result.error, *result.flags, *result.notes):
+            if message:
+                console.print(f"{result.scan.name}: {message}", markup=False, soft_wrap=True)
     names = ["volumes.csv", *(["dice.csv"] if summaries else []), "index.html", "qc/", "colours.txt"]
-    made = sum(not result.error for result in results)
-    maps = f"{results[0].scan.name}_labels.nii.gz" if len(results) == 1 else f"{made} label maps"
+    successes = sum(not result.error for result in results)
+    maps = f"{results[0].scan.name}_labels.nii.gz" if len(results) == 1 else f"{successes} label maps"
     console.print(f"the results are in {out}: {maps}, {', '.join(names)}", markup=False, soft_wrap=True)
-    if made < len(results):
-        print(f"hardmax: error: {len(results) - made} of {len(results)} scans failed", file=sys.stderr)
+    if successes < len(results):
+        print(f"hardmax: error: {len(results) - successes} of {len(results)} scans failed", file=sys.stderr)
 
 
 def make_prior(options: PriorOptions) -> None:
-    """Make the prior, and say where it is."""
+    """Build the prior, and print its folder."""
     from hardmax.applications.segmentation.model_folder import default_folder
     from hardmax.applications.segmentation.volumes.scans import find_maps
 
@@ -155,7 +157,7 @@ def make_prior(options: PriorOptions) -> None:
 
 
 def make_encoder(options: EncoderOptions) -> None:
-    """Train an encoder of scans, and say where the model is."""
+    """Train an encoder of scans, and print the folder of the model."""
     from hardmax.applications.segmentation.model_folder import find_model
     from hardmax.applications.segmentation.volumes.scans import find_scans
 
@@ -177,8 +179,8 @@ def make_encoder(options: EncoderOptions) -> None:
         def progress(number: int, steps: int, loss: float) -> None:
             nonlocal done
             done += 1
-            made = "made scans" if done <= options.pretraining else "scans"
-            bar.update(done, description=f"{made}, step {number} of {steps}, loss {loss:.3f}")
+            phase = "made scans" if done <= options.pretraining else "scans"
+            bar.update(done, description=f"{phase}, step {number} of {steps}, loss {loss:.3f}")
 
         segmenter = Segmenter.load(prior)
         train_encoder(
@@ -196,7 +198,7 @@ def make_encoder(options: EncoderOptions) -> None:
 
 
 def scan_table(results: Sequence[Result], table: LabelTable) -> Table:
-    """Return a line for each scan."""
+    """Return a table with a line for each scan."""
     compared = any(result.agreement is not None for result in results)
     out = Table(box=None, pad_edge=False, header_style="dim")
     out.add_column("scan")
@@ -207,8 +209,12 @@ def scan_table(results: Sequence[Result], table: LabelTable) -> Table:
     for result in results:
         cells = []
         if compared:
-            found = result.agreement
-            cells += ["", ""] if found is None else [_number(found.mean_dice, 3), _number(found.mean_distance, 2)]
+            agreement = result.agreement
+            cells += (
+                ["", ""]
+                if agreement is None
+                else [_number(agreement.mean_dice, 3), _number(agreement.mean_distance, 2)]
+            )
         size = "" if result.volumes is None else f"{result.volumes[table.judged].sum() / 1000:,.0f}"
         state = "failed" if result.error else "doubtful" if result.flags else ""
         cells += [size, _number(result.log_likelihood, 2), _number(result.seconds, 0)]
@@ -217,7 +223,7 @@ def scan_table(results: Sequence[Result], table: LabelTable) -> Table:
 
 
 def agreement_table(summaries: Sequence[Summary], scans: int) -> Table:
-    """Return a line for each structure, and one for their mean; with several scans, the worst of them too."""
+    """Return a table with a line for each structure and their mean; with several scans, also the worst one."""
     out = Table(box=None, pad_edge=False, header_style="dim")
     out.add_column("structure")
     out.add_column("Dice", justify="right")
@@ -225,14 +231,14 @@ def agreement_table(summaries: Sequence[Summary], scans: int) -> Table:
         out.add_column("worst", justify="right")
         out.add_column("in")
     out.add_column("95 % distance, mm", justify="right")
-    for found in summaries:
-        worst = [_number(found.worst, 3), Text(found.worst_scan)] if scans > 1 else []
-        last = found.name == "mean"
+    for summary in summaries:
+        worst = [_number(summary.worst, 3), Text(summary.worst_scan)] if scans > 1 else []
+        last = summary.name == "mean"
         out.add_row(
-            found.name.replace("_", " "),
-            _number(found.dice, 3),
+            summary.name.replace("_", " "),
+            _number(summary.dice, 3),
             *worst,
-            _number(found.distance, 2),
+            _number(summary.distance, 2),
             style="bold" if last else "",
         )
     return out

@@ -1,6 +1,6 @@
-"""The folder of a segmentation model: where the default one is, and its parts.
+"""The folder of a segmentation model: its default path, and its parts.
 
-`atlas/` always, `vae/` and `encoder/` once `hardmax segment train` made them; each holds `model.safetensors` and
+It has `atlas/` always, `vae/` and `encoder/` after `hardmax segment train`; each holds `model.safetensors` and
 `config.json`, as every saved model of hardmax does.
 """
 
@@ -16,10 +16,10 @@ _SHIPPED = Path(__file__).parent / "prior"
 
 
 def find_model(given: str | None) -> Path:
-    """Return the folder of a model: the one given, or the one that comes with hardmax, or the one in the cache.
+    """Return the folder of a model: the given one, or the one shipped with hardmax, or the one in the cache.
 
     Raises:
-        DataError: there is none.
+        DataError: there is no model.
     """
     if given is not None:
         folder = Path(given).expanduser()
@@ -38,7 +38,7 @@ def find_model(given: str | None) -> Path:
 
 
 def default_folder() -> Path:
-    """Return where `hardmax segment prior` puts a model that no folder is named for."""
+    """Return the default folder of `hardmax segment prior`."""
     return find_cache() / "segment" / "prior"
 
 
@@ -48,12 +48,12 @@ class SavedPart(Protocol):
 
     @classmethod
     def from_pretrained(cls, folder: Path) -> Any:
-        """Load what a folder of its own holds."""
+        """Load an instance from its folder."""
         ...
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Any], config: dict[str, Any], folder: Path) -> Any:
-        """Build it from tensors and a configuration that were read already."""
+        """Build an instance from loaded tensors and configuration."""
         ...
 
 
@@ -70,7 +70,7 @@ def load_part(kind: type[Part], folder: Path, name: str) -> Part:
 
     Args:
         kind: its class.
-        folder: of the model.
+        folder: folder of the model.
         name: "atlas", "vae" or "encoder".
 
     Raises:
@@ -86,5 +86,5 @@ def load_part(kind: type[Part], folder: Path, name: str) -> Part:
 
 
 def _is_old(folder: Path, name: str) -> bool:
-    """Whether a part was saved as `<name>.safetensors` and `<name>.json`, before each had a folder of its own."""
+    """Whether a part was saved as `<name>.safetensors` and `<name>.json`, before each part had a separate folder."""
     return (folder / f"{name}.json").is_file()

@@ -1,4 +1,4 @@
-"""From a scan to its labels: fit, posterior, arg max, all in the scan's own voxels."""
+"""Segmentation of a scan: fit, posterior, arg max, all in the scan's voxels."""
 
 import time
 from collections.abc import Callable
@@ -33,17 +33,17 @@ Progress = Callable[[float, str], None]
 
 @dataclass(frozen=True, eq=False)
 class Segmentation:
-    """What was found in a scan.
+    """Segmentation of a scan.
 
     Attributes:
-        labels: `[X, Y, Z]`, indices in the table of labels, in the scan's own voxels.
-        posterior: `[M, X, Y, Z]`, probabilities of all labels of the table; None unless asked for.
-        log_likelihood: per voxel of the brain, how much likelier the scan is with its tissues where the atlas has them
-            than with the same tissues anywhere, in nats. Near 0 it is no scan of a brain.
-        seconds: that it took.
-        means: of the Gaussian of each tissue, in the scan's own units.
-        deviations: theirs.
-        doubts: sentences about what of the scan itself is doubtful.
+        labels: `[X, Y, Z]`, indices in the table of labels, in the scan's voxels.
+        posterior: `[M, X, Y, Z]`, probabilities of all labels of the table; None unless requested.
+        log_likelihood: log-likelihood of the scan with its tissues where the atlas has them, minus that with the same
+            tissues anywhere, per voxel of the brain, in nats. Near 0 it is not the scan of a brain.
+        seconds: duration.
+        means: mean of the Gaussian of each tissue, in the scan's units.
+        deviations: deviation of the Gaussian of each tissue.
+        doubts: sentences on why the scan itself is doubtful.
     """
 
     labels: Integer[np.ndarray, "X Y Z"]
@@ -56,17 +56,17 @@ class Segmentation:
 
 
 class Segmenter:
-    """Segments scans by an atlas; nothing is learned from labels of scans.
+    """Segments scans with an atlas; it uses no labels of scans.
 
     Args:
         atlas: the location prior.
-        trained: prior and encoder of `hardmax segment train`: the scan's anatomy is then found in one pass, without a
-            deformation; quicker, and less exact.
+        trained: prior and encoder of `hardmax segment train`: the scan's anatomy is then computed in one pass,
+            without a deformation; faster, and less accurate.
 
     Attributes:
         table: the labels of the segmentations.
-        mixing: `[M, K]`, which label of the atlas has which Gaussian.
-        least_log_likelihood: what scans of brains have at least.
+        mixing: `[M, K]`, the Gaussians of each label of the atlas.
+        least_log_likelihood: least log-likelihood of scans of brains.
     """
 
     least_log_likelihood = 0.2
@@ -82,7 +82,7 @@ class Segmenter:
 
     @classmethod
     def load(cls, folder: Path) -> "Segmenter":
-        """Read a folder that `hardmax segment prior` or `hardmax segment train` made.
+        """Load a folder created by `hardmax segment prior` or `hardmax segment train`.
 
         Raises:
             DataError: a file is missing or broken.
@@ -94,19 +94,19 @@ class Segmenter:
 
     @one_thread()
     def segment(self, volume: Volume, *, posterior: bool = False, progress: Progress | None = None) -> Segmentation:
-        """Segment a scan whose skull was taken off, of any contrast, orientation and voxel size.
+        """Segment a skull-stripped scan of any contrast, orientation and voxel size.
 
         Args:
             volume: the scan.
-            posterior: whether the probabilities of all labels are wanted.
-            progress: called with the part that is done, 0 to 1, and with what is being done.
+            posterior: whether to return the probabilities of all labels.
+            progress: called with the fraction that is done, 0 to 1, and a description of the current step.
 
         Raises:
             DataError: there is no brain in the scan.
         """
         began = time.monotonic()
         progress = progress or (lambda part, doing: None)
-        # The same voxels stored in another order are the same scan, to the last bit.
+        # The same voxels stored in another order give the same result, bit for bit.
         turned = Reorientation(volume.grid)
         upright = Volume(np.ascontiguousarray(turned.forward(volume.values)), turned.canonical)
         progress(0.0, "looking for the brain")
@@ -123,13 +123,13 @@ class Segmenter:
             progress(0.7, "recognising")
             prior = self.predict_prior(upright, observed, fit, *self.trained)
         progress(0.85, "labels")
-        found = label_voxels(upright, observed, fit, self.atlas, prior, self.appearances, posterior=posterior)
+        labelling = label_voxels(upright, observed, fit, self.atlas, prior, self.appearances, posterior=posterior)
         scale, centre = observed.scale, observed.centre
         means = (fit.gaussians.means * scale + centre).tolist()
         return Segmentation(
-            turned.back(found.labels),
-            None if found.posterior is None else turned.back(found.posterior),
-            found.evidence,
+            turned.back(labelling.labels),
+            None if labelling.posterior is None else turned.back(labelling.posterior),
+            labelling.evidence,
             time.monotonic() - began,
             dict(zip(self._tissues, means, strict=True)),
             dict(zip(self._tissues, (fit.gaussians.deviations * scale).tolist(), strict=True)),
@@ -137,7 +137,7 @@ class Segmenter:
         )
 
     def align(self, path: Path) -> tuple[Tensor, Tensor]:
-        """Read a scan and return it with its mask on the grid of the label VAE: what an encoder is trained on."""
+        """Read a scan and return it with its mask on the grid of the label VAE: the input of an encoder's training."""
         volume = read_volume(path)
         observed = observe(volume)
         fit = fit_affine(Fitter(observed, self.appearances, VELOCITIES, stream(0, "fit")))

@@ -19,39 +19,39 @@ _DRAWS = 10_000
 
 
 def evaluate(options: EvaluateOptions, restored: "LoadedRun[SequenceGAN]") -> Evaluation:
-    """Return how likely real sequences are, and what generated ones are like.
+    """Return the likelihood of real sequences, and statistics of generated ones.
 
     Raises:
-        ArgumentError: something is asked for that only discrete models have.
+        ArgumentError: an option is given that only discrete models have.
     """
     refuse_options(options, "refine", "perturb_and_map")
     data, draws = restored.load_data(options.data_dir), options.samples or _DRAWS
     tokens = getattr(data, options.split)[: options.images]
-    found = measure(restored.model, data, tokens, draws=draws, seed=restored.config.seed)
-    rows = [("-log q(x), nats per sequence", f"{found['nll']:.3f}")]
+    numbers = measure(restored.model, data, tokens, draws=draws, seed=restored.config.seed)
+    rows = [("-log q(x), nats per sequence", f"{numbers['nll']:.3f}")]
     if data.language is not None:
         rows += [
-            ("validity: a sentence is written", f"{found['validity']:.2%}"),
-            (f"coverage of {len(data.language):,} sentences", f"{found['coverage']:.2%}"),
+            ("validity: a sentence is written", f"{numbers['validity']:.2%}"),
+            (f"coverage of {len(data.language):,} sentences", f"{numbers['coverage']:.2%}"),
         ]
-    assert found["entropy"] is not None
+    assert numbers["entropy"] is not None
     rows += [
-        (f"entropy, nats ({draws:,} draws)", f"{found['entropy']:.3f}"),
-        ("sequences used: its exp", f"{math.exp(found['entropy']):,.1f}"),
-        (f"divergence of 3-grams, nats ({draws:,} draws)", f"{found['divergence']:.4f}"),
-        ("distinct draws", f"{found['distinct']:.2%}"),
+        (f"entropy, nats ({draws:,} draws)", f"{numbers['entropy']:.3f}"),
+        ("sequences used: its exp", f"{math.exp(numbers['entropy']):,.1f}"),
+        (f"divergence of 3-grams, nats ({draws:,} draws)", f"{numbers['divergence']:.4f}"),
+        ("distinct draws", f"{numbers['distinct']:.2%}"),
     ]
-    return Evaluation(len(tokens), {"samples": draws, **found}, [(("", "value"), rows)])
+    return Evaluation(len(tokens), {"samples": draws, **numbers}, [(("", "value"), rows)])
 
 
 _SEQUENCES = 20
 
 
 def sample(options: SampleOptions) -> None:
-    """Print sequences, one in a line, or write them to a file.
+    """Print sequences, one per line, or write them to a file.
 
     Raises:
-        ArgumentError: attributes are asked for.
+        ArgumentError: attributes are requested.
         DataError: the file cannot be written.
     """
     refuse_options(options, "attributes", "vary")

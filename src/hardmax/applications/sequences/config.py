@@ -22,7 +22,7 @@ class SequenceGANConfig(EstimatorConfig):
     """Tokens of the longest sentence, or of a piece of a text; default: 5 for agreement, 8 for brackets and your own
     grammar, 16 for texts."""
     epochs: int = 20
-    """How often the training sequences are gone through."""
+    """Number of passes over the training set."""
     estimator: EstimatorName = "averaged-direct"
     """What stands in for the derivative of the arg max: a sample-style estimator (gumbel-softmax, straight-through,
     reinmax, ...) goes back through the tokens; any other is asked at each position, given the tokens before."""
@@ -62,5 +62,5 @@ class SequenceGANConfig(EstimatorConfig):
 
     @property
     def learning_rate(self) -> float:
-        """The learning rate, chosen where it was left open."""
+        """The learning rate; 4e-3 by default."""
         return 4e-3 if self.lr is None else self.lr

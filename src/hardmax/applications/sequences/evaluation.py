@@ -1,4 +1,4 @@
-"""How well a generator knows a language: exact where probabilities are known, else from samples."""
+"""Metrics of a sequence generator: exact where probabilities are known, else from samples."""
 
 import torch
 from jaxtyping import Float, Int64
@@ -21,17 +21,17 @@ def measure_validity(log_prob: Float[Tensor, "M"]) -> float:
 
 
 def measure_coverage(log_prob: Float[Tensor, "M"], draws: int) -> float:
-    """Return the share of all sentences that so many generated sequences hold, in the mean.
+    """Return the expected share of all sentences among `draws` generated sequences.
 
     `mean_x [1 - (1 - q(x))^draws]`: exact, no sequence is drawn.
 
     Args:
         log_prob: `[M]`, `log q` of all sentences.
-        draws: how many.
+        draws: the number of generated sequences.
 
     Example:
         >>> import torch
-        >>> round(measure_coverage(torch.tensor([0.5, 1e-30]).log(), draws=10), 4)  # one of two is found, almost surely
+        >>> round(measure_coverage(torch.tensor([0.5, 1e-30]).log(), draws=10), 4)  # one of two is drawn, almost surely
         0.4995
     """
     missed = torch.log1p(-log_prob.double().exp().clamp_max(1.0))  # of one draw; -inf where q is 1
@@ -43,13 +43,13 @@ def measure_divergence(first: Int64[Tensor, "N T"], second: Int64[Tensor, "M T"]
 
     $$ \mathrm{JS}(p, q) = \tfrac12 \mathrm{KL}(p \,\|\, m) + \tfrac12 \mathrm{KL}(q \,\|\, m), \qquad m = (p + q)/2 $$
 
-    Of few sequences it is too high: those of the same language differ by chance.
+    With few sequences it is biased upwards: samples of the same language differ by chance.
 
     Args:
         first: `[N, T]` tokens.
         second: `[M, T]` tokens.
         n: tokens in an n-gram, at most T.
-        tokens: how many kinds there are.
+        tokens: the number of different tokens.
 
     Example:
         >>> import torch
@@ -70,7 +70,7 @@ def measure_divergence(first: Int64[Tensor, "N T"], second: Int64[Tensor, "M T"]
 
 
 def measure_distinct(sequences: Int64[Tensor, "N T"]) -> float:
-    """Return the share of sequences that are left when each is counted once.
+    """Return the number of distinct sequences divided by the number of sequences.
 
     Example:
         >>> import torch
@@ -87,49 +87,49 @@ def _codes(sequences: Tensor, n: int, tokens: int) -> Tensor:
 
 
 NGRAM = 3
-"""Tokens in the n-grams whose divergence is measured."""
+"""Number of tokens in the n-grams of the measured divergence."""
 DRAWS_PER_SENTENCE = 10
-"""Of so many draws for each sentence of the language, coverage is the share of sentences that are among them."""
+"""Draws per sentence of the language for coverage: the share of sentences that are among all draws."""
 
 
 @torch.no_grad()
 def evaluate(
     model: SequenceGAN, data: Sequences, tokens: Tensor, *, draws: int = 1000, seed: int = 0
 ) -> dict[str, float | None]:
-    """Return how likely real sequences are, and what generated ones are like.
+    """Return the likelihood of real sequences, and statistics of generated ones.
 
     Exact, from the generator's probabilities: `nll`, the mean of -log q of the real sequences, which is also the bound
     (there is no latent, `elbo` is its negative); and where all sentences are known `validity`, the probability of
-    writing one, and `coverage`, the share of them that ten draws for each are expected to hold. From draws: `entropy`
-    of q in nats, whose exp is the number of sequences that it uses; `divergence` of its 3-grams from those of the real
-    sequences, in nats; `distinct`, the share of draws that are left when each is counted once.
+    generating one, and `coverage`, the expected share of them among ten draws for each. From draws: `entropy` of q in
+    nats, whose exp is the effective number of sequences; `divergence` of its 3-grams from those of the real
+    sequences, in nats; `distinct`, the number of distinct draws divided by the number of draws.
 
     Args:
-        model: whose generator is judged.
-        data: what it was trained on.
+        model: the model to evaluate.
+        data: its training data.
         tokens: `[N, T]`, real sequences.
-        draws: how many sequences are drawn.
+        draws: the number of sequences to draw.
         seed: of the draws; they are the same for every set of real sequences.
     """
     generator = model.generator
     device = next(generator.parameters()).device
     nll = -_mean_log_prob(model, data.one_hot(tokens.to(device)))
     z = generator.draw(draws, generator=stream(seed, "evaluate", device=device))
-    drawn = z.argmax(-1).cpu()
-    found: dict[str, float | None] = {
+    samples = z.argmax(-1).cpu()
+    numbers: dict[str, float | None] = {
         "elbo": -nll,
         "nll": nll,
         "validity": None,
         "coverage": None,
         "entropy": -_mean_log_prob(model, z),
-        "divergence": measure_divergence(drawn, tokens.cpu(), min(NGRAM, drawn.shape[1]), len(data.symbols)),
-        "distinct": measure_distinct(drawn),
+        "divergence": measure_divergence(samples, tokens.cpu(), min(NGRAM, samples.shape[1]), len(data.symbols)),
+        "distinct": measure_distinct(samples),
     }
     if data.language is not None:
         log_prob = generator.log_prob(data.one_hot(data.language.to(device)))
-        found["validity"] = measure_validity(log_prob)
-        found["coverage"] = measure_coverage(log_prob, DRAWS_PER_SENTENCE * len(log_prob))
-    return found
+        numbers["validity"] = measure_validity(log_prob)
+        numbers["coverage"] = measure_coverage(log_prob, DRAWS_PER_SENTENCE * len(log_prob))
+    return numbers
 
 
 def _mean_log_prob(model: SequenceGAN, z: Tensor) -> float:

@@ -23,12 +23,12 @@ class SequenceGenerator(nn.Module):
     $$ q(x) = \prod_t \mathrm{softmax}(\mathrm{scores}_t(x_{<t}))[x_t], \qquad
        x_t = \arg\max_k \,(\mathrm{scores}_{tk} + g_{tk}) $$
 
-    With Gumbel noise g the sequence is a function of the noise: `G(g)`, in which the arg max has no derivative. What
-    stands in for it is chosen where it is trained, `sequence_expectation`.
+    With Gumbel noise g the sequence is a function of the noise: `G(g)`, in which the arg max has no derivative.
+    `sequence_expectation` chooses its replacement in training.
 
     Args:
-        tokens: K, how many there are.
-        length: T, of all sequences; shorter ones are filled up with a token of their own.
+        tokens: K, the number of tokens.
+        length: T, of all sequences; shorter ones are padded with a separate token.
         hidden: width of the LSTM.
 
     Example:
@@ -46,29 +46,29 @@ class SequenceGenerator(nn.Module):
     def __init__(self, tokens: int, length: int, hidden: int = 64) -> None:
         super().__init__()
         self.space, self.length = Categorical(tokens), length
-        self.cell = nn.LSTMCell(tokens, hidden)  # of one-hot tokens: their embedding is in its weights
+        self.cell = nn.LSTMCell(tokens, hidden)  # reads one-hot tokens: its weights contain the embedding
         self.head = nn.Linear(hidden, tokens)
 
     def begin(self, count: int) -> tuple[Float[Tensor, "N K"], State]:
-        """Return what stands before the first token of so many sequences, nothing, and the state there."""
+        """Return the input before the first token of `count` sequences, zeros, and the initial state."""
         weight = self.head.weight
         state = weight.new_zeros(count, self.cell.hidden_size)
         return weight.new_zeros(count, self.space.k), (state, state)
 
     def step(self, z: Float[Tensor, "N K"], state: State) -> tuple[Float[Tensor, "N K"], State]:
-        """Read a token `[N, K]`; return the scores of the one after it `[N, K]`, and the state there."""
+        """Read a token `[N, K]`; return the scores of the next one `[N, K]`, and the new state."""
         state = self.cell(z, state)
         return self.head(state[0]), state
 
     def scores(self, z: Float[Tensor, "N T K"]) -> Float[Tensor, "N T K"]:
         """Return the scores of every token of sequences, given those before it."""
         before, state = self.begin(len(z))
-        found = []
+        outputs = []
         for token in z.unbind(1):
             scores, state = self.step(before, state)
-            found.append(scores)
+            outputs.append(scores)
             before = token
-        return torch.stack(found, 1)
+        return torch.stack(outputs, 1)
 
     def log_prob(self, z: Float[Tensor, "N T K"]) -> Float[Tensor, "N"]:
         """Return `log q(x)` of sequences."""
@@ -81,30 +81,30 @@ class SequenceGenerator(nn.Module):
 
     @torch.no_grad()
     def draw(self, count: int, *, generator: torch.Generator | None = None) -> Float[Tensor, "N T K"]:
-        """Draw so many sequences, one-hot."""
+        """Draw `count` sequences, one-hot."""
         return self.at(self.noise((count,), generator))
 
     @torch.no_grad()
     def at(self, noise: Float[Tensor, "N T K"]) -> Float[Tensor, "N T K"]:
-        """Return the sequences of some noise, one-hot."""
+        """Return the sequences that the noise determines, one-hot."""
         z, state = self.begin(len(noise))
-        drawn = []
-        for own in noise.unbind(1):
+        tokens = []
+        for token_noise in noise.unbind(1):
             scores, state = self.step(z, state)
-            z = self.space.draw(scores, own[None])[0]
-            drawn.append(z)
-        return torch.stack(drawn, 1)
+            z = self.space.draw(scores, token_noise[None])[0]
+            tokens.append(z)
+        return torch.stack(tokens, 1)
 
 
 @final
 class SequenceDiscriminator(nn.Module):
-    """A GRU that judges every prefix of a sequence: the logit of its being the beginning of a real one.
+    """A GRU that returns for every prefix of a sequence the logit that it is the beginning of a real one.
 
-    The best one gives the prefix `x_1..x_t` the logit `log p(x_1..x_t) / q(x_1..x_t)`. It says at which token a
-    sequence goes wrong, and costs one step more for every token that might stand there instead.
+    The optimal one gives the prefix `x_1..x_t` the logit `log p(x_1..x_t) / q(x_1..x_t)`. It shows at which token a
+    sequence goes wrong, and costs one more step for every alternative token there.
 
     Args:
-        tokens: K, how many there are.
+        tokens: K, the number of tokens.
         hidden: width of the GRU.
 
     Example:
@@ -123,11 +123,11 @@ class SequenceDiscriminator(nn.Module):
         self.head = nn.Sequential(nn.Linear(hidden, hidden), leaky(), nn.Linear(hidden, 1))
 
     def begin(self, count: int) -> Float[Tensor, "N H"]:
-        """Return the state before the first token of so many sequences."""
+        """Return the state before the first token of `count` sequences."""
         return self.cell.weight_hh.new_zeros(count, self.cell.hidden_size)
 
     def step(self, z: Float[Tensor, "N K"], state: Float[Tensor, "N H"]) -> tuple[Tensor, Tensor]:
-        """Read a token `[N, K]`; return the logits of the prefixes that end with it `[N]`, and the state there."""
+        """Read a token `[N, K]`; return the logits of the prefixes that end with it `[N]`, and the new state."""
         state = self.cell(z, state)
         return self.head(state).squeeze(-1), state
 
@@ -136,20 +136,20 @@ class SequenceDiscriminator(nn.Module):
         state = self.begin(len(z))
         logits = []
         for token in z.unbind(1):
-            found, state = self.step(token, state)
-            logits.append(found)
+            logit, state = self.step(token, state)
+            logits.append(logit)
         return torch.stack(logits, 1)
 
 
 @final
 class SequenceGAN(AbstractModel):
-    """An LSTM that writes, and a GRU that tells what is written from what is real.
+    """An LSTM that generates sequences, and a GRU that discriminates them from real ones.
 
     Args:
         generator: draws sequences.
         discriminator: judges every prefix of them.
-        symbols: what each token is called.
-        between: what is written between two tokens.
+        symbols: the text of each token.
+        between: separator of two tokens.
 
     Example:
         >>> import torch
@@ -186,17 +186,17 @@ class SequenceGAN(AbstractModel):
         discriminator_hidden: int = 64,
         between: str = " ",
     ) -> "SequenceGAN":
-        """Return a model with networks of our own.
+        """Return a model with the built-in networks.
 
         Args:
-            symbols: what each token is called, all different; "" is what stands after the end of a sentence.
+            symbols: the text of each token, all different; "" is the padding after the end of a sentence.
             length: T, of all sequences.
             hidden: width of the generator's LSTM.
             discriminator_hidden: width of the discriminator's GRU.
-            between: what is written between two tokens.
+            between: separator of two tokens.
 
         Raises:
-            ArgumentError: fewer than two symbols, or one twice; a length below one.
+            ArgumentError: fewer than two symbols, or duplicates; a length below one.
         """
         if len(set(symbols)) < max(len(symbols), 2):
             raise ArgumentError(f"symbols must be two or more, all different, got {list(symbols)}")
@@ -219,12 +219,12 @@ class SequenceGAN(AbstractModel):
         return model
 
     def sample(self, count: int, *, generator: torch.Generator | None = None) -> tuple[list[str], Int64[Tensor, "N T"]]:
-        """Draw so many sequences; return them as texts and as tokens `[count, T]`."""
+        """Draw `count` sequences; return them as texts and as tokens `[count, T]`."""
         z = self.generator.draw(count, generator=generator)
         return self.texts(z), z.argmax(-1)
 
     def texts(self, z: Float[Tensor, "N T K"]) -> list[str]:
-        """Return sequences as a reader wants them."""
+        """Return sequences as readable texts."""
         return [format_tokens(tokens, self.symbols, self.between) for tokens in z.argmax(-1).tolist()]
 
     @classmethod

@@ -1,4 +1,4 @@
-"""The expected reward of sequences that are drawn token by token, with an estimated gradient."""
+"""The expected reward of sequences sampled token by token, with an estimated gradient."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,49 +16,49 @@ from hardmax.spaces import Categorical
 
 @runtime_checkable
 class Writer(Protocol):
-    """Draws tokens: `SequenceGenerator`, or anything that steps like it."""
+    """A sampler of tokens: `SequenceGenerator`, or any object with the same `begin` and `step`."""
 
     @property
     def space(self) -> Categorical:
-        """What a token may be."""
+        """The space of one token."""
         ...
 
     def begin(self, count: int) -> tuple[Tensor, Any]:
-        """Return what stands before the first token of so many sequences `[N, K]`, and the state there."""
+        """Return the input before the first token of N = count sequences `[N, K]`, and the initial state."""
         ...
 
     def step(self, z: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """Read a token `[N, K]`; return the scores of the next one `[N, K]`, and the state there."""
+        """Read a token `[N, K]`; return the scores of the next one `[N, K]`, and the new state."""
         ...
 
 
 @runtime_checkable
 class Judge(Protocol):
-    """Gives a number to every prefix: `SequenceDiscriminator`, or anything that steps like it."""
+    """A scorer of every prefix: `SequenceDiscriminator`, or any object with the same `begin` and `step`."""
 
     def begin(self, count: int) -> Any:
-        """Return the state before the first token of so many sequences."""
+        """Return the state before the first token of `count` sequences."""
         ...
 
     def step(self, z: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """Read a token `[N, K]`; return the numbers of the prefixes that end with it `[N]`, and the state there."""
+        """Read a token `[N, K]`; return the numbers of the prefixes that end with it `[N]`, and the new state."""
         ...
 
 
 def repeat_state(state: Any, times: int) -> Any:
-    """Return a state, a tensor `[N, H]` or a tuple of such, for so many copies of each sequence `[times * N, H]`."""
+    """Return a state, a tensor `[N, H]` or a tuple of such, repeated `times` for each sequence: `[times * N, H]`."""
     if isinstance(state, tuple):
         return tuple(repeat_state(part, times) for part in state)
     return state.repeat(times, *[1] * (state.dim() - 1))
 
 
 def judge_sequences(judge: Judge, z: Tensor) -> Tensor:
-    """Return the numbers of all prefixes: `[N, T, K] -> [N, T]`."""
-    state, found = judge.begin(len(z)), []
+    """Return the judge's numbers of all prefixes: `[N, T, K] -> [N, T]`."""
+    state, numbers = judge.begin(len(z)), []
     for token in z.unbind(1):
         number, state = judge.step(token, state)
-        found.append(number)
-    return torch.stack(found, 1)
+        numbers.append(number)
+    return torch.stack(numbers, 1)
 
 
 Credit = Literal["prefix", "rollout"]
@@ -68,13 +68,13 @@ Reward = Callable[[Tensor], Tensor]
 @final
 @dataclass(frozen=True)
 class SequenceEstimate:
-    """What `sequence_expectation` found.
+    """The result of `sequence_expectation`.
 
     Attributes:
-        value: `[N]`, the rewards of each sequence, added up; backward gives the estimated gradient to the writer.
+        value: `[N]`, the sum of the rewards of each sequence; backward gives the estimated gradient to the writer.
         rewards: `[N, T]`, detached.
-        z: `[N, T, K]`, what the judge has seen, detached: hard, unless the estimator softens.
-        evaluations: steps of the judge for each token that was drawn.
+        z: `[N, T, K]`, the sequences that the judge reads, detached: hard, unless the estimator relaxes.
+        evaluations: steps of the judge for each sampled token.
         auxiliary: loss for an estimator's own parameters, else None.
 
     Example:
@@ -106,31 +106,32 @@ def sequence_expectation(
 
     $$ E_{x \sim q}\Big[\sum_t r_t(x_1 .. x_t)\Big], \qquad q(x) = \prod_t \mathrm{softmax}(\mathrm{scores}_t)[x_t] $$
 
-    A sample-style estimator draws tokens that carry a gradient: it goes back through the judge, and through the tokens
-    that the writer reads, to all tokens before. Any other one is asked at every position, given the prefix: there
-    one token is a single categorical z, `hardmax.expectation` draws it, and f(z) is what it is worth:
+    A sample-style estimator draws tokens that carry a gradient: it flows back through the judge, and through the tokens
+    that the writer reads, to all earlier tokens. Any other estimator is applied at every position, given the prefix:
+    there a token is a single categorical z, `hardmax.expectation` draws it, and f(z) is its value:
 
     - `credit="prefix"`: the reward of the prefix that ends with z. A change costs one step of the judge.
-    - `credit="rollout"`: the rewards from there to the end, the rest of the sequence drawn after z with the noise that
-      the sequence itself is drawn with. A change costs the rest of a sequence.
+    - `credit="rollout"`: the rewards from there to the end, with the rest of the sequence drawn after z from the same
+      noise as the sequence itself. A change costs the rest of a sequence.
 
-    Bias: with rollouts, that of the estimator alone, so that an unbiased one has none. With prefixes, what a token does
-    to later rewards is left out, so that it is no gradient of the mean reward; but for the best discriminator the
-    reward `log p/q` of a prefix is highest where p(token | prefix) exceeds q(token | prefix), so that q = p is the only
-    point on all prefixes of q where it stands still. Variance: lower with prefixes, by far. A sample-style estimator
-    has its own bias at every token, and the reading of relaxed tokens on top.
+    Bias: with rollouts, only that of the estimator, so that an unbiased one has none. With prefixes, the effect of a
+    token on later rewards is left out, so that it is not a gradient of the mean reward; but for the optimal
+    discriminator the reward `log p/q` of a prefix is highest where p(token | prefix) exceeds q(token | prefix), so that
+    q = p is the only stationary point on all prefixes of q. Variance: much lower with prefixes. A sample-style
+    estimator has its own bias at every token, and in addition that of reading relaxed tokens.
 
     Args:
-        writer: a `SequenceGenerator`, or anything that steps like it.
-        judge: a `SequenceDiscriminator`, or anything that steps like it; its parameters should stand still.
+        writer: a `SequenceGenerator`, or any object with the same `begin` and `step`.
+        judge: a `SequenceDiscriminator`, or any object with the same `begin` and `step`; its parameters should be
+            frozen.
         estimator: of the library, for `Categorical`.
-        noise: `[S, N, T, K]`, Gumbel noise of N sequences, S draws at each position of which the first is written; S
-            is 1 for a sample-style estimator, and times `estimator.noises` for the few that take more.
+        noise: `[S, N, T, K]`, Gumbel noise of N sequences, S draws at each position, of which the first is written; S
+            is 1 for a sample-style estimator, and is multiplied by `estimator.noises` for the few that need more.
         reward: from the judge's numbers to rewards, such as `generator_reward`.
-        credit: what a token is worth.
+        credit: the value of a token, as above.
 
     Returns:
-        The value of each sequence, its tokens, and what they cost.
+        The value of each sequence, its tokens, and the number of evaluations.
 
     Raises:
         ArgumentError: an unknown credit, or more than one draw with a sample-style estimator.
@@ -157,16 +158,16 @@ def sequence_expectation(
         rewards = reward(judge_sequences(judge, z))
         return SequenceEstimate(rewards.sum(1), rewards.detach(), z.detach(), 1.0)
     _check_noise(writer, noise)
-    return _by_position(writer, judge, estimator, noise, reward, credit)
+    return _estimate_by_position(writer, judge, estimator, noise, reward, credit)
 
 
 def write(writer: Writer, estimator: AbstractEstimator, noise: Float[Tensor, "S N T K"]) -> Float[Tensor, "N T K"]:
-    """Draw the sequences that a judge sees: with gradients, relaxed or hard, of a sample-style estimator; else hard.
+    """Draw the sequences that a judge reads: with gradients, relaxed or hard, for a sample-style estimator; else hard.
 
     Args:
-        writer: who draws.
-        estimator: the one that it is trained with.
-        noise: as for `sequence_expectation`; the sequences are those that it draws.
+        writer: the sampler.
+        estimator: the one that the writer is trained with.
+        noise: as for `sequence_expectation`, which draws the same sequences.
 
     Raises:
         ArgumentError: more than one draw with a sample-style estimator.
@@ -180,40 +181,40 @@ def write(writer: Writer, estimator: AbstractEstimator, noise: Float[Tensor, "S 
             f"instead of more samples of each token"
         )
     z, state = writer.begin(noise.shape[1])
-    drawn = []
-    for own in noise.unbind(2):
+    tokens = []
+    for token_noise in noise.unbind(2):
         scores, state = writer.step(z, state)
         if sampler:
-            z = sample(scores, writer.space, estimator, noise=own, validate=False)[0]
+            z = sample(scores, writer.space, estimator, noise=token_noise, validate=False)[0]
         else:
-            z = writer.space.draw(scores.detach(), own[:1])[0]
-        drawn.append(z)
-    return torch.stack(drawn, 1)
+            z = writer.space.draw(scores.detach(), token_noise[:1])[0]
+        tokens.append(z)
+    return torch.stack(tokens, 1)
 
 
-def _by_position(
+def _estimate_by_position(
     writer: Writer, judge: Judge, estimator: AbstractEstimator, noise: Tensor, reward: Reward, credit: Credit
 ) -> SequenceEstimate:
-    """Ask the estimator at every position, given the prefix that it has drawn so far."""
+    """Apply the estimator at every position, given the prefix drawn so far."""
     count, length = noise.shape[1:3]
-    (z, state), seen = writer.begin(count), judge.begin(count)
-    drawn, rewards, carried, evaluations, auxiliary = [], [], [], 0.0, []
+    (z, state), judge_state = writer.begin(count), judge.begin(count)
+    tokens, rewards, carried, evaluations, auxiliary = [], [], [], 0.0, []
     for t in range(length):
         scores, state = writer.step(z, state)
-        f = _Token(writer, judge, reward, state, seen, noise[0, :, t + 1 :] if credit == "rollout" else None)
+        f = _Token(writer, judge, reward, state, judge_state, noise[0, :, t + 1 :] if credit == "rollout" else None)
         out = expectation(f, scores, writer.space, estimator, noise=noise[:, :, t], validate=False)
         z = out.z[0]
-        number, seen = judge.step(z, seen)
-        drawn.append(z)
+        number, judge_state = judge.step(z, judge_state)
+        tokens.append(z)
         rewards.append(reward(number).detach())
         carried.append(out.value - out.value.detach())
         evaluations += out.evaluations
         auxiliary += [] if out.auxiliary is None else [out.auxiliary]
-    found = torch.stack(rewards, 1)
+    all_rewards = torch.stack(rewards, 1)
     return SequenceEstimate(
-        found.sum(1) + torch.stack(carried, 1).sum(1),
-        found,
-        torch.stack(drawn, 1),
+        all_rewards.sum(1) + torch.stack(carried, 1).sum(1),
+        all_rewards,
+        torch.stack(tokens, 1),
         evaluations / length,
         torch.stack(auxiliary).mean() if auxiliary else None,
     )
@@ -222,38 +223,38 @@ def _by_position(
 @final
 @dataclass(frozen=True)
 class _Token:
-    """What a token is worth at one position, given the prefix: f of a single categorical.
+    """The value of a token at one position, given the prefix: f of a single categorical.
 
     Attributes:
         state: the writer's, before the token.
-        seen: the judge's, before the token.
-        later: `[N, rest, K]`, noise of the tokens after it; None where rewards after it do not count.
+        judge_state: the judge's, before the token.
+        later: `[N, rest, K]`, noise of the tokens after it; None if rewards after it do not count.
     """
 
     writer: Writer
     judge: Judge
     reward: Reward
     state: Any
-    seen: Any
+    judge_state: Any
     later: Tensor | None
 
     def __call__(self, z: Float[Tensor, "C N K"]) -> Float[Tensor, "C N"]:
         candidates, token = len(z), z.flatten(0, 1)
-        number, seen = self.judge.step(token, repeat_state(self.seen, candidates))
+        number, judge_state = self.judge.step(token, repeat_state(self.judge_state, candidates))
         value = self.reward(number)
         if self.later is not None:
-            value = value + self._rest(token, repeat_state(self.state, candidates), seen, candidates)
+            value = value + self._rest(token, repeat_state(self.state, candidates), judge_state, candidates)
         return value.view(candidates, -1)
 
-    @torch.no_grad()  # f must not hand the writer a gradient of its own, beside the estimated one
-    def _rest(self, token: Tensor, state: Any, seen: Any, candidates: int) -> Tensor:
-        """Return the rewards of the tokens that follow, drawn with the noise of the sequence itself."""
+    @torch.no_grad()  # f must not add a gradient for the writer to the estimated one
+    def _rest(self, token: Tensor, state: Any, judge_state: Any, candidates: int) -> Tensor:
+        """Return the sum of rewards of the following tokens, drawn with the noise of the sequence itself."""
         assert self.later is not None
         value = token.new_zeros(len(token))
-        for own in self.later.unbind(1):
+        for token_noise in self.later.unbind(1):
             scores, state = self.writer.step(token, state)
-            token = self.writer.space.draw(scores, own.repeat(candidates, 1)[None])[0]
-            number, seen = self.judge.step(token, seen)
+            token = self.writer.space.draw(scores, token_noise.repeat(candidates, 1)[None])[0]
+            number, judge_state = self.judge.step(token, judge_state)
             value = value + self.reward(number)
         return value
 

@@ -23,7 +23,7 @@ from hardmax.report.tables import Fact, Quantity, format_number, format_percent
 
 @dataclass(frozen=True)
 class SequenceGANMeasured(Bounded):
-    """A row of a sequence GAN; of train only the game is measured, of the other splits all else."""
+    """A row of a sequence GAN; rewards and losses are measured for train only, all else for the other splits."""
 
     validity: float | None
     coverage: float | None
@@ -40,11 +40,11 @@ SequenceGANRun = Run[SequenceGANConfig, SequenceGAN, SequenceGANMeasured, Tensor
 
 @dataclass(frozen=True)
 class Written:
-    """A sequence.
+    """A generated sequence.
 
     Attributes:
-        text: of it.
-        right: whether it is a sentence of the language; None where that is not known.
+        text: of the sequence.
+        right: whether it is a sentence of the language; None if that is unknown.
     """
 
     text: str
@@ -52,7 +52,7 @@ class Written:
 
 
 def write_samples(model: SequenceGAN, data: Sequences, count: int, generator: torch.Generator) -> list[Written]:
-    """Draw so many sequences, and look each up in the language."""
+    """Draw `count` sequences, and look up each in the language."""
     texts, tokens = model.sample(count, generator=generator)
     known: Collection[tuple[int, ...]] | None = None
     if data.language is not None:
@@ -61,19 +61,19 @@ def write_samples(model: SequenceGAN, data: Sequences, count: int, generator: to
     return [Written(text, right) for text, right in zip(texts, rights, strict=True)]
 
 
-_FLOOR = 1e-3  # of the fair share; what is written more seldom is drawn here
+_FLOOR = 1e-3  # of the uniform share; lower values are drawn here
 _NAMED = 6
 
 
 @dataclass(frozen=True)
 class Language:
-    """All sentences, those first that are written most.
+    """All sentences by probability, the most probable first.
 
     Attributes:
-        note: how to read it.
-        figure: their probabilities, in that of a fair share.
-        most: the sentences that are written too often, with that number.
-        least: those that are written too seldom.
+        note: how to read the figure.
+        figure: the probabilities divided by the uniform share.
+        most: the most frequent sentences, with that ratio.
+        least: the least frequent ones.
     """
 
     note: str
@@ -84,7 +84,7 @@ class Language:
 
 @torch.no_grad()
 def draw_language(run: SequenceGANRun, name: str) -> Language | None:
-    """Draw how often each sentence is written; None where the sentences are not known."""
+    """Draw the probability of each sentence; None if the sentences are unknown."""
     data = run.images
     if data.language is None:
         return None
@@ -94,8 +94,8 @@ def draw_language(run: SequenceGANRun, name: str) -> Language | None:
     seldom = int((shares < 0.1).sum())
     with draw_svg(
         name, f"{count} sentences by how often they are written; {seldom} less than a tenth as often as fair"
-    ) as drawn:
-        axes = drawn.axes
+    ) as figure:
+        axes = figure.axes
         axes.axhline(1, color=COLOURS[-1], linestyle=":", linewidth=1.2)
         axes.plot(range(1, count + 1), shares.clamp_min(_FLOOR).tolist(), color=COLOURS[0])
         axes.set(xlabel="sentences, the most frequent first", ylabel="probability / fair share", yscale="log")
@@ -105,14 +105,14 @@ def draw_language(run: SequenceGANRun, name: str) -> Language | None:
         f"leaves some out falls off at the right. {seldom} of them are written less than a tenth as often."
     )
     texts = [(data.text(data.language[i]), f"{float(share):.2g} ×") for i, share in zip(order, shares, strict=True)]
-    return Language(note, drawn.svg, texts[:_NAMED], texts[: -_NAMED - 1 : -1])
+    return Language(note, figure.svg, texts[:_NAMED], texts[: -_NAMED - 1 : -1])
 
 
 _LOSSES = {"log-ratio": "log D / (1 − D)", "non-saturating": "log D", "saturating": "−log(1 − D)"}
 
 
 def describe_subject(run: SequenceGANRun) -> str:
-    """Say what was trained on what."""
+    """Return a sentence on the model and its training data."""
     data = run.images
     language = "" if data.language is None else f", of a language of {len(data.language):,} sentences"
     return (
@@ -122,14 +122,14 @@ def describe_subject(run: SequenceGANRun) -> str:
 
 
 def describe_method(run: SequenceGANRun) -> str:
-    """Say what stood in for the derivative of the arg max."""
+    """Return a sentence on pretraining, the loss and the estimator."""
     config = run.config
     first = f"{config.pretrain_epochs} epochs of likelihood first, then the game. " if config.pretrain_epochs else ""
     return f"{first}The generator is paid {_LOSSES[config.loss]}, through the arg max by {config.estimator}."
 
 
 def describe_measurement(run: SequenceGANRun) -> str:
-    """Say what is exact in the numbers."""
+    """Return a sentence on which numbers are exact."""
     draws = f"entropy, divergence of {NGRAM}-grams and distinct are from {run.config.evaluate_draws:,} draws."
     if run.images.language is None:
         return f"−log q is the mean over {len(run.pictures):,} test sequences, exact; {draws}"
@@ -145,33 +145,33 @@ _SAMPLES = 24
 
 @dataclass(frozen=True)
 class Content:
-    """What it writes, and how often each sentence."""
+    """Sampled sequences, and the probability of each sentence."""
 
     samples: list[Written]
     language: Language | None
 
 
-def _percent(share: float | None) -> str:
+def _format_share(share: float | None) -> str:
     return format_number(None) if share is None else format_percent(share)
 
 
-def _used(row: SequenceGANMeasured) -> float | None:
+def _count_used(row: SequenceGANMeasured) -> float | None:
     return None if row.entropy is None else math.exp(row.entropy)
 
 
 @final
 class SequenceGANReport(AbstractReport[SequenceGANRun]):
-    """What it writes, how much of that is right, and how much of the language it writes."""
+    """The report of a sequence GAN: samples, their validity, and the coverage of the language."""
 
     kept_by = "highest log q"
     row = SequenceGANMeasured
     quantities = (
         Quantity("−log q", "of real sequences, in nats", lambda row: row.nll, "lower"),
-        Quantity("Validity", "probability of writing a sentence", lambda row: row.validity, "higher", _percent),
-        Quantity("Coverage", "sentences that it writes", lambda row: row.coverage, "higher", _percent),
+        Quantity("Validity", "probability of writing a sentence", lambda row: row.validity, "higher", _format_share),
+        Quantity("Coverage", "sentences that it writes", lambda row: row.coverage, "higher", _format_share),
         Quantity("Divergence", "of 3-grams from real ones, nats", lambda row: row.divergence, "lower"),
-        Quantity("Sequences used", "exp of the entropy", _used),
-        Quantity("Distinct", "draws that are left, each counted once", lambda row: row.distinct, shown=_percent),
+        Quantity("Sequences used", "exp of the entropy", _count_used),
+        Quantity("Distinct", "draws that are left, each counted once", lambda row: row.distinct, shown=_format_share),
     )
     sections = {"samples": "Samples", "language": "Language"}  # noqa: RUF012
     template = "report.html.j2"
@@ -182,27 +182,27 @@ class SequenceGANReport(AbstractReport[SequenceGANRun]):
         return images.test
 
     def subject(self, run: SequenceGANRun) -> str:
-        """Say what was trained on what."""
+        """Return a sentence on the model and its training data."""
         return describe_subject(run)
 
     def method(self, run: SequenceGANRun) -> str:
-        """Say what stood in for the derivative of the arg max."""
+        """Return a sentence on pretraining, the loss and the estimator."""
         return describe_method(run)
 
     def measurement(self, run: SequenceGANRun) -> str:
-        """Say what is exact in the numbers."""
+        """Return a sentence on which numbers are exact."""
         return describe_measurement(run)
 
     def facts(self, run: SequenceGANRun) -> list[Fact]:
-        """Return nothing else."""
+        """Return no facts."""
         return []
 
     def curves_of_run(self, run: SequenceGANRun) -> list[Curves]:
-        """Draw validity and coverage, and the game, by epoch."""
+        """Draw validity, coverage, divergence and the discriminator's loss by epoch."""
         return [
-            *_shares(make_lines(run, lambda row: row.validity), "validity", "Validity by epoch", run.best_epoch),
-            *_shares(make_lines(run, lambda row: row.coverage), "coverage", "Coverage by epoch", run.best_epoch),
-            _curve(make_lines(run, lambda row: row.divergence), "divergence", "Divergence of 3-grams by epoch"),
+            *_draw_shares(make_lines(run, lambda row: row.validity), "validity", "Validity by epoch", run.best_epoch),
+            *_draw_shares(make_lines(run, lambda row: row.coverage), "coverage", "Coverage by epoch", run.best_epoch),
+            _draw_nats(make_lines(run, lambda row: row.divergence), "divergence", "Divergence of 3-grams by epoch"),
             draw_curves(
                 "game",
                 "The discriminator's loss by epoch",
@@ -214,11 +214,11 @@ class SequenceGANReport(AbstractReport[SequenceGANRun]):
         ]
 
     def curves_of_runs(self, runs: Sequence[SequenceGANRun], names: Sequence[str]) -> list[Curves]:
-        """Draw the same of several runs."""
+        """Draw validity, coverage and divergence of several runs by epoch."""
         return [
-            *_shares(make_lines_of_runs(runs, names, lambda row: row.validity), "validity", "Validity by epoch"),
-            *_shares(make_lines_of_runs(runs, names, lambda row: row.coverage), "coverage", "Coverage by epoch"),
-            _curve(
+            *_draw_shares(make_lines_of_runs(runs, names, lambda row: row.validity), "validity", "Validity by epoch"),
+            *_draw_shares(make_lines_of_runs(runs, names, lambda row: row.coverage), "coverage", "Coverage by epoch"),
+            _draw_nats(
                 make_lines_of_runs(runs, names, lambda row: row.divergence),
                 "divergence",
                 "Divergence of 3-grams by epoch",
@@ -226,20 +226,20 @@ class SequenceGANReport(AbstractReport[SequenceGANRun]):
         ]
 
     def build_content(self, run: SequenceGANRun, index: int) -> Content:
-        """Return what it writes, and how often each sentence."""
+        """Return samples, and the probability of each sentence."""
         return Content(
             write_samples(run.model, run.images, _SAMPLES, stream(run.config.seed, "report", "samples")),
             draw_language(run, f"language-{index}"),
         )
 
 
-def _shares(lines: Sequence[Line], name: str, title: str, mark: int | None = None) -> list[Curves]:
-    """Draw shares in percent, where there are any."""
-    found = [Line(line.name, line.x, [100 * value for value in line.y]) for line in lines]
-    if all(math.isnan(value) for line in found for value in line.y):
+def _draw_shares(lines: Sequence[Line], name: str, title: str, mark: int | None = None) -> list[Curves]:
+    """Draw shares in percent, if there are any."""
+    percentages = [Line(line.name, line.x, [100 * value for value in line.y]) for line in lines]
+    if all(math.isnan(value) for line in percentages for value in line.y):
         return []
-    return [draw_curves(name, title, "epoch", f"{name} (%)", found, mark=mark)]
+    return [draw_curves(name, title, "epoch", f"{name} (%)", percentages, mark=mark)]
 
 
-def _curve(lines: Sequence[Line], name: str, title: str) -> Curves:
+def _draw_nats(lines: Sequence[Line], name: str, title: str) -> Curves:
     return draw_curves(name, title, "epoch", f"{name} (nats)", lines)

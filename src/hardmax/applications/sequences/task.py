@@ -24,7 +24,7 @@ _SECOND = 0.99  # beta of Adam; the gradients of a game change faster than those
 
 @final
 class SequenceGANTask(AbstractTask[SequenceGANConfig, SequenceGAN]):
-    """Train a `SequenceGAN`: a turn of the discriminator, or several, and one of the generator in every step."""
+    """Train a `SequenceGAN`: one or several updates of the discriminator, and one of the generator in every step."""
 
     sums = ("reward", "discriminator_loss", "evaluations")
 
@@ -33,7 +33,7 @@ class SequenceGANTask(AbstractTask[SequenceGANConfig, SequenceGAN]):
         self.model = model.to(config.device)
         estimator = self._estimator_at(0, 0)
         estimator.check(model.generator.space, config.samples or estimator.default_samples)
-        # An estimator with parameters of its own is one object for the whole run; others are made for every step.
+        # An estimator with parameters is one object for the whole run; others are created for every step.
         self._kept = estimator if isinstance(estimator, AbstractControlled) and estimator.parameters() else None
         self.generators = {"noise": torch.Generator(config.device), "shown": torch.Generator(config.device)}
         self.sequences = data.one_hot(data.train).to(config.device)
@@ -48,7 +48,7 @@ class SequenceGANTask(AbstractTask[SequenceGANConfig, SequenceGAN]):
     def start(
         cls, config: SequenceGANConfig, images: Sequences, start: int = 0, group: Group = ALONE
     ) -> "SequenceGANTask":
-        """Return the task with the initial weights of this number; torch's global generator is kept."""
+        """Return the task with the initial weights of number `start`; torch's global generator is left unchanged."""
         with draw_initial_weights(config.seed, start):
             model = SequenceGAN.build(
                 images.symbols,
@@ -61,11 +61,11 @@ class SequenceGANTask(AbstractTask[SequenceGANConfig, SequenceGAN]):
 
     @classmethod
     def couples_examples(cls, config: SequenceGANConfig) -> bool:
-        """Whether the estimator looks at the whole batch."""
+        """Whether the estimator uses the whole batch."""
         return choose_estimator(config, Categorical(2), 0, 0).couples_examples
 
     def explain(self) -> str:
-        """Say what stands in for the derivative of the arg max."""
+        """Describe pretraining, the loss and the estimator."""
         config = self.config
         first = f"{config.pretrain_epochs} epochs of likelihood, then " if config.pretrain_epochs else ""
         return f"{first}a game for {config.loss}, through the arg max by {self._estimator_at(0, 0)}"
@@ -77,7 +77,7 @@ class SequenceGANTask(AbstractTask[SequenceGANConfig, SequenceGAN]):
 
     @property
     def updates(self) -> tuple[ParameterUpdate, ...]:
-        """The discriminator's, and then the generator's."""
+        """The update of the discriminator, then that of the generator."""
         config, model, betas = self.config, self.model, (self.config.momentum, _SECOND)
         return (
             ParameterUpdate(
@@ -96,11 +96,11 @@ class SequenceGANTask(AbstractTask[SequenceGANConfig, SequenceGAN]):
         noise = self._noise("shown", epoch, step, len(index), part)
         real = self.sequences[index[part].to(self.sequences.device)]
         if not len(real):  # the last batch of an epoch may have fewer sequences than there are processes
-            return self._told()
+            return self._stack_sums()
         with torch.no_grad():
-            shown = write(self.model.generator, self._estimator(epoch, step), noise)
+            generated = write(self.model.generator, self._estimator(epoch, step), noise)
         real.requires_grad_(self.config.penalty > 0)
-        logits = self.model.discriminator(torch.cat([real, shown]))
+        logits = self.model.discriminator(torch.cat([real, generated]))
         right, wrong = discriminator_loss(*logits.split(len(real)))
         losses = (right + wrong).mean(1)
         total = losses.sum()
@@ -108,19 +108,19 @@ class SequenceGANTask(AbstractTask[SequenceGANConfig, SequenceGAN]):
             (slopes,) = torch.autograd.grad(logits[: len(real)].sum(), real, create_graph=True)
             total = total + self.config.penalty / 2 * slopes.square().sum()
         (total / len(index)).backward()
-        return self._told(discriminator_loss=losses.detach().sum() / self.config.discriminator_steps)
+        return self._stack_sums(discriminator_loss=losses.detach().sum() / self.config.discriminator_steps)
 
     def add_gradients(self, index: Tensor, epoch: int, step: int) -> Tensor:
-        """Add this process's part to the gradients of the generator: what it gains, or the likelihood before that."""
+        """Add this process's part to the gradients of the generator: of its reward, or of the likelihood at first."""
         part = self.group.part(len(index))
         noise = self._noise("noise", epoch, step, len(index), part)
         count = noise.shape[1]
         if not count:
-            return self._told()
+            return self._stack_sums()
         if epoch < self.config.pretrain_epochs:
             real = self.sequences[index[part].to(self.sequences.device)]
             (-self.model.generator.log_prob(real).sum() / len(index)).backward()
-            return self._told(reward=torch.nan, evaluations=torch.nan, count=count)
+            return self._stack_sums(reward=torch.nan, evaluations=torch.nan, count=count)
         out = sequence_expectation(
             self.model.generator,
             self.model.discriminator,
@@ -131,15 +131,15 @@ class SequenceGANTask(AbstractTask[SequenceGANConfig, SequenceGAN]):
         )
         loss = -out.value.sum() / len(index)
         (loss if out.auxiliary is None else loss + out.auxiliary * (count / len(index))).backward()
-        return self._told(reward=out.rewards.mean(1).sum(), evaluations=out.evaluations * count, count=count)
+        return self._stack_sums(reward=out.rewards.mean(1).sum(), evaluations=out.evaluations * count, count=count)
 
-    def _told(self, **found: Tensor | float) -> Tensor:
-        """Return the sums of a turn; what it does not measure is zero."""
-        values = [torch.as_tensor(found.get(name, 0.0)) for name in (*self.sums, "count")]
+    def _stack_sums(self, **totals: Tensor | float) -> Tensor:
+        """Return the sums of an update; those that it does not measure are zero."""
+        values = [torch.as_tensor(totals.get(name, 0.0)) for name in (*self.sums, "count")]
         return torch.stack([value.to(self.sequences) for value in values])
 
     def _noise(self, name: str, epoch: int, step: int, count: int, part: slice) -> Tensor:
-        """Return a part of the noise of so many sequences; it is drawn for all of them."""
+        """Return a part of the noise of `count` sequences; it is drawn for all of them."""
         estimator = self._estimator(epoch, step)
         samples = (self.config.samples or estimator.default_samples) * estimator.noises
         return self.model.generator.noise((samples, count), self.generators[name])[:, part]
@@ -151,7 +151,7 @@ class SequenceGANTask(AbstractTask[SequenceGANConfig, SequenceGAN]):
         return choose_estimator(self.config, self.model.generator.space, epoch, step)
 
     def evaluate(self, split: str) -> dict[str, Any]:
-        """Return how likely real sequences are, and what generated ones are like."""
+        """Return the likelihood of real sequences, and statistics of generated ones."""
         return evaluate(
             self.model,
             self.data,
@@ -161,7 +161,7 @@ class SequenceGANTask(AbstractTask[SequenceGANConfig, SequenceGAN]):
         )
 
     def summarize_epoch(self, rows: Mapping[str, Row]) -> str:
-        """Return what became of an epoch."""
+        """Return a line with the results of an epoch."""
         test = rows["test"]
         known = (
             "" if test["validity"] is None else f"validity {test['validity']:.1%}  coverage {test['coverage']:.1%}  "

@@ -39,13 +39,13 @@ _ARRAYS = ("tokens", "names", "codes", "model")
 
 @dataclass(frozen=True, eq=False)
 class Tokens:
-    """Tokens of pictures.
+    """Tokens of images.
 
     Attributes:
         tokens: `[N, h, w]`, whole numbers below codes.
-        names: of the pictures.
-        codes: K, how many codes there are.
-        model: fingerprint of the model that made them, without which they mean nothing.
+        names: of the images.
+        codes: K, the number of codes.
+        model: fingerprint of the model that created them; the tokens have no meaning without it.
     """
 
     tokens: Int64[Tensor, "N h w"]
@@ -55,7 +55,7 @@ class Tokens:
 
 
 def write_tokens(path: Path, found: Tokens) -> None:
-    """Write an .npz file; tokens are as few bytes as hold them.
+    """Write tokens to an .npz file, in the smallest integer type that holds them.
 
     Raises:
         DataError: the file cannot be written.
@@ -70,7 +70,7 @@ def write_tokens(path: Path, found: Tokens) -> None:
 
 
 def read_tokens(path: Path) -> Tokens:
-    """Read what `write_tokens` wrote; nothing is unpickled.
+    """Read a file that `write_tokens` wrote; nothing is unpickled.
 
     Raises:
         DataError: the file is missing or broken, or holds no tokens.
@@ -88,37 +88,37 @@ def read_tokens(path: Path) -> Tokens:
     return Tokens(torch.from_numpy(tokens.astype(np.int64)), names.tolist(), int(codes), str(model))
 
 
-_AT_ONCE = 500  # pictures
+_AT_ONCE = 500  # images
 
 
 def tokenize(options: "TokenizeOptions") -> None:
-    """Tokenize the pictures, write the file, and say what is in it.
+    """Tokenize images, write the file, and print a summary.
 
     Raises:
-        DataError: pictures cannot be read, or the file cannot be written.
+        DataError: images cannot be read, or the file cannot be written.
     """
     restored = load_run(options.run, options.checkpoint, device=options.device, kind=TokenVAE)
     model, config = restored.model, restored.config
     with show_bar("reading") as bar:
-        found = load_in_order(
+        images = load_in_order(
             options.images,
             model.shape,
             data_dir=options.data_dir or config.data_dir,
             progress=lambda what, done, total: bar.update(done, total),
         )
-        bar.update(0, len(found.names), "tokenizing")
+        bar.update(0, len(images.names), "tokenizing")
         grids, generator = [], stream(config.seed, "binarize", "tokenize")
-        for pixels in found.pixels.split(_AT_ONCE):
+        for pixels in images.pixels.split(_AT_ONCE):
             x = binarize(pixels, config.binarize, generator)
             grids.append(model.tokenize(x.to(options.device)).cpu())
             bar.advance(len(pixels))
     tokens, codes = torch.cat(grids), model.space.k
     path = Path(options.out).expanduser()
-    write_tokens(path, Tokens(tokens, found.names, codes, model.fingerprint))
+    write_tokens(path, Tokens(tokens, images.names, codes, model.fingerprint))
     counts = tokens.flatten().bincount(minlength=codes).double()
     height, width = model.grid
     bits = height * width * math.log2(codes)
-    print("; ".join(found.notes))
+    print("; ".join(images.notes))
     print(
         f"{len(tokens):,} grids of {height} x {width} tokens in {path}: {int((counts > 0).sum())} of {codes} codes, "
         f"perplexity {float(perplexity(counts / counts.sum())):.1f}, at most {bits:.0f} bits for a picture of "
@@ -126,61 +126,61 @@ def tokenize(options: "TokenizeOptions") -> None:
     )
 
 
-_GRIDS_AT_ONCE = 500  # pictures
+_GRIDS_AT_ONCE = 500  # images
 
 
 def detokenize(options: "DetokenizeOptions") -> None:
-    """Draw the pictures, write them, and say where they are.
+    """Decode tokens to images, write them, and print where they are.
 
     Raises:
-        DataError: the tokens cannot be read or are another model's, or a file cannot be written.
+        DataError: the tokens cannot be read or belong to another model, or a file cannot be written.
     """
     model = load_run(options.run, options.checkpoint, device=options.device, kind=TokenVAE).model
     source, out = Path(options.tokens).expanduser(), Path(options.out).expanduser()
-    found = read_tokens(source)
-    _check(found, model, source, options.run)
+    contents = read_tokens(source)
+    _check(contents, model, source, options.run)
     whole = out.suffix.lower() == ".npz"
     if not whole and out.is_file():
         raise ArgumentError(f"--out {out} is a file; name a folder, or an .npz file")
-    files, drawn = [out / name for name in make_safe_names(found.names)], []
-    with show_bar("drawing", len(found.names)) as bar:
-        for begin in range(0, len(found.names), _GRIDS_AT_ONCE):
-            pictures = model.detokenize(found.tokens[begin : begin + _GRIDS_AT_ONCE].to(options.device)).cpu()
+    files, batches = [out / name for name in make_safe_names(contents.names)], []
+    with show_bar("drawing", len(contents.names)) as bar:
+        for begin in range(0, len(contents.names), _GRIDS_AT_ONCE):
+            pictures = model.detokenize(contents.tokens[begin : begin + _GRIDS_AT_ONCE].to(options.device)).cpu()
             if whole:
-                drawn.append((255 * pictures.clamp(0, 1)).round().to(torch.uint8))
+                batches.append((255 * pictures.clamp(0, 1)).round().to(torch.uint8))
             else:
                 for picture, file in zip(pictures, files[begin : begin + _GRIDS_AT_ONCE], strict=True):
                     save_image(make_grid(picture[None], padding=0), file)
             bar.advance(len(pictures))
     if whole:
-        pixels = torch.cat(drawn) if drawn else torch.empty(0, *model.shape, dtype=torch.uint8)
-        write_npz(out, images=pixels.numpy(), names=np.array(found.names, dtype=np.str_))
-    print(f"{len(found.names):,} pictures in {out}")
+        pixels = torch.cat(batches) if batches else torch.empty(0, *model.shape, dtype=torch.uint8)
+        write_npz(out, images=pixels.numpy(), names=np.array(contents.names, dtype=np.str_))
+    print(f"{len(contents.names):,} pictures in {out}")
 
 
 def make_safe_names(names: Iterable[str]) -> list[str]:
-    """Return a PNG file's name for each picture, all different, none of which leaves the folder that it goes to."""
-    out, met = [], Counter[str]()
+    """Return a unique PNG file name for each image; no name leaves the folder that it is written to."""
+    out, counts = [], Counter[str]()
     for name in names:
         parts = [part for part in PurePosixPath(name.replace("\\", "/").replace(":", "/")).parts if part.strip("./ ")]
         plain = str(PurePosixPath(*parts).with_suffix("")) if parts else "picture"
-        met[plain] += 1
-        out.append(f"{plain}-{met[plain]}.png" if met[plain] > 1 else f"{plain}.png")
+        counts[plain] += 1
+        out.append(f"{plain}-{counts[plain]}.png" if counts[plain] > 1 else f"{plain}.png")
     return out
 
 
-def _check(found: Tokens, model: TokenVAE, source: Path, run: str) -> None:
-    """Complain of tokens that are not this model's."""
-    grids, codes = tuple(found.tokens.shape[1:]), model.space.k
-    if grids != model.grid or found.codes != codes:
+def _check(contents: Tokens, model: TokenVAE, source: Path, run: str) -> None:
+    """Raise a DataError if the tokens do not belong to this model."""
+    grids, codes = tuple(contents.tokens.shape[1:]), model.space.k
+    if grids != model.grid or contents.codes != codes:
         raise DataError(
-            f"{source} has grids of {grids[0]} x {grids[1]} tokens of {found.codes} codes, and the model of {run} has "
-            f"{model.grid[0]} x {model.grid[1]} of {codes}; name the run that made them"
+            f"{source} has grids of {grids[0]} x {grids[1]} tokens of {contents.codes} codes, and the model of {run} "
+            f"has {model.grid[0]} x {model.grid[1]} of {codes}; name the run that made them"
         )
-    if found.model != model.fingerprint:
+    if contents.model != model.fingerprint:
         raise DataError(
-            f"{source} has tokens of the model {found.model}, and that of {run} is {model.fingerprint}: a number would "
-            "stand for another code; name the run (or the --checkpoint) that made them"
+            f"{source} has tokens of the model {contents.model}, and that of {run} is {model.fingerprint}: a number "
+            "would stand for another code; name the run (or the --checkpoint) that made them"
         )
 
 
@@ -188,10 +188,10 @@ _SAMPLES = 10
 
 
 def evaluate_dvae(options: EvaluateOptions, restored: "LoadedRun[TokenVAE]") -> Evaluation:
-    """Return the bound and what it is made of, the error of tokens, and the use of the codes.
+    """Return the bound and its terms, the reconstruction error from tokens, and the usage of the codes.
 
     Raises:
-        ArgumentError: something is asked for that only discrete models have.
+        ArgumentError: an option is given that only discrete models have.
     """
     refuse_options(options, "refine", "perturb_and_map")
     config, model, samples = restored.config, restored.model, options.samples or _SAMPLES
@@ -199,56 +199,56 @@ def evaluate_dvae(options: EvaluateOptions, restored: "LoadedRun[TokenVAE]") -> 
         options.device
     )
     with show_bar(f"{len(pictures):,} pictures", len(pictures)) as bar:
-        found = measure(model, pictures, config, samples=samples, on_batch=bar.advance)
-    drawn = "" if config.quantize == "nearest" else f" ({samples} samples)"
+        numbers = measure(model, pictures, config, samples=samples, on_batch=bar.advance)
+    suffix = "" if config.quantize == "nearest" else f" ({samples} samples)"
     nats = [
-        (f"-ELBO{drawn}", f"{-found['elbo']:.3f}"),
-        (f"-log p(x), at most{drawn}", f"{found['nll']:.3f}"),
-        ("KL(q || prior)", f"{found['kl']:.3f}"),
-        ("-E log p(x | z)", f"{-found['reconstruction']:.3f}"),
+        (f"-ELBO{suffix}", f"{-numbers['elbo']:.3f}"),
+        (f"-log p(x), at most{suffix}", f"{numbers['nll']:.3f}"),
+        ("KL(q || prior)", f"{numbers['kl']:.3f}"),
+        ("-E log p(x | z)", f"{-numbers['reconstruction']:.3f}"),
     ]
     tokens = [
-        ("mean squared error of a pixel", f"{found['mse']:.5f}"),
-        (f"perplexity of {model.space.k} codes", f"{found['perplexity']:.1f}"),
-        ("codes alive", f"{found['alive']:.1%}"),
+        ("mean squared error of a pixel", f"{numbers['mse']:.5f}"),
+        (f"perplexity of {model.space.k} codes", f"{numbers['perplexity']:.1f}"),
+        ("codes alive", f"{numbers['alive']:.1%}"),
     ]
     tables = [(("", "nats per picture"), nats), (("drawn again from tokens", ""), tokens)]
-    return Evaluation(len(pictures), {"samples": samples, **found}, tables)
+    return Evaluation(len(pictures), {"samples": samples, **numbers}, tables)
 
 
 def sample_dvae(options: SampleOptions) -> None:
-    """Write a grid of pictures."""
+    """Write a grid of sampled images."""
     write_grid(options, TokenVAE)
     print(
-        "these tokens are drawn without heed of each other; for pictures learn how they go together: "
+        "these tokens are drawn independently of each other; to generate pictures, learn a prior over them: "
         f"hardmax train --model token-prior --tokenizer {options.run}"
     )
 
 
 def evaluate_prior(options: EvaluateOptions, restored: "LoadedRun[TokenPrior]") -> Evaluation:
-    """Return the bound of pictures with their tokens, and what these take.
+    """Return the bound of images with their tokens, and the nats and bits of the tokens.
 
     Raises:
-        ArgumentError: something is asked for that other models have.
+        ArgumentError: an option is given that only other models have.
     """
     refuse_options(options, "refine", "perturb_and_map", "samples")
-    told = load_tokenizer(restored.config).config
-    pictures = prepare_split(told, restored.load_data(options.data_dir), options.split)[: options.images].to(
-        options.device
-    )
+    tokenizer_config = load_tokenizer(restored.config).config
+    pictures = prepare_split(tokenizer_config, restored.load_data(options.data_dir), options.split)[
+        : options.images
+    ].to(options.device)
     with show_bar(f"{len(pictures):,} pictures", len(pictures)) as bar:
-        found = measure_prior(restored.model, pictures, on_batch=bar.advance)
+        numbers = measure_prior(restored.model, pictures, on_batch=bar.advance)
     space = restored.model.tokenizer.space
     nats = [
-        ("-log p(x, tokens), at least -log p(x)", f"{-found['elbo']:.3f}"),
-        ("-log p(tokens)", f"{found['kl']:.3f}"),
+        ("-log p(x, tokens), at least -log p(x)", f"{-numbers['elbo']:.3f}"),
+        ("-log p(tokens)", f"{numbers['kl']:.3f}"),
         ("of tokens without a prior", f"{space.log_size:.3f}"),
-        ("-log p(x | tokens)", f"{-found['reconstruction']:.3f}"),
+        ("-log p(x | tokens)", f"{-numbers['reconstruction']:.3f}"),
     ]
-    bits = [(f"of a token, one of {space.k}", f"{found['bits']:.3f}")]
-    return Evaluation(len(pictures), found, [(("", "nats per picture"), nats), (("", "bits"), bits)])
+    bits = [(f"of a token, one of {space.k}", f"{numbers['bits']:.3f}")]
+    return Evaluation(len(pictures), numbers, [(("", "nats per picture"), nats), (("", "bits"), bits)])
 
 
 def sample_prior(options: SampleOptions) -> None:
-    """Write a grid of pictures."""
+    """Write a grid of sampled images."""
     write_grid(options, TokenPrior)

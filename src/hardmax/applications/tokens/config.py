@@ -78,23 +78,23 @@ class DvaeConfig(VAEConfig):
 
     @property
     def learning_rate(self) -> float:
-        """The learning rate, chosen where it was left open."""
+        """The learning rate; 2e-3 by default."""
         return 2e-3 if self.lr is None else self.lr
 
 
 _RELAXED = ("gumbel-softmax", "gumbel-rao")
-_COOLING = 0.75  # part of the run; the rest is trained at the temperature that it ends with
-_TENDING = 0.5  # part of the run; what is moved later is not learnt any more
+_COOLING = 0.75  # part of the run; the rest is trained at the final temperature
+_TENDING = 0.5  # part of the run; codes that are moved later are not trained long enough
 
 
 def kl_weight_at(config: DvaeConfig, step: int, steps: int) -> float:
-    """Return the weight of the KL in a step of so many."""
+    """Return the weight of the KL at a step of `steps`."""
     warm = config.kl_warmup * steps
     return config.kl_weight * (min(1.0, step / warm) if warm else 1.0)
 
 
 def resolve_estimator(config: DvaeConfig, steps: int) -> DvaeConfig:
-    """Return the configuration with the estimator, and how fast it is annealed, where these were left open."""
+    """Return the configuration with defaults for the estimator and its annealing rate filled in."""
     if config.estimator == "auto":
         config = replace(config, estimator="reinmax")
     if config.anneal or config.estimator not in _RELAXED or config.tau_floor >= config.tau:
@@ -103,7 +103,7 @@ def resolve_estimator(config: DvaeConfig, steps: int) -> DvaeConfig:
 
 
 def is_tended(config: DvaeConfig, step: int, steps: int) -> bool:
-    """Whether codes that are hardly used are moved before a step; the first step has none yet."""
+    """Whether rarely used codes are moved before a step; not before the first one, which has no counts."""
     return step > 0 and step % config.revive_every == 0 and step < _TENDING * steps and config.revive_below > 0
 
 

@@ -1,4 +1,4 @@
-"""The dVAE: a picture as a grid of tokens from a codebook, and back."""
+"""The dVAE: an image as a grid of tokens from a codebook, and back."""
 
 import hashlib
 from dataclasses import dataclass
@@ -20,10 +20,10 @@ from hardmax.spaces import Categorical
 
 @dataclass(frozen=True)
 class Quantized:
-    """What vector quantization makes of pictures.
+    """The result of vector quantization of images.
 
     Attributes:
-        reconstruction: `[B]`. log p(x | z), z the nearest codes; its gradient goes past the arg max to the encoder.
+        reconstruction: `[B]`. log p(x | z), z the nearest codes; its gradient bypasses the arg max to the encoder.
         distance: `[B]`. Squared distance of the encoder's vectors to their codes; its gradient is for the codes.
         commitment: `[B]`. The same number; its gradient is for the encoder.
         z: `[B, n, K]`. The nearest codes, one-hot.
@@ -37,15 +37,15 @@ class Quantized:
 
 @final
 class TokenVAE(AbstractVAE):
-    r"""The dVAE: an encoder gives each place of a grid a distribution over the K codes of a codebook.
+    r"""The dVAE: an encoder gives each position of a grid a distribution over the K codes of a codebook.
 
     $p(x) = \sum_z K^{-n} \, p(x \mid C^T z)$ with $z \in \{1..K\}^n$, one-hot rows, and the codebook C; the scores of
     $q(z_i = k \mid x)$ are $-s \, |e_i(x) - c_k|^2$. The bound is that of any discrete VAE,
 
     $$\mathbb{E}_q[\log p(x \mid C^T z)] - \sum_i \mathrm{KL}(q(z_i \mid x) \,\|\, 1 / K),$$
 
-    both terms in nats for a whole picture: the weight 1 of the KL is right without tuning, if the pixels' variance is
-    learned, too. `quantized` is the other way to train the same networks, VQ-VAE: the nearest code instead of a draw.
+    both terms in nats per image: KL weight 1 is right without tuning, if the variance of the pixels is learned, too.
+    `quantized` trains the same networks as a VQ-VAE: with the nearest code instead of a draw.
 
     Args:
         encoder: maps x `[B, *shape]` to vectors `[B, n, d]`, which are normalised to mean 0 and variance 1 each.
@@ -103,13 +103,13 @@ class TokenVAE(AbstractVAE):
         estimator: AbstractEstimator | None = None,
         likelihood: LikelihoodName = "gaussian",
     ) -> "TokenVAE":
-        """Return a model with networks of our own, for pictures of this shape (channels, H, W).
+        """Return a model with the built-in networks, for images of this shape (channels, H, W).
 
         Args:
-            shape: of one picture.
+            shape: of one image.
             codes: K.
             dimensions: d, of a code.
-            longest: side of the grid: the picture is halved until none of its sides is longer. 28 x 28 pixels become
+            longest: side of the grid: the image is halved until none of its sides is longer. 28 x 28 pixels become
                 7 x 7 tokens, 64 x 64 become 8 x 8.
             width: channels of the networks.
             estimator: as above.
@@ -144,28 +144,28 @@ class TokenVAE(AbstractVAE):
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Channels, H and W of a picture."""
+        """Channels, H and W of an image."""
         with torch.no_grad():
-            drawn = self.decoder.pixels(self.codebook.vectors[:1].expand(1, self.space.variables, -1))
-        channels, height, width = drawn.shape[1:]
+            pixels = self.decoder.pixels(self.codebook.vectors[:1].expand(1, self.space.variables, -1))
+        channels, height, width = pixels.shape[1:]
         return channels, height, width
 
     @property
     def fingerprint(self) -> str:
-        """What tells this model's tokens from those of any other: a hash of its weights."""
+        """A hash of the weights, which identifies the model that computed some tokens."""
         digest = hashlib.sha256()
         for name, weight in self.named_parameters():
             digest.update(name.encode() + weight.detach().cpu().contiguous().numpy().tobytes())
         return digest.hexdigest()[:16]
 
     def vectors(self, x: Tensor) -> Tensor:
-        """Return what the encoder makes of pictures, to be replaced by codes: `[B, *shape] -> [B, n, d]`."""
+        """Return the encoder's vectors of images, before quantization: `[B, *shape] -> [B, n, d]`."""
         e = self.encoder(x)
-        # Of a fixed length, they cannot run away from the codes, nor make the scale s meaningless.
+        # With a fixed norm they cannot drift away from the codes, nor make the scale s meaningless.
         return layer_norm(e, e.shape[-1:])
 
     def scores(self, x: Tensor) -> Tensor:
-        """Return the scores of the codes at each place: `[B, *shape] -> [B, n, K]`."""
+        """Return the scores of the codes at each position: `[B, *shape] -> [B, n, K]`."""
         return self.codebook.scores(self.vectors(x))
 
     def forward(
@@ -185,16 +185,16 @@ class TokenVAE(AbstractVAE):
         """Estimate the bound of x `[B, *shape]`; minimise `-value.mean()`.
 
         Args:
-            x: the pictures.
-            scores: of x, where they are there already.
+            x: the images.
+            scores: of x, if they are already computed.
             estimator: for this call.
             kl: as for `hardmax.elbo`, and so are all others.
             kl_weight: 1 is the bound.
-            samples: S, how many z are drawn.
-            generator: where the noise comes from.
+            samples: S, the number of z to draw.
+            generator: of the noise.
             noise: `[S, B, n, K]`, instead of drawing it.
-            chunk_size: the most z that are decoded for each picture in one call.
-            validate: look at values for NaN and inf.
+            chunk_size: maximum number of z decoded per image in one call.
+            validate: check values for NaN and inf.
         """
         return elbo(
             self.likelihood(x),
@@ -211,10 +211,10 @@ class TokenVAE(AbstractVAE):
         )
 
     def quantized(self, x: Tensor) -> Quantized:
-        """Return what vector quantization makes of x `[B, *shape]`.
+        """Return the vector quantization of x `[B, *shape]`.
 
         Minimise the mean of `-reconstruction + distance + 0.25 commitment`: VQ-VAE, with the gradient of the
-        reconstruction for the code taken as that for the vector it replaces (straight-through), and the codebook moved
+        reconstruction for the code used as that for the vector it replaces (straight-through), and the codebook moved
         by its distance to the vectors alone.
         """
         e = self.vectors(x)
@@ -246,15 +246,15 @@ class TokenVAE(AbstractVAE):
 
     @torch.no_grad()
     def tokenize(self, x: Tensor) -> Int64[Tensor, "B h w"]:
-        """Return the best code at each place: `[B, *shape] -> [B, h, w]`, whole numbers below K."""
+        """Return the most probable code at each position: `[B, *shape] -> [B, h, w]`, whole numbers below K."""
         return self.scores(x).argmax(-1).unflatten(1, self.grid)
 
     def detokenize(self, tokens: Int64[Tensor, "B h w"]) -> Tensor:
-        """Return the mean picture of tokens: `[B, h, w] -> [B, *shape]`.
+        """Return the mean image of tokens: `[B, h, w] -> [B, *shape]`.
 
         Raises:
-            ShapeError: these are no grids of this model.
-            DtypeError: tokens that are no whole numbers.
+            ShapeError: tokens that are not grids of this model.
+            DtypeError: tokens that are not integers.
             ArgumentError: a token below 0, or of K or more.
         """
         if tokens.dim() != 3 or tuple(tokens.shape[1:]) != self.grid:
@@ -270,13 +270,13 @@ class TokenVAE(AbstractVAE):
         return self.decode((tokens.flatten(1)[..., None] == each).to(self.codebook.vectors.dtype))
 
     def decode(self, z: Tensor) -> Tensor:
-        """Return the mean picture of each z: `[R, n, K] -> [R, *shape]`."""
+        """Return the mean image of each z: `[R, n, K] -> [R, *shape]`."""
         return self._pictures(z)
 
     def sample(self, count: int, *, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """Draw z from the uniform prior; return their mean pictures `[count, *shape]` and z `[count, n, K]`.
+        """Draw z from the uniform prior; return their mean images `[count, *shape]` and z `[count, n, K]`.
 
-        Tokens of a picture are anything but independent: `TokenPrior` learns how they go together.
+        The tokens of a real image are far from independent: `TokenPrior` learns their joint distribution.
         """
         z = self.draw_prior(count, generator)
         return self.decode(z), z
@@ -295,7 +295,7 @@ class TokenVAE(AbstractVAE):
 
 @final
 class TokenDecoder(nn.Module):
-    """Looks the codes up, and draws: z `[R, n, K] -> [R, *shape]`."""
+    """Look up the codes and decode them: z `[R, n, K] -> [R, *shape]`."""
 
     def __init__(self, codebook: Codebook, pixels: nn.Module) -> None:
         super().__init__()

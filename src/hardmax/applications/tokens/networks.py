@@ -9,15 +9,15 @@ from torch import Tensor, nn
 
 from hardmax.nn.convolutional import LONGEST, count_deepest_channels, halve_sizes, make_downsampling, make_upsampling
 
-_JITTER = 1e-2  # of a vector's entries, which are about 1: codes that are placed on the same point can part
+_JITTER = 1e-2  # of a vector's entries, which are about 1: codes that are placed on the same point can separate
 
 
 @final
 class Codebook(nn.Module):
-    r"""K vectors $c_k$; the scores of a vector e are $-s \, |e - c_k|^2$, but for $-s \, |e|^2$, the same for all k.
+    r"""K vectors $c_k$; the scores of a vector e are $-s \, |e - c_k|^2$, without $-s \, |e|^2$, the same for all k.
 
-    The arg max of the scores is the nearest code. They are linear in e, so this is a last layer of an encoder whose
-    weights are the codebook. The scale s is learned.
+    The arg max of the scores is the nearest code. They are linear in e, so this is a last layer of an encoder, with
+    the codebook as its weights. The scale s is learned.
 
     Args:
         codes: K, at least 2.
@@ -36,7 +36,7 @@ class Codebook(nn.Module):
     """
 
     used: Tensor
-    """`[K]`. How often each code was the nearest since the last look for unused ones; whoever trains adds to it."""
+    """`[K]`. How often each code was the nearest since the last `revive`; the training loop adds to it."""
 
     def __init__(self, codes: int, dimensions: int) -> None:
         super().__init__()
@@ -45,18 +45,18 @@ class Codebook(nn.Module):
         self.register_buffer("used", torch.zeros(codes, dtype=torch.float64))
 
     def scores(self, e: Float[Tensor, "*B n d"]) -> Float[Tensor, "*B n K"]:
-        """Return how much each code is like each vector."""
+        """Return the scores of each code for each vector."""
         return self.log_scale.exp() * (2 * e @ self.vectors.mT - self.vectors.square().sum(-1))
 
     def look_up(self, z: Float[Tensor, "*B n K"]) -> Float[Tensor, "*B n d"]:
-        """Return the codes that one-hot z name, or mixtures of codes where z is relaxed."""
+        """Return the codes that one-hot z select, or mixtures of codes for relaxed z."""
         return z @ self.vectors
 
     @torch.no_grad()
     def place(self, e: Float[Tensor, "*B d"], generator: torch.Generator | None = None) -> None:
-        """Spread all codes over vectors that they will have to stand for, before the first step.
+        """Initialise the codes on vectors of the encoder, before the first step.
 
-        The scale becomes such that scores differ by about log K: neither all alike nor all decided.
+        Sets the scale so that scores differ by about log K: neither uniform nor deterministic.
         """
         points = e.flatten(0, -2)
         self._move(torch.ones(len(self.vectors), dtype=torch.bool, device=e.device), points, generator)
@@ -67,15 +67,15 @@ class Codebook(nn.Module):
     def revive(
         self, e: Float[Tensor, "*B d"], least: float, generator: torch.Generator | None = None
     ) -> Bool[Tensor, " K"]:
-        """Move the codes that were hardly used to vectors that are far from all others, and forget what was counted.
+        """Move rarely used codes to vectors that are far from all others, and reset the counts.
 
         Args:
             e: vectors to choose from.
-            least: a code is moved that was used less than so many times the mean of all.
+            least: codes that were used less than `least` times the mean are moved.
             generator: of the choice.
 
         Returns:
-            Which codes were moved.
+            A mask of the moved codes.
 
         References:
             The choice: Arthur & Vassilvitskii, "k-means++: the advantages of careful seeding", 2007.
@@ -86,11 +86,11 @@ class Codebook(nn.Module):
         return dead
 
     def _move(self, which: Tensor, points: Tensor, generator: torch.Generator | None) -> None:
-        """Put codes, one after the other, on points drawn by their squared distance to the nearest code."""
+        """Place codes one by one on points, drawn proportionally to the squared distance to the nearest code."""
         kept = self.vectors[~which]
         near = torch.cdist(points, kept).square().amin(1) if len(kept) else torch.full_like(points[:, 0], torch.inf)
         for code in which.nonzero().flatten().tolist():
-            # Where there is no code yet, or every point is one, any will do.
+            # If there is no code yet, or every point is a code, draw uniformly.
             chance = near if 0 < near.sum() < torch.inf else torch.ones_like(near)
             chosen = points[torch.multinomial(chance, 1, generator=generator)]
             noise = torch.randn(chosen.shape, generator=generator, dtype=chosen.dtype, device=chosen.device)
@@ -103,10 +103,10 @@ _BLOCKS = 1
 
 @final
 class GridEncoder(nn.Module):
-    """Halve a picture until no side is longer than `longest`, look around, and give every place a vector.
+    """Downsample an image until no side exceeds `longest`, and return one vector per grid position.
 
     Args:
-        shape: of one picture, (channels, H, W).
+        shape: of one image, (channels, H, W).
         dimensions: of a vector.
         longest: side of the grid.
         width: channels after the first convolution.
@@ -140,7 +140,7 @@ class GridDecoder(nn.Module):
     """The mirror image of `GridEncoder`.
 
     Args:
-        shape: of one picture, (channels, H, W).
+        shape: of one image, (channels, H, W).
         dimensions: of a vector.
         longest: side of the grid.
         width: channels before the last convolution.
@@ -169,7 +169,7 @@ class GridDecoder(nn.Module):
 
 @final
 class _Residual(nn.Module):
-    """`x + what is around it`."""
+    """Residual block: `x + convolution(x)`."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()

@@ -21,7 +21,7 @@ class CausalTransformer(nn.Module):
         tokens: K, values of a token.
         length: n.
         width: of the vectors in between; a multiple of heads.
-        layers: how many.
+        layers: number of layers.
         heads: of each layer.
 
     Raises:
@@ -52,9 +52,9 @@ class CausalTransformer(nn.Module):
         nn.init.normal_(self.tokens.weight, std=0.02)
 
     def forward(self, tokens: Int64[Tensor, "B m"]) -> Float[Tensor, "B m_or_n K"]:
-        """Return the scores of each token given those before it, the first from none.
+        """Return the scores of each token given those before it, the first given none.
 
-        A sequence of m < n tokens gets m + 1 scores: those of its own tokens, and of the one that comes next.
+        A sequence of m < n tokens gets m + 1 scores: those of its tokens, and those of the next one.
         """
         shifted = torch.cat([self.start.expand(len(tokens), 1, -1), self.tokens(tokens)], 1)[:, : len(self.places)]
         return self.scores(self.blocks(shifted + self.places[: shifted.shape[1]]))
@@ -62,7 +62,7 @@ class CausalTransformer(nn.Module):
 
 @final
 class _Block(nn.Module):
-    """What came before is looked at, then thought about; both are added."""
+    """Transformer block: causal self-attention, then a feed-forward network, each with a residual connection."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -73,20 +73,20 @@ class _Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         split = self.before(self.norms[0](x)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        seen = scaled_dot_product_attention(*split, is_causal=True).transpose(1, 2).flatten(2)
-        x = x + self.mixed(seen)
+        attended = scaled_dot_product_attention(*split, is_causal=True).transpose(1, 2).flatten(2)
+        x = x + self.mixed(attended)
         return x + self.thought(self.norms[1](x))
 
 
 @final
 class TokenPrior(AbstractModel):
-    r"""A `TokenVAE`, held fixed, and an autoregressive prior over its tokens: together a model of pictures.
+    r"""A `TokenVAE`, held fixed, and an autoregressive prior over its tokens: together a model of images.
 
     $p(z) = \prod_i p(z_i \mid z_1 .. z_{i-1})$, row by row of the grid, in place of the uniform $K^{-n}$ that the
-    tokens were learned with. A picture is generated token by token, and then drawn.
+    tokens were learned with. An image is generated token by token, and then decoded.
 
     Args:
-        tokenizer: whose tokens these are; it learns nothing here.
+        tokenizer: the dVAE whose tokens are modelled; it is frozen.
         network: maps tokens `[B, m]` to scores of each and of the next one, `[B, min(m + 1, n), K]`.
 
     Example:
@@ -111,12 +111,12 @@ class TokenPrior(AbstractModel):
 
     @classmethod
     def build(cls, tokenizer: TokenVAE, *, width: int = 128, layers: int = 3, heads: int = 4) -> "TokenPrior":
-        """Return a model with a transformer of our own.
+        """Return a model with the built-in transformer.
 
         Args:
-            tokenizer: made by `TokenVAE.build`, if the model is to be saved.
+            tokenizer: created by `TokenVAE.build`, if the model is to be saved.
             width: of the transformer.
-            layers: of it.
+            layers: number of its layers.
             heads: of each layer.
 
         Raises:
@@ -135,23 +135,23 @@ class TokenPrior(AbstractModel):
         return model
 
     def log_prob(self, tokens: Int64[Tensor, "B h w"]) -> Float[Tensor, " B"]:
-        """Return log p(z) of tokens, in nats for a picture."""
+        """Return log p(z) of tokens, in nats per image."""
         flat = tokens.flatten(1)
         log_p = self.network(flat).log_softmax(-1)
         return log_p.gather(-1, flat[..., None]).sum((1, 2))
 
     @torch.no_grad()
     def bounds(self, x: Tensor) -> Bounds:
-        """Return the bounds of pictures `[B, *shape]` for their tokens: `log p(x | z) + log p(z)`, below log p(x)."""
-        told = self.tokenizer.token_bounds(x)
+        """Return the bounds of images `[B, *shape]` for their tokens: `log p(x | z) + log p(z)`, below log p(x)."""
+        bounds = self.tokenizer.token_bounds(x)
         kl = -self.log_prob(self.tokenizer.tokenize(x))
-        return Bounds(told.reconstruction - kl, told.reconstruction - kl, told.reconstruction, kl)
+        return Bounds(bounds.reconstruction - kl, bounds.reconstruction - kl, bounds.reconstruction, kl)
 
     @torch.no_grad()
     def sample(
         self, count: int, *, generator: torch.Generator | None = None
     ) -> tuple[Float[Tensor, "N *shape"], Int64[Tensor, "N h w"]]:
-        """Draw tokens one after the other; return their mean pictures and the tokens."""
+        """Draw tokens one after the other; return their mean images and the tokens."""
         space = self.tokenizer.space
         flat = torch.empty(count, 0, dtype=torch.int64, device=next(self.parameters()).device)
         for _ in range(space.variables):

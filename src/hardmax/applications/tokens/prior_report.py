@@ -21,12 +21,12 @@ from hardmax.training.task import prepare_split
 
 @dataclass(frozen=True)
 class TokenPriorMeasured(MeasuredVAE):
-    """A row of a prior over tokens; of train `kl` alone is measured."""
+    """A row of a prior over tokens; for train only `kl` is measured."""
 
     bits: float | None
 
 
-# The test pictures are `[N, channels, H, W]`.
+# The test images are `[N, channels, H, W]`.
 TokenPriorRun = Run[TokenPriorConfig, TokenPrior, TokenPriorMeasured, Tensor]
 
 
@@ -35,7 +35,7 @@ _SAMPLES, _COMPARED = 64, 12
 
 @dataclass(frozen=True)
 class Content:
-    """What it generates."""
+    """Generated images, and their nearest training images."""
 
     samples: Tiles
     nearest: Tiles
@@ -43,7 +43,7 @@ class Content:
 
 @final
 class TokenPriorReport(AbstractReport[TokenPriorRun]):
-    """What it generates, and whether that is more than pictures it has seen."""
+    """The report of a prior over tokens: generated images, and whether they are copies of training images."""
 
     row = TokenPriorMeasured
     quantities = (
@@ -56,17 +56,17 @@ class TokenPriorReport(AbstractReport[TokenPriorRun]):
     template = "prior_report.html.j2"
 
     def pictures(self, config: TokenPriorConfig, images: Images) -> Tensor:
-        """Return the test pictures that were evaluated after each epoch, `[N, channels, H, W]`."""
+        """Return the test images that were evaluated after each epoch, `[N, channels, H, W]`."""
         return prepare_split(load_tokenizer(config).config, images, "test")[: config.evaluate_images]
 
     def subject(self, run: TokenPriorRun) -> str:
-        """Say what goes together, and what was trained on."""
+        """Return a sentence with the tokens and the training data."""
         space = run.model.tokenizer.space
-        whose = f"of the dVAE {run.config.tokenizer}"
-        return f"Prior over {space.variables} tokens of {space.k} codes, {whose}, {describe_data(run)}."
+        source = f"of the dVAE {run.config.tokenizer}"
+        return f"Prior over {space.variables} tokens of {space.k} codes, {source}, {describe_data(run)}."
 
     def method(self, run: TokenPriorRun) -> str:
-        """Say what it is."""
+        """Return a sentence on the network."""
         config = run.config
         return (
             f"A transformer of {config.layers} layers, {config.width} wide, predicts each token from those before it, "
@@ -74,7 +74,7 @@ class TokenPriorReport(AbstractReport[TokenPriorRun]):
         )
 
     def measurement(self, run: TokenPriorRun) -> str:
-        """Say what the numbers are means over."""
+        """Return a sentence on what the numbers are averaged over."""
         most = run.model.tokenizer.space.log_size
         return (
             f"Means over {len(run.pictures):,} test pictures, in nats for each. −ELBO is that of a picture with its "
@@ -82,11 +82,11 @@ class TokenPriorReport(AbstractReport[TokenPriorRun]):
         )
 
     def facts(self, run: TokenPriorRun) -> list[Fact]:
-        """There are none."""
+        """Return no facts."""
         return []
 
     def curves_of_run(self, run: TokenPriorRun) -> list[Curves]:
-        """Draw what tokens take by epoch, on which training is seen to begin to remember."""
+        """Draw -log p(tokens) by epoch, which shows when training starts to memorise."""
         lines = make_lines(run, lambda row: row.kl)
         title = "−log p(tokens) by epoch"
         return [draw_curves("tokens", title, "epoch", "−log p(tokens) (nats)", lines, clip=True, mark=run.best_epoch)]
@@ -96,13 +96,13 @@ class TokenPriorReport(AbstractReport[TokenPriorRun]):
         return [draw_bounds_by_epoch(runs, names)]
 
     def build_content(self, run: TokenPriorRun, index: int) -> Content:
-        """Generate pictures, and find the training pictures that are most like some of them."""
-        drawn, _ = run.model.sample(_SAMPLES, generator=stream(run.config.seed, "report", "samples"))
-        samples = make_tile(drawn, f"{_SAMPLES} generated pictures", columns=8)
-        seen = prepare_split(load_tokenizer(run.config).config, run.images, "train")
-        some = drawn[:_COMPARED]
-        nearest = seen[torch.cdist(some.flatten(1), seen.flatten(1)).argmin(1)]
-        pairs = torch.stack([some, nearest], 1)
+        """Generate images, and find the nearest training images of some of them."""
+        images, _ = run.model.sample(_SAMPLES, generator=stream(run.config.seed, "report", "samples"))
+        samples = make_tile(images, f"{_SAMPLES} generated pictures", columns=8)
+        train = prepare_split(load_tokenizer(run.config).config, run.images, "train")
+        compared = images[:_COMPARED]
+        nearest = train[torch.cdist(compared.flatten(1), train.flatten(1)).argmin(1)]
+        pairs = torch.stack([compared, nearest], 1)
         tiles = [make_tile(pair, f"generated picture {i} above the nearest one") for i, pair in enumerate(pairs)]
         return Content(
             Tiles("Generated token by token; each picture is the mean of p(x | tokens).", [("", [samples])]),

@@ -26,7 +26,7 @@ def evaluate(
     on_batch: Callable[[int], None] | None = None,
     group: Group = ALONE,
 ) -> dict[str, float]:
-    """Return the means over pictures `[N, *shape]`, in nats for a picture; `bits` are of a token.
+    """Return the means over images `[N, *shape]`, in nats per image; `bits` are per token.
 
     `kl` is -log p(z) of their tokens z, and `elbo` is `log p(x | z) + log p(z)`, which is below log p(x).
     """
@@ -49,7 +49,7 @@ def evaluate(
 
 @final
 class TokenPriorTask(AbstractTask[TokenPriorConfig, TokenPrior]):
-    """Maximise log p(z) of the tokens of pictures, which are computed once."""
+    """Maximise log p(z) of the tokens of images; the tokens are computed once."""
 
     sums = ("kl",)
 
@@ -57,25 +57,33 @@ class TokenPriorTask(AbstractTask[TokenPriorConfig, TokenPrior]):
         self.config, self.group = config, group
         self.model = model.to(config.device)
         self.generators = {}
-        told = load_tokenizer(config).config
-        self.tokens = tokenize(model.tokenizer, prepare_split(told, images, "train").to(config.device))
+        tokenizer_config = load_tokenizer(config).config
+        self.tokens = tokenize(model.tokenizer, prepare_split(tokenizer_config, images, "train").to(config.device))
         self.count = len(self.tokens)
-        self.held_out = {s: prepare_split(told, images, s)[: config.evaluate_images].to(config.device) for s in SPLITS}
+        self.held_out = {
+            s: prepare_split(tokenizer_config, images, s)[: config.evaluate_images].to(config.device) for s in SPLITS
+        }
 
     @staticmethod
     def load(config: TokenPriorConfig) -> Images:
-        """Return the pictures, as the dVAE reads them.
+        """Return the images, loaded as for the dVAE.
 
         Raises:
             ArgumentError: no dVAE is named.
         """
-        told = load_tokenizer(config).config
-        data, data_dir = config.data or told.data, config.data_dir or told.data_dir
-        return load(data, data_dir=data_dir, size=told.size, limit=told.limit, seed=told.seed)
+        tokenizer_config = load_tokenizer(config).config
+        data, data_dir = config.data or tokenizer_config.data, config.data_dir or tokenizer_config.data_dir
+        return load(
+            data,
+            data_dir=data_dir,
+            size=tokenizer_config.size,
+            limit=tokenizer_config.limit,
+            seed=tokenizer_config.seed,
+        )
 
     @classmethod
     def start(cls, config: TokenPriorConfig, images: Images, start: int = 0, group: Group = ALONE) -> "TokenPriorTask":
-        """Return the task with the initial weights of this number; torch's global generator is kept."""
+        """Return the task with the initial weights of number `start`; torch's global generator is left unchanged."""
         tokenizer = load_tokenizer(config).model
         with draw_initial_weights(config.seed, start):
             model = TokenPrior.build(tokenizer, width=config.width, layers=config.layers, heads=config.heads)
@@ -83,11 +91,11 @@ class TokenPriorTask(AbstractTask[TokenPriorConfig, TokenPrior]):
 
     @classmethod
     def couples_examples(cls, config: TokenPriorConfig) -> bool:
-        """Every picture is for itself."""
+        """Return False: images are independent."""
         return False
 
     def explain(self) -> str:
-        """Say what is learned from what."""
+        """Describe the tokens and the number of training images."""
         space = self.model.tokenizer.space
         return f"learns {space.variables} tokens of {space.k} codes, one after the other, of {self.count:,} pictures"
 
@@ -100,11 +108,11 @@ class TokenPriorTask(AbstractTask[TokenPriorConfig, TokenPrior]):
         return torch.stack([nats.detach(), nats.new_tensor(len(tokens))])
 
     def evaluate(self, split: str) -> dict[str, Any]:
-        """Return the nats that tokens take, and the bound."""
+        """Return the nats per image of the tokens, and the bound."""
         return evaluate(self.model, self.held_out[split], group=self.group)
 
     def summarize_epoch(self, rows: Mapping[str, Row]) -> str:
-        """Return the nats that tokens take, and the bound."""
+        """Return the nats per image of the tokens, and the bound."""
         test = rows["test"]
         nats = "  ".join(f"{split} {rows[split]['kl']:.2f}" for split in rows)
         return (
@@ -113,11 +121,11 @@ class TokenPriorTask(AbstractTask[TokenPriorConfig, TokenPrior]):
 
 
 def load_tokenizer(config: TokenPriorConfig) -> LoadedRun[TokenVAE]:
-    """Return the run that the tokens are from.
+    """Return the run of the dVAE that computes the tokens.
 
     Raises:
-        ArgumentError: none is named.
-        DataError: it cannot be read, or is no dVAE.
+        ArgumentError: no run is named.
+        DataError: the run cannot be read, or is not a dVAE.
     """
     if not config.tokenizer:
         raise ArgumentError("name a run of hardmax train --model dvae, whose tokens are learned: --tokenizer RUN")
@@ -125,5 +133,5 @@ def load_tokenizer(config: TokenPriorConfig) -> LoadedRun[TokenVAE]:
 
 
 def tokenize(model: TokenVAE, pictures: Tensor, batch_size: int = 500) -> Tensor:
-    """Return the tokens of pictures, `[N, *shape] -> [N, h, w]`."""
+    """Return the tokens of images, `[N, *shape] -> [N, h, w]`."""
     return torch.cat([model.tokenize(batch) for batch in pictures.split(batch_size)])

@@ -25,24 +25,24 @@ from hardmax.training.task import prepare_split
 
 @dataclass(frozen=True)
 class DvaeMeasured(MeasuredVAE):
-    """A row of a dVAE; `nll` and what is told of tokens are not measured for train."""
+    """A row of a dVAE; `nll` and the numbers of tokens are not measured for train."""
 
     mse: float | None
     perplexity: float | None
     alive: float | None
 
 
-# The test pictures are `[N, channels, H, W]`.
+# The test images are `[N, channels, H, W]`.
 DvaeRun = Run[DvaeConfig, TokenVAE, DvaeMeasured, Tensor]
 
 
 @dataclass(frozen=True, eq=False)
 class Usage:
-    """The tokens of pictures.
+    """The tokens of images, and how often each code is used.
 
     Attributes:
         tokens: `[N, h, w]`.
-        share: `[K]`, of all tokens.
+        share: `[K]`, share of each code in all tokens.
     """
 
     tokens: Int64[Tensor, "N h w"]
@@ -54,7 +54,7 @@ class Usage:
         return self.share.argsort(descending=True, stable=True)
 
     def describe(self) -> str:
-        """Say how evenly the codes are used."""
+        """Return a sentence on how evenly the codes are used."""
         return (
             f"Perplexity {float(perplexity(self.share)):.1f} of {len(self.share)} codes; "
             f"{measure_alive(self.share):.1%} are alive, used at least a tenth as often as if all were used alike; "
@@ -63,34 +63,34 @@ class Usage:
 
 
 def measure_usage(run: DvaeRun, batch_size: int = 500) -> Usage:
-    """Tokenize the run's test pictures."""
+    """Tokenize the run's test images."""
     tokens = torch.cat([run.model.tokenize(batch) for batch in run.pictures.split(batch_size)])
     counts = tokens.flatten().bincount(minlength=run.model.space.k).double()
     return Usage(tokens, counts / counts.sum())
 
 
 def draw_usage(usage: Usage, name: str) -> Markup:
-    """Draw the share of each code, from the most used to the least, beside what it would be if all were alike."""
+    """Draw the share of each code, from the most used to the least, with a line at the uniform share."""
     share, even = 100 * usage.share[usage.order], 100 / len(usage.share)
     alt = f"Share of the tokens of each of {len(share)} codes: between {share.min():.2f} and {share.max():.2f} percent"
-    with draw_svg(name, alt, height=240) as drawn:
-        axes = drawn.axes
+    with draw_svg(name, alt, height=240) as figure:
+        axes = figure.axes
         axes.bar(range(len(share)), share.tolist(), color=COLOURS[0], width=1.0)
         axes.axhline(even, color=COLOURS[-1], linewidth=1.2)
         axes.set(xlabel="code, by use", ylabel="share of the tokens (%)", xlim=(-0.6, len(share) - 0.4))
-    return drawn.svg
+    return figure.svg
 
 
-_RECONSTRUCTIONS, _LOOKED_AT = 10, 500  # pictures
+_RECONSTRUCTIONS, _LOOKED_AT = 10, 500  # images
 
 
 def tile_reconstructions(run: DvaeRun, usage: Usage) -> Tiles:
-    """Return test pictures, from all over the test set, above what is drawn from their tokens, and the tokens."""
+    """Return images spread over the test set, above their reconstructions from tokens, and the tokens."""
     index = spread_indices(len(run.pictures), _RECONSTRUCTIONS)
     pictures, tokens = run.pictures[index], usage.tokens[index]
-    drawn = run.model.detokenize(tokens)
+    reconstructions = run.model.detokenize(tokens)
     colours = interpolate(colour_codes(run)[tokens].movedim(-1, 1), size=pictures.shape[2:], mode="nearest")
-    triples = torch.stack([pictures.expand_as(colours), drawn.expand_as(colours), colours], 1)
+    triples = torch.stack([pictures.expand_as(colours), reconstructions.expand_as(colours), colours], 1)
     tiles = [
         make_tile(triple, f"test picture {i}, drawn again from its tokens, and the tokens as colours")
         for i, triple in zip(index, triples, strict=True)
@@ -103,12 +103,12 @@ def tile_reconstructions(run: DvaeRun, usage: Usage) -> Tiles:
 
 
 def tile_codes(run: DvaeRun, usage: Usage) -> Tiles:
-    """Return one tile: what is seen in the mean around the places where each code is the best, the most used first."""
-    some = usage.tokens[:_LOOKED_AT]
+    """Return one tile: for each code, the mean patch around its positions, the most used code first."""
+    tokens = usage.tokens[:_LOOKED_AT]
     patches, cell = _patches(run.pictures[:_LOOKED_AT], run.model.grid)
     sums = torch.zeros(run.model.space.k, patches.shape[-1])
-    sums.index_add_(0, some.flatten(), patches.flatten(0, 1))
-    counts = some.flatten().bincount(minlength=len(sums))
+    sums.index_add_(0, tokens.flatten(), patches.flatten(0, 1))
+    counts = tokens.flatten().bincount(minlength=len(sums))
     channels = run.pictures.shape[1]
     pictures = (sums / counts.clamp_min(1)[:, None]).unflatten(1, (channels, 3 * cell, 3 * cell))[usage.order]
     note = (
@@ -123,14 +123,14 @@ def colour_codes(run: DvaeRun) -> Float[Tensor, "K 3"]:
     """Return a colour for each code: its first three principal components, each spread evenly from 0 to 1."""
     vectors = run.model.codebook.vectors.detach().double()
     _, _, axes = torch.linalg.svd(vectors - vectors.mean(0), full_matrices=False)
-    axes = axes[:3] * axes[:3].sum(1, keepdim=True).sign()  # or the sign would be up to the library
+    axes = axes[:3] * axes[:3].sum(1, keepdim=True).sign()  # the sign would otherwise depend on the library
     ranks = ((vectors - vectors.mean(0)) @ axes.mT).argsort(0).argsort(0)
     colours = ranks.float() / max(len(vectors) - 1, 1)
     return torch.nn.functional.pad(colours, (0, 3 - colours.shape[1]))  # codes of fewer than three dimensions
 
 
 def _patches(pictures: Tensor, grid: tuple[int, int]) -> tuple[Float[Tensor, "N n D"], int]:
-    """Return what is around each place of the grid, three cells wide, and the pixels of a cell's side."""
+    """Return the patch around each position of the grid, three cells wide, and the side of a cell in pixels."""
     cell = max(-(-side // places) for side, places in zip(pictures.shape[2:], grid, strict=True))
     fitted = interpolate(pictures, size=[cell * places for places in grid], mode="nearest")
     return unfold(fitted, 3 * cell, padding=cell, stride=cell).mT, cell
@@ -138,7 +138,7 @@ def _patches(pictures: Tensor, grid: tuple[int, int]) -> tuple[Float[Tensor, "N 
 
 @dataclass(frozen=True)
 class Content:
-    """Its pictures, and how its codes are used."""
+    """Reconstructions, and the usage of the codes."""
 
     reconstructions: Tiles
     codes: Tiles
@@ -146,26 +146,30 @@ class Content:
     usage_chart: Markup
 
 
-def _small(value: float | None) -> str:
+def _format_error(value: float | None) -> str:
     return format_number(value) if value is None else f"{value:.5f}"
 
 
-def _share(value: float | None) -> str:
+def _format_share(value: float | None) -> str:
     return format_number(value) if value is None else format_percent(value)
 
 
 @final
 class DvaeReport(AbstractReport[DvaeRun]):
-    """What is drawn again from tokens, what the codes look like, how they are used."""
+    """The report of a dVAE: reconstructions from tokens, the codes as patches, and their usage."""
 
     row = DvaeMeasured
     quantities = (
         BOUND,
         Quantity("Reconstruction", "−log p(x | z), averaged over q(z | x)", lambda row: row.error),
         Quantity("KL", "from q(z | x) to the uniform prior", lambda row: row.kl),
-        Quantity("Error", "mean square, of a pixel drawn again from tokens", lambda row: row.mse, "lower", _small),
+        Quantity(
+            "Error", "mean square, of a pixel drawn again from tokens", lambda row: row.mse, "lower", _format_error
+        ),
         Quantity("Perplexity", "of all tokens, at most the number of codes", lambda row: row.perplexity, "higher"),
-        Quantity("Alive", "codes used a tenth as often as if all were alike", lambda row: row.alive, "higher", _share),
+        Quantity(
+            "Alive", "codes used a tenth as often as if all were alike", lambda row: row.alive, "higher", _format_share
+        ),
     )
     sections = {  # noqa: RUF012
         "reconstructions": "Reconstructions",
@@ -175,16 +179,16 @@ class DvaeReport(AbstractReport[DvaeRun]):
     template = "report.html.j2"
 
     def pictures(self, config: DvaeConfig, images: Images) -> Tensor:
-        """Return the test pictures that were evaluated after each epoch, `[N, channels, H, W]`."""
+        """Return the test images that were evaluated after each epoch, `[N, channels, H, W]`."""
         return prepare_split(config, images, "test")[: config.evaluate_images]
 
     def subject(self, run: DvaeRun) -> str:
-        """Say what tokens there are, and what was trained on."""
+        """Return a sentence with the token grid and the training data."""
         height, width = run.model.grid
         return f"dVAE of {height} × {width} tokens, each one of {run.config.codes} codes, {describe_data(run)}."
 
     def method(self, run: DvaeRun) -> str:
-        """Say how the encoder learned."""
+        """Return a sentence on how the encoder is trained."""
         config = run.config
         if config.quantize == "nearest":
             return "Vector quantization: tokens are the nearest codes, and the gradient goes past them."
@@ -192,7 +196,7 @@ class DvaeReport(AbstractReport[DvaeRun]):
         return f"Tokens are drawn; estimator {estimator}, weight {config.kl_weight:g} of the KL."
 
     def measurement(self, run: DvaeRun) -> str:
-        """Say what the numbers are means over, and what is exact in them."""
+        """Return a sentence on what the numbers are averaged over, and which are exact."""
         if run.config.quantize == "nearest":
             how = "The encoder's distribution is a point, and its KL to the uniform prior is n log K."
         else:
@@ -200,7 +204,7 @@ class DvaeReport(AbstractReport[DvaeRun]):
         return f"Means over {len(run.pictures):,} test pictures, in nats for each. {how}"
 
     def facts(self, run: DvaeRun) -> list[Fact]:
-        """Return the bits that a picture's tokens take."""
+        """Return the number of bits of an image's tokens."""
         bits = f"{run.model.space.log_size / 0.6931471805599453:.0f}"
         return [Fact("Bits", "Bits", "of a picture's tokens, at most", bits, bits)]
 
@@ -218,7 +222,7 @@ class DvaeReport(AbstractReport[DvaeRun]):
         return [draw_bounds_by_epoch(runs, names), draw_bounds_by_time(runs, names)]
 
     def build_content(self, run: DvaeRun, index: int) -> Content:
-        """Return its pictures, and how its codes are used."""
+        """Return the reconstructions, and the usage of the codes."""
         usage = measure_usage(run)
         return Content(
             tile_reconstructions(run, usage),

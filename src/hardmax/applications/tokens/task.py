@@ -1,4 +1,4 @@
-"""Train a dVAE, look after its codebook, and evaluate it."""
+"""Train a dVAE, maintain its codebook, and evaluate it."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -31,14 +31,14 @@ def evaluate(
     on_batch: Callable[[int], None] | None = None,
     group: Group = ALONE,
 ) -> dict[str, float]:
-    """Return the means over pictures `[N, *shape]`.
+    """Return the means over images `[N, *shape]`.
 
-    `elbo`, `nll`, `kl` and `reconstruction` are in nats for a picture, with the KL's weight 1, whatever it was trained
-    with. Tokens that are drawn are drawn `samples` times; where they are the nearest codes, q is a point and its KL is
-    n log K. `mse` is the mean squared error of a pixel that is drawn again from the tokens; `perplexity` is that of all
-    tokens together, at most K, and `alive` the share of the codebook that they use.
+    `elbo`, `nll`, `kl` and `reconstruction` are in nats per image, with KL weight 1, whatever the weight in training.
+    Sampled tokens are drawn `samples` times; with nearest codes, q is a point and its KL is n log K. `mse` is the mean
+    squared error of a pixel that is reconstructed from the tokens; `perplexity` is that of all tokens together, at most
+    K, and `alive` the share of the codebook that they use.
 
-    Each process of a group takes its part; the draws of a batch do not depend on who makes them.
+    Each process of a group evaluates its part; the draws of a batch do not depend on the process.
     """
     totals = torch.zeros(len(_COLUMNS) + 1, dtype=torch.float64)
     counts = torch.zeros(model.space.k, dtype=torch.float64)
@@ -72,7 +72,7 @@ def evaluate(
 
 @final
 class DvaeTask(AbstractTask[DvaeConfig, TokenVAE]):
-    """Maximise the bound of a `TokenVAE`, its KL warmed up; or quantize, and draw encoder and codes together."""
+    """Maximise the bound of a `TokenVAE`, with KL warm-up; or quantize, and pull encoder and codes together."""
 
     sums = ("elbo", "reconstruction", "kl", "evaluations")
 
@@ -90,7 +90,7 @@ class DvaeTask(AbstractTask[DvaeConfig, TokenVAE]):
 
     @classmethod
     def start(cls, config: DvaeConfig, images: Images, start: int = 0, group: Group = ALONE) -> "DvaeTask":
-        """Return the task with the initial weights of this number; torch's global generator is kept."""
+        """Return the task with the initial weights of number `start`; torch's global generator is left unchanged."""
         likelihood = config.likelihood
         if likelihood == "auto":
             likelihood = "gaussian" if config.binarize == "none" else "bernoulli"
@@ -107,11 +107,11 @@ class DvaeTask(AbstractTask[DvaeConfig, TokenVAE]):
 
     @classmethod
     def couples_examples(cls, config: DvaeConfig) -> bool:
-        """Whether the estimator looks at the whole batch."""
+        """Whether the estimator uses the whole batch."""
         return choose_estimator(resolve_estimator(config, 1), Categorical(2, 2), 0, 0).couples_examples
 
     def explain(self) -> str:
-        """Say what tokens there are, and how the encoder learns."""
+        """Describe the token grid and the estimator."""
         height, width = self.model.grid
         tokens = f"{height} x {width} tokens of {self.config.codes} codes for a picture"
         if self.config.quantize == "nearest":
@@ -125,16 +125,16 @@ class DvaeTask(AbstractTask[DvaeConfig, TokenVAE]):
         part = self.group.part(len(index))
         x = self.pictures[index[part].to(self.pictures.device)]
         with torch.autocast(x.device.type, torch.bfloat16, enabled=self.config.mixed_precision):
-            loss, told, best = self._quantized(x) if self.config.quantize == "nearest" else self._drawn(x, index, step)
-        if len(x):  # the last batch of an epoch may have fewer pictures than there are processes
+            loss, sums, best = self._quantized(x) if self.config.quantize == "nearest" else self._drawn(x, index, step)
+        if len(x):  # the last batch of an epoch may have fewer images than there are processes
             (loss / len(index)).backward()
         counts = best.flatten().bincount(minlength=self.config.codes).double()
         self.group.add_up(counts)
         self.model.codebook.used += counts
-        return torch.stack([*told, told[0].new_tensor(len(x))])
+        return torch.stack([*sums, sums[0].new_tensor(len(x))])
 
     def _drawn(self, x: Tensor, index: Tensor, step: int) -> tuple[Tensor, list[Tensor], Tensor]:
-        """Return the loss of tokens that are drawn, what is told of them, and the best ones `[B, n]`."""
+        """Return the loss of sampled tokens, their sums for the log, and the most probable tokens `[B, n]`."""
         model, config, part = self.model, self.config, self.group.part(len(index))
         estimator = choose_estimator(self._estimated, model.space, 0, step)
         samples = (config.samples or estimator.default_samples) * estimator.noises
@@ -142,12 +142,12 @@ class DvaeTask(AbstractTask[DvaeConfig, TokenVAE]):
         weight = kl_weight_at(config, step, self._steps)
         scores = model.scores(x)
         out = model(x, scores=scores, estimator=estimator, kl=config.kl, kl_weight=weight, noise=noise)
-        # The row tells the bound itself, at any weight.
+        # The row logs the bound itself, at any weight.
         bound, evaluations = (out.reconstruction - out.kl).sum(), x.new_tensor(out.evaluations * len(x))
         return -out.value.sum(), [bound, out.reconstruction.sum(), out.kl.sum(), evaluations], scores.argmax(-1)
 
     def _quantized(self, x: Tensor) -> tuple[Tensor, list[Tensor], Tensor]:
-        """Return the same of tokens that are the nearest codes."""
+        """Return the same for tokens that are the nearest codes."""
         out = self.model.quantized(x)
         loss = -out.reconstruction + out.distance + self.config.commitment * out.commitment
         reconstruction = out.reconstruction.detach().sum()
@@ -158,7 +158,7 @@ class DvaeTask(AbstractTask[DvaeConfig, TokenVAE]):
     def _tend(self, index: Tensor, step: int) -> None:
         """Place the codes before the first step, and later move those that are hardly used.
 
-        Every process looks at all pictures of the step, so that all move the same codes to the same places.
+        Every process uses all images of the step, so that all move the same codes to the same places.
         """
         if step > 0 and not is_tended(self.config, step, self._steps):
             return
@@ -169,11 +169,11 @@ class DvaeTask(AbstractTask[DvaeConfig, TokenVAE]):
             self.model.codebook.revive(vectors, self.config.revive_below, self.generators["codes"])
 
     def evaluate(self, split: str) -> dict[str, Any]:
-        """Return the bound, what it is made of, how well tokens are drawn again, and how the codes are used."""
+        """Return the bound and its terms, the reconstruction error, and the usage of the codes."""
         return evaluate(self.model, self.held_out[split], self.config, group=self.group)
 
     def summarize_epoch(self, rows: Mapping[str, Row]) -> str:
-        """Return bounds, error and use of the codes of an epoch."""
+        """Return a line with the bounds, error and code usage of an epoch."""
         test = rows["test"]
         return (
             f"epoch {test['epoch']:>3}  -ELBO train {-rows['train']['elbo']:.2f}  "

@@ -1,6 +1,6 @@
-"""A page as blocks of text, tables and figures; and as Markdown.
+"""A page as blocks of text, tables and figures, and its Markdown form.
 
-Every text may hold **strong** words, *emphasis* and `code`, marked as in Markdown.
+Every text may contain **strong** words, *emphasis* and `code`, marked as in Markdown.
 """
 
 import re
@@ -16,26 +16,26 @@ _MARKED = re.compile(r"\*\*(?P<strong>.+?)\*\*|\*(?P<emphasis>.+?)\*|`(?P<code>.
 
 @dataclass(frozen=True)
 class Heading:
-    """Begins a section."""
+    """The heading of a section."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Whole sentences."""
+    """A paragraph of whole sentences."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What stands in one place of a table.
+    """One entry of a table.
 
     Attributes:
-        text: itself.
-        best: whether it is the best among its like.
-        note: what stands beneath it, small.
+        text: of the entry.
+        best: whether it is the best of those it is compared with.
+        note: small text below it.
     """
 
     text: str
@@ -48,9 +48,9 @@ class Column:
     """A column of a table.
 
     Attributes:
-        head: what stands above it.
-        number: whether it holds numbers, which are aligned to the right.
-        note: what stands beneath the head, small.
+        head: its heading.
+        number: whether it contains numbers, which are aligned to the right.
+        note: small text below the heading.
     """
 
     head: str
@@ -60,7 +60,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Lines of as many entries as there are columns; the first entry of a line says what it is about."""
+    """A table: lines with one entry per column; the first entry of a line is its label."""
 
     columns: Sequence[Column]
     lines: Sequence[Sequence[Entry]]
@@ -69,7 +69,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Image:
-    """A picture, by the name of its files without their ending."""
+    """An image, by the name of its files without extension."""
 
     name: str
     caption: str
@@ -77,7 +77,7 @@ class Image:
 
 @dataclass(frozen=True)
 class Code:
-    """Commands, a line each."""
+    """Commands, one per line."""
 
     lines: Sequence[str]
 
@@ -91,7 +91,7 @@ Draw = Callable[[Mapping[str, Path]], None]
 
 @dataclass(frozen=True)
 class Page:
-    """A title, what stands beneath it, and how its pictures are drawn, by name."""
+    """A title, the blocks below it, and the functions that draw its images, by name."""
 
     title: str
     blocks: Sequence[Block]
@@ -99,7 +99,7 @@ class Page:
 
 
 def spans(text: str) -> list[tuple[Kind, str]]:
-    """Return a text piece by piece, with how each is marked."""
+    """Split a text into pieces, each with its kind of markup."""
     pieces: list[tuple[Kind, str]] = []
     end = 0
     for match in _MARKED.finditer(text):
@@ -110,7 +110,7 @@ def spans(text: str) -> list[tuple[Kind, str]]:
 
 
 def as_markdown(page: Page) -> str:
-    """Return the text of a file; pictures are those beside it."""
+    """Return the text of a Markdown file; it refers to image files in the same folder."""
     return "\n\n".join([f"# {page.title}", *map(_block, page.blocks)]) + "\n"
 
 

@@ -18,11 +18,11 @@ from hardmax.experiments.rows import ModelFigure, Row, find_row
 from hardmax.experiments.tables.declaration import Cell, Gallery, PlannedRun, make_slug
 from hardmax.experiments.tables.metrics import Metric, describe_units
 
-_WIDTH, _HEAD = 9.0, 0.55  # inches; room above a panel for its title and the heads of its columns
-_PANELS = 2  # least that there is room for in a line: one alone would be larger than it is sharp
-_MOST_PANELS = 3  # beyond, titles would cover each other
-_TALL = 0.6  # height of a panel by its width, where none has run
-_NARROW = 6  # columns, below which the heads are words and a panel need not be wide
+_WIDTH, _HEAD = 9.0, 0.55  # inches; space above a panel for its title and column headings
+_PANELS = 2  # minimum number of panel widths in a line: a single panel would be larger than its resolution allows
+_MOST_PANELS = 3  # with more, titles would overlap
+_TALL = 0.6  # height of a panel divided by its width, if none has run
+_NARROW = 6  # with fewer columns the headings are words and a panel need not be wide
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class GalleryPanel:
 
     Attributes:
         planned: the run.
-        row: of it.
-        figure: what its model drew.
+        row: of the run.
+        figure: the figure of its model.
     """
 
     planned: PlannedRun
@@ -47,10 +47,10 @@ def find_panels(runs: Sequence[PlannedRun], rows: list[Row]) -> list[GalleryPane
 
 
 def gallery_tables(gallery: Gallery, panels: Sequence[GalleryPanel]) -> list[Block]:
-    """Return which way is better, and a table: lines for each run, a column for each metric.
+    """Return an explanation of the metrics, and tables: lines for each run, a column for each metric.
 
-    Where there is one line for a run, it has numbers of the test pictures too. Where a problem has a picture of its own
-    it has a table of its own, with the best of its methods in bold.
+    If a run has only one line, the line also contains its test metrics. If each problem has its own image, it also has
+    its own table, with the best of its methods in bold.
     """
     units = Paragraph(f"{describe_units(gallery.metrics)}.")
     if len(arrange_panels(gallery)) == 1:
@@ -58,8 +58,8 @@ def gallery_tables(gallery: Gallery, panels: Sequence[GalleryPanel]) -> list[Blo
         return [units, _table(whole, _lines(gallery, panels, lambda cell: cell.label))]
     compared = []
     for problem in dict.fromkeys(cell.problem for cell in gallery.cells):
-        if own := [panel for panel in panels if panel.planned.cell.problem == problem]:
-            compared.append(_table(gallery.metrics, _lines(gallery, own, lambda cell: cell.method), problem))
+        if members := [panel for panel in panels if panel.planned.cell.problem == problem]:
+            compared.append(_table(gallery.metrics, _lines(gallery, members, lambda cell: cell.method), problem))
     return [units, *compared]
 
 
@@ -70,12 +70,12 @@ def _lines(
     seeds = {panel.planned.seed for panel in panels}
     lines = []
     for panel in panels:
-        own = panel.figure.numbers
-        for numbers in own:
-            words = [label(panel.planned.cell)] if len(gallery.cells) > 1 or len(own) == 1 else []
+        all_numbers = panel.figure.numbers
+        for numbers in all_numbers:
+            words = [label(panel.planned.cell)] if len(gallery.cells) > 1 or len(all_numbers) == 1 else []
             words += [f"seed {panel.planned.seed}"] if len(seeds) > 1 else []
             words += [numbers["of"]] if "of" in numbers else []
-            lines.append((", ".join(words), {**(panel.row["test"][-1] if len(own) == 1 else {}), **numbers}))
+            lines.append((", ".join(words), {**(panel.row["test"][-1] if len(all_numbers) == 1 else {}), **numbers}))
     return lines
 
 
@@ -89,46 +89,46 @@ def _table(metrics: Sequence[Metric], lines: Sequence[tuple[str, Mapping[str, An
 
 
 def arrange_panels(gallery: Gallery) -> dict[str, list[list[Cell | None]]]:
-    """Return the pictures of a gallery by name: lines of panels, None where one stays empty.
+    """Return the images of a gallery by name: lines of panels, None for an empty one.
 
-    A line for each problem, in one picture. Where there are too many methods for a line, a picture for each problem,
-    whose panels are broken into lines.
+    One image with a line for each problem; if there are too many methods for a line, one image for each problem, with
+    its panels split into lines.
     """
     problems: dict[str, list[Cell]] = {}
     for cell in gallery.cells:
         problems.setdefault(cell.problem, []).append(cell)
     most = max(map(len, problems.values()))
     if most <= _MOST_PANELS:
-        return {gallery.name: [_line(cells, most) for cells in problems.values()]}
+        return {gallery.name: [_pad_line(cells, most) for cells in problems.values()]}
     return {
         f"{gallery.name}-{make_slug(problem)}": [
-            _line(cells[begin : begin + _PANELS], _PANELS) for begin in range(0, len(cells), _PANELS)
+            _pad_line(cells[begin : begin + _PANELS], _PANELS) for begin in range(0, len(cells), _PANELS)
         ]
         for problem, cells in problems.items()
     }
 
 
-def _line(cells: list[Cell], length: int) -> list[Cell | None]:
+def _pad_line(cells: list[Cell], length: int) -> list[Cell | None]:
     return [*cells, *[None] * (length - len(cells))]
 
 
 def draw_gallery(
     gallery: Gallery, panels: Sequence[GalleryPanel], name: str, files: Mapping[str, Path], *, quick: bool
 ) -> None:
-    """Draw a picture of a gallery, the first seed of each cell; panels of what has not run say so.
+    """Draw an image of a gallery, with the first seed of each cell; panels of cells that have not run are labelled.
 
     Args:
-        gallery: what is shown.
-        panels: the runs whose models have drawn.
-        name: which picture of `arrange_panels`.
-        files: where to, by format: svg, png.
+        gallery: the gallery.
+        panels: the finished runs with their figures.
+        name: name of the image, a key of `arrange_panels`.
+        files: output files, by format: svg, png.
         quick: whether this is the quick form.
     """
     figures = {panel.planned.cell.name: panel.figure for panel in reversed(panels)}
     lines = arrange_panels(gallery)[name]
     across = len(lines[0])
     wide = _WIDTH / max(_PANELS, across)
-    tall = max((_height(drawn) for drawn in figures.values()), default=_TALL) * wide + _HEAD
+    tall = max((_aspect_ratio(model_figure) for model_figure in figures.values()), default=_TALL) * wide + _HEAD
     with use_house_style(name):
         figure = Figure(figsize=(wide * across, tall * len(lines) + 0.35), layout="constrained")
         grid = figure.subplots(len(lines), across, squeeze=False)
@@ -137,19 +137,19 @@ def draw_gallery(
                 if cell is None:
                     axes.set_axis_off()
                 else:
-                    _panel(axes, cell, figures.get(cell.name), gallery.metrics[0])
+                    _draw_panel(axes, cell, figures.get(cell.name), gallery.metrics[0])
         figure.suptitle(gallery.title + (" (quick form)" if quick else ""), x=0.01, ha="left", fontsize=12)
         save_figure(figure, files)
 
 
-def _height(figure: ModelFigure) -> float:
-    """Return the height of a grid by its width."""
+def _aspect_ratio(figure: ModelFigure) -> float:
+    """Return the height of a grid divided by its width."""
     width, height = read_data_uri(figure.picture).size
     return height / width
 
 
-def _panel(axes: Axes, cell: Cell, figure: ModelFigure | None, metric: Metric) -> None:
-    """Show a grid of pictures, with a head above each of its columns; where there is one number, above all."""
+def _draw_panel(axes: Axes, cell: Cell, figure: ModelFigure | None, metric: Metric) -> None:
+    """Show a grid of images, with a heading above each column; a single number is in the title."""
     numbers = [] if figure is None else figure.numbers
     result = ""
     if len(numbers) == 1:
@@ -162,7 +162,7 @@ def _panel(axes: Axes, cell: Cell, figure: ModelFigure | None, metric: Metric) -
         axes.text(0.5, 0.5, "not run", transform=axes.transAxes, ha="center", color="#777777")
         return
     picture = read_data_uri(figure.picture)
-    scale = len(figure.heads) * picture.height / picture.width  # so that a unit is as wide as it is high
+    scale = len(figure.heads) * picture.height / picture.width  # equal units in both directions
     axes.imshow(
         np.asarray(picture),
         cmap="gray",

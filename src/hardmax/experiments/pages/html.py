@@ -1,4 +1,4 @@
-"""A page as HTML: one file that needs no other and no network."""
+"""A page as HTML: one self-contained file that needs no network."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,16 +7,16 @@ from hardmax.drawing.svg import inline_svg
 from hardmax.experiments.pages.blocks import Page, spans
 from hardmax.report.templates import load_template, read_style
 
-_FEW = 3  # so many commands are shown; more are folded away
+_FEW = 3  # number of commands that are shown unfolded
 _TEMPLATE = Path(__file__).with_name("page.html.j2")
 
 
 def as_html(page: Page, drawings: Mapping[str, str]) -> str:
-    """Return the text of a file.
+    """Return the text of an HTML file.
 
     Args:
-        page: what to write.
-        drawings: the SVG of its pictures, by name.
+        page: the page to write.
+        drawings: the SVG of its images, by name.
     """
     html = load_template(_TEMPLATE).render(
         title="".join(piece for _, piece in spans(page.title)),

@@ -1,4 +1,4 @@
-r"""A page as LaTeX, to be put into a document with \input."""
+r"""A page as LaTeX, for inclusion in a document with \input."""
 
 import re
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from hardmax.experiments.pages.blocks import Block, Code, Column, Entry, Heading
 
 _PREAMBLE = r"% For \input into a document with \usepackage{booktabs,graphicx}."
 
-# What TeX takes for a command, or has in no font of its own.
+# Characters that TeX reads as commands, or that its fonts do not have.
 _SIGNS = {
     "\\": r"\textbackslash{}",
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
@@ -29,7 +29,7 @@ _MARKS = {"plain": "{}", "strong": r"\textbf{{{}}}", "emphasis": r"\emph{{{}}}",
 
 
 def as_latex(page: Page) -> str:
-    """Return the text of a file; pictures are those beside it."""
+    """Return the text of a LaTeX file; it refers to image files in the same folder."""
     return "\n\n".join([_PREAMBLE, rf"\section*{{{_text(page.title)}}}", *map(_block, page.blocks)]) + "\n"
 
 
@@ -49,17 +49,17 @@ def _block(block: Block) -> str:
 
 
 def _text(text: str) -> str:
-    return "".join(_MARKS[kind].format(_escaped(piece, code=kind == "code")) for kind, piece in spans(text))
+    return "".join(_MARKS[kind].format(_escape(piece, code=kind == "code")) for kind, piece in spans(text))
 
 
-def _escaped(text: str, *, code: bool = False) -> str:
+def _escape(text: str, *, code: bool = False) -> str:
     text = _SIGN.sub(lambda sign: _SIGNS[sign[0]], text)
-    return text.replace("--", "-{}-") if code else text  # two of them would be joined into a dash
+    return text.replace("--", "-{}-") if code else text  # TeX would join two hyphens into a dash
 
 
 def _table(table: Table) -> str:
-    """Return a table that is made smaller where it is wider than the text."""
-    places = "".join(_place(column) for column in table.columns)
+    """Return a table, scaled down if it is wider than the text."""
+    places = "".join(_alignment(column) for column in table.columns)
     lines = [
         rf"\begin{{tabular}}{{@{{}}{places}@{{}}}}",
         r"\toprule",
@@ -83,12 +83,12 @@ def _table(table: Table) -> str:
     )
 
 
-def _place(column: Column) -> str:
+def _alignment(column: Column) -> str:
     return "r" if column.number else "l"
 
 
 def _rows(line: Sequence[Entry]) -> list[str]:
-    """Return a line, and a small one with the notes beneath it where there are any."""
+    """Return a line, and a small one with the notes below it if there are any."""
     rows = [" & ".join(rf"\textbf{{{_text(entry.text)}}}" if entry.best else _text(entry.text) for entry in line)]
     if any(entry.note for entry in line):
         notes = [rf"\scriptsize {_text(entry.note)}" if entry.note else "" for entry in line]
@@ -109,6 +109,6 @@ def _image(image: Image) -> str:
 
 
 def _code(code: Code) -> str:
-    """Return commands as paragraphs, so that long ones are broken."""
-    lines = [rf"\noindent {_escaped(line, code=True)}\par" for line in code.lines]
+    """Return commands as paragraphs, so that long ones are wrapped."""
+    lines = [rf"\noindent {_escape(line, code=True)}\par" for line in code.lines]
     return "\n".join([r"{\footnotesize\ttfamily\raggedright", *lines, "}"])

@@ -16,21 +16,21 @@ from hardmax.experiments.pages.blocks import Block, Column, Entry, Paragraph, Ta
 from hardmax.experiments.rows import Row
 from hardmax.experiments.tables.measurement import Measurement, Part, PlannedMeasurement
 
-# All measurements of a table or figure, with the rows of those that have been made.
+# All measurements of a table or figure, with the rows of those that are finished.
 MeasuredRows = Sequence[tuple[PlannedMeasurement, Row | None]]
 
-_NOTHING = 1e-5  # of the gradient: rounding
+_NOTHING = 1e-5  # relative to the gradient: smaller values are rounding errors
 
 
 def format_number(value: float) -> str:
-    """Return three digits, and no exponent."""
+    """Format a number with three digits, and no exponent."""
     if value < _NOTHING:
         return "0"
     return f"{value:,.0f}" if value >= 999.5 else format(Decimal(f"{value:.3g}"), "f")
 
 
 def format_bias(row: Row) -> str:
-    """Return a row's bias, a dash where none shows."""
+    """Format a row's bias; a dash if none is detected."""
     return format_number(row["bias"]) if row["biased"] else "–"
 
 
@@ -52,7 +52,7 @@ EXPLANATION = (
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 _DASHES = ("-", "-", (0, (4, 2)), (0, (4, 2)), (0, (1, 1.2)), (0, (1, 1.2)))
 _WIDTH, _PANEL, _LEGEND = 9.0, 3.1, 0.9  # inches
-_ROOM = 1.4  # by which the axes reach beyond the points
+_ROOM = 1.4  # factor by which the axes extend beyond the points
 
 
 def tables(form: Measurement, pairs: MeasuredRows) -> list[Block]:
@@ -60,18 +60,18 @@ def tables(form: Measurement, pairs: MeasuredRows) -> list[Block]:
     blocks: list[Block] = []
     for epoch in form.epochs:
         for part in form.parts:
-            own = select_rows(pairs, epoch, part)
-            norm = next((row["norm"] for _, row in own if row is not None), None)
+            selected = select_rows(pairs, epoch, part)
+            norm = next((row["norm"] for _, row in selected if row is not None), None)
             size = "" if norm is None else f" Its size is {format_number(norm)}, all pictures together."
             blocks.append(Paragraph(f"**After {epoch} epochs: {part.title}.**{size}"))
-            blocks.append(_table(own, "bias", format_bias))
-            blocks.append(_table(own, "standard deviation", lambda row: format_number(row["deviation"])))
+            blocks.append(_table(selected, "bias", format_bias))
+            blocks.append(_table(selected, "standard deviation", lambda row: format_number(row["deviation"])))
     return blocks
 
 
-def _table(own: MeasuredRows, title: str, write: Callable[[Row], str]) -> Table:
-    steps = sorted({planned.measured.step or 0.0 for planned, _ in own})
-    known = {(planned.measured.line, planned.measured.step): row for planned, row in own}
+def _table(pairs: MeasuredRows, title: str, write: Callable[[Row], str]) -> Table:
+    steps = sorted({planned.measured.step or 0.0 for planned, _ in pairs})
+    known = {(planned.measured.line, planned.measured.step): row for planned, row in pairs}
     lines = []
     for line in dict.fromkeys(line for line, _ in known):
         rows = [known.get((line, step)) for step in steps]
@@ -80,26 +80,26 @@ def _table(own: MeasuredRows, title: str, write: Callable[[Row], str]) -> Table:
 
 
 def pictures(form: Measurement, pairs: MeasuredRows) -> dict[str, str]:
-    """Return the pictures, and what they show: a single one."""
+    """Return the names and titles of the images: a single one."""
     return {form.name: "bias and standard deviation"} if any(row is not None for _, row in pairs) else {}
 
 
 def draw(form: Measurement, pairs: MeasuredRows, name: str, files: Mapping[str, Path], *, quick: bool) -> None:
     """Draw the last epoch that was measured: a row of two panels for each part, bias and standard deviation.
 
-    A bias that does not show is drawn hollow, on the noise floor: it may be anywhere below.
+    An undetected bias is drawn hollow, at the noise floor: it may be anywhere below.
     """
     with use_house_style(name):
-        drawn = [part for part in form.parts if part.drawn]
-        height = _PANEL * len(drawn) + _LEGEND
+        parts = [part for part in form.parts if part.drawn]
+        height = _PANEL * len(parts) + _LEGEND
         figure = Figure(figsize=(_WIDTH, height), layout="constrained")
-        panels = figure.subplots(len(drawn), 2, sharex=True, squeeze=False)
+        panels = figure.subplots(len(parts), 2, sharex=True, squeeze=False)
         last = max(planned.epoch for planned, row in pairs if row is not None)
-        styles = _styles(pairs)
-        for part, (left, right) in zip(drawn, panels, strict=True):
-            own = [pair for pair in select_rows(pairs, last, part) if pair[1] is not None]
-            _panel(left, own, styles, "bias")
-            _panel(right, own, styles, "deviation")
+        styles = _choose_styles(pairs)
+        for part, (left, right) in zip(parts, panels, strict=True):
+            measured = [pair for pair in select_rows(pairs, last, part) if pair[1] is not None]
+            _draw_panel(left, measured, styles, "bias")
+            _draw_panel(right, measured, styles, "deviation")
             left.set_ylabel("relative to the gradient's size")
             left.set_title(f"{part.title}: bias", loc="left", fontsize=10.5)
             right.set_title("standard deviation", loc="left", fontsize=10.5)
@@ -113,8 +113,8 @@ def draw(form: Measurement, pairs: MeasuredRows, name: str, files: Mapping[str, 
         save_figure(figure, files)
 
 
-def _styles(pairs: MeasuredRows) -> dict[str, dict[str, Any]]:
-    """Return how lines are drawn, in the order of their first appearance."""
+def _choose_styles(pairs: MeasuredRows) -> dict[str, dict[str, Any]]:
+    """Return the style of each line, in the order of first appearance."""
     lines = dict.fromkeys(str(planned.measured.line) for planned, _ in pairs)
     return {
         line: {
@@ -127,14 +127,14 @@ def _styles(pairs: MeasuredRows) -> dict[str, dict[str, Any]]:
     }
 
 
-def _panel(
-    axes: Axes, own: Sequence[tuple[PlannedMeasurement, Any]], styles: Mapping[str, dict[str, Any]], key: str
+def _draw_panel(
+    axes: Axes, pairs: Sequence[tuple[PlannedMeasurement, Any]], styles: Mapping[str, dict[str, Any]], key: str
 ) -> None:
     """Draw one quantity of every line."""
     axes.set(xscale="log", yscale="log")
     values = []
     for line, style in styles.items():
-        points = [(planned.measured.step, row) for planned, row in own if planned.measured.line == line]
+        points = [(planned.measured.step, row) for planned, row in pairs if planned.measured.line == line]
         if not points:
             continue
         x, rows = zip(*points, strict=True)

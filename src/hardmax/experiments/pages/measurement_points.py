@@ -38,8 +38,8 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 _GREY = "#888888"
 _SIZE, _WIDTHS = (9.0, 6.6), (1, 2)  # inches; of the strip and the plane
 _ERRORS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
-_FAR = 30  # estimators with so many times less noise than the median stand on the lower edge, labelled with it
-_ROOM = 1.6  # by which the axes reach beyond the points
+_FAR = 30  # estimators with 30 times less noise than the median are on the lower edge, with the value in their label
+_ROOM = 1.6  # factor by which the axes extend beyond the points
 
 
 def tables(form: Measurement, pairs: MeasuredRows) -> list[Block]:
@@ -52,8 +52,8 @@ def tables(form: Measurement, pairs: MeasuredRows) -> list[Block]:
     return blocks
 
 
-def _table(own: MeasuredRows, title: str, batch: int) -> Table:
-    measured = [(planned.measured.name, row) for planned, row in own if row is not None]
+def _table(pairs: MeasuredRows, title: str, batch: int) -> Table:
+    measured = [(planned.measured.name, row) for planned, row in pairs if row is not None]
     lines = []
     for name, row in sorted(measured, key=lambda pair: batch_error(pair[1], batch)):
         values = [
@@ -66,14 +66,14 @@ def _table(own: MeasuredRows, title: str, batch: int) -> Table:
             format_number(1e3 * row["seconds"]),
         ]
         lines.append([Entry(f"`{name}`"), *map(Entry, values)])
-    for planned in (planned for planned, row in own if row is None):
+    for planned in (planned for planned, row in pairs if row is None):
         lines.append([Entry(f"`{planned.measured.name}`"), Entry("not measured"), *[Entry("")] * 6])
     heads = ("S", "evaluations", "bias", "std", "cosine", "error", "ms")
     return Table([Column("estimator", number=False), *map(Column, heads)], lines, title)
 
 
 def pictures(form: Measurement, pairs: MeasuredRows) -> dict[str, str]:
-    """Return the pictures, and what they show: one for each part that is drawn and has been measured."""
+    """Return the names and titles of the images: one for each measured part that is drawn."""
     measured = {planned.part for planned, row in pairs if row is not None}
     return {f"{form.name}-{part.name}": part.title for part in form.parts if part.drawn and part in measured}
 
@@ -81,36 +81,36 @@ def pictures(form: Measurement, pairs: MeasuredRows) -> dict[str, str]:
 def draw(form: Measurement, pairs: MeasuredRows, name: str, files: Mapping[str, Path], *, quick: bool) -> None:
     """Draw a part after the last epoch that it was measured at: bias against standard deviation.
 
-    Those whose bias does not show stand in a strip of their own. Dotted curves are of equal error in a batch.
+    Estimators without a detected bias are in a separate strip. Dotted curves have equal error in a batch.
     """
     part = next(part for part in form.parts if name == f"{form.name}-{part.name}")
-    own = [(planned, row) for planned, row in pairs if planned.part == part and row is not None]
-    last = max(planned.epoch for planned, _ in own)
-    own = [(planned, row) for planned, row in own if planned.epoch == last]
+    points = [(planned, row) for planned, row in pairs if planned.part == part and row is not None]
+    last = max(planned.epoch for planned, _ in points)
+    points = [(planned, row) for planned, row in points if planned.epoch == last]
     batch = form.training.batch_size
     with use_house_style(name):
         figure = Figure(figsize=_SIZE, layout="constrained")
         FigureCanvasAgg(figure)
         strip, axes = figure.subplots(1, 2, sharey=True, width_ratios=_WIDTHS)
-        least = _least([row["deviation"] for _, row in own])
-        _axes(strip, axes, [row for _, row in own], least, batch)
-        unseen, biased = _marks(strip, axes, own, least)
+        least = _least([row["deviation"] for _, row in points])
+        _set_up_axes(strip, axes, [row for _, row in points], least, batch)
+        unbiased, biased = _draw_points(strip, axes, points, least)
         when = f"after {last} epoch{'' if last == 1 else 's'}{' (quick form)' if quick else ''}"
         figure.suptitle(f"{form.title}: {part.title}, {when}", x=0.01, ha="left", fontsize=12)
-        figure.canvas.draw()  # labels are moved once all else has its place
+        figure.canvas.draw()  # labels are moved after everything else is placed
         figure.set_layout_engine("none")
-        place_in_column(strip, unseen, 0.16)
+        place_in_column(strip, unbiased, 0.16)
         place_around(axes, biased)
         save_figure(figure, files)
 
 
 def _least(deviations: Sequence[float]) -> float:
-    """Return the least noise that is drawn where it belongs: others would take the room of all."""
+    """Return the least deviation that is drawn to scale: smaller ones would compress all others."""
     enough = max(median(deviations) / _FAR, 1e-4)
     return min((value for value in deviations if value > enough), default=enough)
 
 
-def _axes(strip: Axes, axes: Axes, rows: Sequence[Row], least: float, batch: int) -> None:
+def _set_up_axes(strip: Axes, axes: Axes, rows: Sequence[Row], least: float, batch: int) -> None:
     """Set up the strip and the plane, with curves of equal error."""
     deviations = [row["deviation"] for row in rows]
     low, high = least / (_ROOM**2 if min(deviations) < least else _ROOM), max(*deviations, least) * _ROOM
@@ -135,17 +135,17 @@ def _axes(strip: Axes, axes: Axes, rows: Sequence[Row], least: float, batch: int
             axes.annotate(f"error {level:g}", (level, low), fontsize=8, color=_GREY, **place)
 
 
-def _marks(
-    strip: Axes, axes: Axes, own: Sequence[tuple[PlannedMeasurement, Row]], least: float
+def _draw_points(
+    strip: Axes, axes: Axes, points: Sequence[tuple[PlannedMeasurement, Row]], least: float
 ) -> tuple[list[Annotation], list[Annotation]]:
-    """Draw the points, those of a line joined; return the labels of the strip and of the plane."""
+    """Draw the points, joined along each line; return the labels of the strip and of the plane."""
     low = strip.get_ylim()[0]
 
     def at(row: Row) -> tuple[float, float]:
         return row["bias"], row["deviation"] if row["deviation"] >= least else low
 
     families: dict[str, list[tuple[PlannedMeasurement, Row]]] = {}
-    for planned, row in own:
+    for planned, row in points:
         families.setdefault(planned.measured.line or planned.measured.name.split("(")[0], []).append((planned, row))
     texts: tuple[list[Annotation], list[Annotation]] = ([], [])
     for i, members in enumerate(families.values()):

@@ -24,20 +24,20 @@ _MEASUREMENT_VIEWS = {"ladders": measurement_ladders, "points": measurement_poin
 def render(
     experiment: AbstractExperiment, planned: Sequence[AbstractPlannedRow], rows: list[Row], out: Path, *, quick: bool
 ) -> None:
-    """Write tables and pictures of what has a row.
+    """Write the page with tables and images of all finished rows.
 
     Args:
         experiment: the table, figure or measurement.
         planned: all of its runs or measurements.
-        rows: of those that have been made.
-        out: the folder.
+        rows: of those that are finished.
+        out: output folder.
         quick: whether this is the quick form.
     """
     write_page(_PAGES[type(experiment)](experiment, planned, rows, quick=quick), out)
 
 
 def write_page(page: Page, out: Path) -> None:
-    """Write `results.md`, `.tex` and `.html`, and pictures by name as SVG and PNG; each file is replaced at once."""
+    """Write `results.md`, `.tex` and `.html`, and images by name as SVG and PNG; each file is replaced atomically."""
     for name, draw in page.pictures.items():
         with replace_atomically(out / f"{name}.svg") as svg, replace_atomically(out / f"{name}.png") as png:
             draw({"svg": svg, "png": png})
@@ -106,7 +106,7 @@ def _compose(
     *,
     quick: bool,
 ) -> Page:
-    """Return a page: what it is about, its content, notes, and commands."""
+    """Return a page: claim and setting, content, notes, and commands."""
     opening = [experiment.claim, experiment.setting]
     if quick:
         opening.append(f"**This is the quick form** ({experiment.quick.note}). It shows that all works, and no more.")

@@ -1,4 +1,4 @@
-"""What the runs of one cell came to: means over seeds."""
+"""Results of the runs of one cell: means over seeds."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,18 +12,18 @@ from hardmax.experiments.tables.metrics import Mean, Metric
 
 @dataclass(frozen=True)
 class Summary:
-    """A cell that has run with at least one seed.
+    """Results of a cell that has run with at least one seed.
 
     Attributes:
-        cell: which.
-        seeds: how many it has run with, and how many it is to run with.
+        cell: the cell.
+        seeds: number of seeds that have run, and number of planned seeds.
         curve: the experiment's first metric after each epoch, from the first.
-        seconds: of training alone, up to the end of each epoch, mean over seeds; with those that starts were tried for.
-        last: metrics after the last epoch, by their keys; those that rows have.
+        seconds: of training alone, up to the end of each epoch, mean over seeds; includes the time for trying starts.
+        last: metrics after the last epoch, by key, if the rows contain them.
         seconds_per_epoch: median of a run, mean over seeds.
         command: of its first seed.
-        evaluations: of f for each picture and step, mean over epochs and seeds; None where rows do not have it.
-        ends: what rows have of the last epoch, for every seed.
+        evaluations: of f per image and step, mean over epochs and seeds; None if the rows do not contain it.
+        ends: test metrics of the last epoch, for every seed.
     """
 
     cell: Cell
@@ -42,21 +42,21 @@ def summarize(experiment: Experiment, runs: Sequence[PlannedRun], rows: list[Row
     summaries = {}
     by_cell = {cell.name: [row for row in rows if row["cell"] == cell.name] for cell in experiment.cells}
     for cell in experiment.cells:
-        own = [planned for planned in runs if planned.cell == cell]
-        finished = [row for row in (find_row(by_cell[cell.name], planned) for planned in own) if row is not None]
+        cell_runs = [planned for planned in runs if planned.cell == cell]
+        finished = [row for row in (find_row(by_cell[cell.name], planned) for planned in cell_runs) if row is not None]
         if finished:
             ends = [row["test"][-1] for row in finished]
             summaries[cell.name] = Summary(
                 cell=cell,
-                seeds=(len(finished), len(own)),
+                seeds=(len(finished), len(cell_runs)),
                 curve=_by_epoch(finished, experiment.metrics[0]),
-                seconds=[mean(values) for values in zip(*map(_clock, finished), strict=False)],
+                seconds=[mean(values) for values in zip(*map(_elapsed_seconds, finished), strict=False)],
                 last={
                     metric.key: metric.mean([end[metric.key] for end in ends])
                     for metric in experiment.metrics
                     if all(metric.key in end for end in ends)
                 },
-                seconds_per_epoch=mean(median(_seconds(row)[1]) for row in finished),
+                seconds_per_epoch=mean(median(_training_seconds(row)[1]) for row in finished),
                 command=finished[0]["command"],
                 evaluations=_mean_of([row.get("evaluations") for row in finished]),
                 ends=ends,
@@ -64,17 +64,17 @@ def summarize(experiment: Experiment, runs: Sequence[PlannedRun], rows: list[Row
     return summaries
 
 
-def _clock(row: Row) -> list[float]:
+def _elapsed_seconds(row: Row) -> list[float]:
     """Return the seconds up to the end of each epoch."""
-    tried, each = _seconds(row)
+    tried, each = _training_seconds(row)
     return list(accumulate(each, initial=tried))[1:]
 
 
-def _seconds(row: Row) -> tuple[float, list[float]]:
-    """Return the seconds that starts were tried for, and those of each epoch.
+def _training_seconds(row: Row) -> tuple[float, list[float]]:
+    """Return the seconds for trying starts, and those of each epoch.
 
-    Those of the processor where they are known: a run has one thread, so that they are what an idle machine would
-    take, and other work on it does not count.
+    Processor time if it is known: a run has one thread, so that this is the time on an idle machine, and other work on
+    the machine does not count.
     """
     starts, worked = row.get("starts", []), row.get("processor_seconds", [])
     if worked and None not in worked and row["config"].get("device", "cpu") == "cpu":
@@ -88,6 +88,6 @@ def _mean_of(values: Sequence[float | None]) -> float | None:
 
 
 def _by_epoch(rows: Sequence[Row], metric: Metric) -> list[Mean]:
-    """Return the means of all seeds after each epoch, as far as all have come."""
+    """Return the means over seeds after each epoch, up to the last epoch that all have finished."""
     curves = [[epoch[metric.key] for epoch in row["test"] if metric.key in epoch] for row in rows]
     return [metric.mean(values) for values in zip(*curves, strict=False)]

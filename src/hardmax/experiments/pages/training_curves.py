@@ -22,23 +22,23 @@ Styles = Mapping[str, dict[str, Any]]
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 _DASHES = ((0, (4, 2)), "-", (0, (1, 1.2)))  # the first group, the second, ...
 _FILLED = (False, True, True)
-_UNLIKE = 4  # where the slowest cell takes so many times as long as the fastest, seconds are drawn on a log scale
-_MANY, _MARKED = 30, 8  # curves of so many epochs have about so many markers; others have one for each epoch
+_UNLIKE = 4  # seconds are on a log scale if the slowest cell takes more than this many times the fastest
+_MANY, _MARKED = 30, 8  # curves of more than 30 epochs have about 8 markers; others have one per epoch
 
 
 def choose_styles(experiment: Experiment, picture: Picture) -> Styles:
-    """Return how each cell is drawn, by name; it does not depend on which others have run.
+    """Return the style of each cell, by name; it does not depend on which other cells have run.
 
-    Colour is a cell's method, dash and filling its group, marker its problem, or its method too where problems have
-    panels of their own: no two in a panel are told apart by colour alone.
+    Colour shows a cell's method, dash and filling its group, marker its problem, or its method if problems have
+    separate panels: no two cells of a panel differ by colour alone.
     """
-    return {cell.name: _style(experiment, picture, cell) for cell in experiment.cells}
+    return {cell.name: _choose_style(experiment, picture, cell) for cell in experiment.cells}
 
 
-def _style(experiment: Experiment, picture: Picture, cell: Cell) -> dict[str, Any]:
-    method = _place(cell.method, [other.method for other in experiment.cells])
-    problem = _place(cell.problem, [other.problem for other in experiment.cells])
-    group = min(_place(cell.group, [other.group for other in experiment.cells]), len(_DASHES) - 1)
+def _choose_style(experiment: Experiment, picture: Picture, cell: Cell) -> dict[str, Any]:
+    method = _position(cell.method, [other.method for other in experiment.cells])
+    problem = _position(cell.problem, [other.problem for other in experiment.cells])
+    group = min(_position(cell.group, [other.group for other in experiment.cells]), len(_DASHES) - 1)
     colour = COLOURS[method % len(COLOURS)]
     return {
         "color": colour,
@@ -49,29 +49,29 @@ def _style(experiment: Experiment, picture: Picture, cell: Cell) -> dict[str, An
     }
 
 
-def _place(value: str, values: Sequence[str]) -> int:
+def _position(value: str, values: Sequence[str]) -> int:
     return list(dict.fromkeys(values)).index(value)
 
 
 def draw_panel(axes: Axes, panel: Panel, summaries: Sequence[Summary], styles: Styles) -> None:
-    """Draw the curves of cells, and name the horizontal axis."""
+    """Draw the curves of cells, and label the horizontal axis."""
     for summary in summaries:
         x = summary.seconds if panel.by == "seconds" else list(range(1, len(summary.curve) + 1))
-        _line(axes, x, summary, styles[summary.cell.name])
+        _draw_line(axes, x, summary, styles[summary.cell.name])
     if panel.by == "epoch":
         axes.set_xlabel("epoch")
         axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
     else:
         axes.set_xlabel("seconds of training")
-        _seconds_axis(axes, summaries)
+        _scale_seconds(axes, summaries)
     axes.grid(axis="y")
     if not summaries:
         axes.set(xticks=[], yticks=[])
         axes.text(0.5, 0.5, "not run", transform=axes.transAxes, ha="center", color="#777777")
 
 
-def _line(axes: Axes, x: Sequence[float], summary: Summary, style: dict[str, Any]) -> None:
-    """Draw a mean over seeds, and its standard error as a band."""
+def _draw_line(axes: Axes, x: Sequence[float], summary: Summary, style: dict[str, Any]) -> None:
+    """Draw the mean over seeds, and its standard error as a band."""
     count = min(len(x), len(summary.curve))
     means = summary.curve[:count]
     y = [mean.value for mean in means]
@@ -83,7 +83,7 @@ def _line(axes: Axes, x: Sequence[float], summary: Summary, style: dict[str, Any
         axes.fill_between(x[:count], low, high, color=style["color"], alpha=0.15, linewidth=0)
 
 
-def _seconds_axis(axes: Axes, summaries: Sequence[Summary]) -> None:
+def _scale_seconds(axes: Axes, summaries: Sequence[Summary]) -> None:
     totals = [summary.seconds[-1] for summary in summaries]
     if totals and max(totals) > _UNLIKE * min(totals):
         axes.set_xscale("log")
@@ -92,10 +92,10 @@ def _seconds_axis(axes: Axes, summaries: Sequence[Summary]) -> None:
 
 
 def cut_off(axes: Axes, summaries: Sequence[Summary], metric: Metric) -> float | None:
-    """Let the first third of the epochs leave the axis: how curves begin would take all the room.
+    """Fit the axis to the last two thirds of the epochs: the first values of the curves would dominate it.
 
     Returns:
-        The worst value, if it is off the axis now.
+        The worst value, if it is outside the axis; else None.
     """
     values = _finite(summary.curve for summary in summaries)
     settled = _finite(summary.curve[(len(summary.curve) - 1) // 3 :] for summary in summaries)
@@ -118,7 +118,7 @@ _WIDTH, _LEGEND = 9.0, 0.235  # inches: 900 pixels wide on a page; height of a l
 _ALONE, _AMONG = (3.9, 3.9), (2.4, 1.9)  # heights of a row of panels, with titles and labels and without
 _LIST: dict[str, Any] = {"loc": "upper left", "alignment": "left", "handlelength": 3.4, "fontsize": 9.5}
 
-# Titles of legends, with labels and the names of cells that are drawn so.
+# Titles of legends, with labels and the names of the cells whose style they show.
 Legends = dict[str, list[tuple[str, str]]]
 
 
@@ -130,13 +130,13 @@ def draw_curves(
     *,
     quick: bool,
 ) -> None:
-    """Draw the cells that have run; whatever the user has set up for matplotlib plays no part.
+    """Draw the cells that have run; the user's matplotlib settings are ignored.
 
     Args:
-        experiment: what was made.
-        picture: which panels.
-        summaries: what its cells came to, by name.
-        files: where to, by format: svg, png.
+        experiment: the table or figure.
+        picture: its panels.
+        summaries: results of its cells, by name.
+        files: output files, by format: svg, png.
         quick: whether this is the quick form.
     """
     with use_house_style(experiment.name + picture.name):
@@ -152,27 +152,27 @@ def draw_curves(
         legend = _LEGEND * (max(map(len, legends.values()), default=0) + 2)
         figure = Figure(figsize=(_WIDTH, rows * whole + legend), layout="constrained")
         grid = figure.add_gridspec(rows + 1, max(map(len, picture.rows)), height_ratios=[*[inner] * rows, legend])
-        _panels(figure, grid, picture, list(summaries.values()), styles, metric)
+        _draw_panels(figure, grid, picture, list(summaries.values()), styles, metric)
         title = experiment.title + picture.title + (" (quick form)" if quick else "")
         figure.suptitle(title, x=0.01, ha="left", fontsize=12)
         if summaries:
-            _legends(figure, grid[-1, :], legends, styles)
+            _draw_legends(figure, grid[-1, :], legends, styles)
         save_figure(figure, files)
 
 
-def _panels(
+def _draw_panels(
     figure: Figure, grid: GridSpec, picture: Picture, summaries: Sequence[Summary], styles: Styles, metric: Metric
 ) -> None:
-    """Draw all panels; those of one problem share a vertical axis, which is set up with the first."""
+    """Draw all panels; those of one problem share a vertical axis, which is set up for the first."""
     first: dict[str | None, Axes] = {}
     for i, row in enumerate(picture.rows):
         for j, panel in enumerate(row):
-            own = [summary for summary in summaries if panel.problem in (None, summary.cell.problem)]
+            members = [summary for summary in summaries if panel.problem in (None, summary.cell.problem)]
             axes = figure.add_subplot(grid[i, j], sharey=first.get(panel.problem))
-            draw_panel(axes, panel, own, styles)
+            draw_panel(axes, panel, members, styles)
             if panel.problem not in first:
                 first[panel.problem] = axes
-                _head(axes, panel, cut_off(axes, own, metric), metric)
+                _write_head(axes, panel, cut_off(axes, members, metric), metric)
             if j == 0:
                 axes.set_ylabel(f"test {metric.name}, {metric.unit}")
             elif row[j - 1].problem == panel.problem:
@@ -181,8 +181,8 @@ def _panels(
                 axes.set_xlabel("")
 
 
-def _head(axes: Axes, panel: Panel, farthest: float | None, metric: Metric) -> None:
-    """Write above a panel what it shows, and what is off the axis; beside a title there is little room for that."""
+def _write_head(axes: Axes, panel: Panel, farthest: float | None, metric: Metric) -> None:
+    """Write a panel's title and the value that is cut off; in short form next to a title, where room is limited."""
     if panel.problem is not None:
         axes.set_title(panel.problem, loc="left", fontsize=10, pad=2)
     if farthest is not None:
@@ -193,7 +193,7 @@ def _head(axes: Axes, panel: Panel, farthest: float | None, metric: Metric) -> N
 
 
 def _cell_legends(summaries: Sequence[Summary], metric: Metric) -> Legends:
-    """Return the cells of each group, with the values at the end of the curves, the best first."""
+    """Return the cells of each group, with the last values of their curves, the best first."""
     legends: Legends = {f"{summary.cell.group}, after the last epoch": [] for summary in summaries}
     for summary in sorted(summaries, key=lambda summary: summary.curve[-1].value, reverse=metric.higher):
         label = f"{summary.cell.label}: {metric.write_mean(summary.curve[-1])}"
@@ -202,16 +202,16 @@ def _cell_legends(summaries: Sequence[Summary], metric: Metric) -> Legends:
 
 
 def _method_legends(experiment: Experiment, picture: Picture, summaries: Mapping[str, Summary]) -> Legends:
-    """Return the methods of each group, which look the same in every panel."""
-    drawn = {cell.method for cell in experiment.cells if cell.name in summaries and cell.problem in picture.problems}
+    """Return the methods of each group, which have the same style in every panel."""
+    methods = {cell.method for cell in experiment.cells if cell.name in summaries and cell.problem in picture.problems}
     legends: Legends = {}
-    for cell in {cell.method: cell for cell in experiment.cells if cell.method in drawn}.values():
+    for cell in {cell.method: cell for cell in experiment.cells if cell.method in methods}.values():
         legends.setdefault(cell.group, []).append((cell.method, cell.name))
     return legends
 
 
-def _legends(figure: Figure, below: SubplotSpec, legends: Legends, styles: Styles) -> None:
-    """Put the legends side by side beneath the panels."""
+def _draw_legends(figure: Figure, below: SubplotSpec, legends: Legends, styles: Styles) -> None:
+    """Place the legends next to each other below the panels."""
     places = below.subgridspec(1, max(len(legends), 1))
     for i, (title, entries) in enumerate(legends.items()):
         handles = [Line2D([], [], label=label, **styles[name]) for label, name in entries]

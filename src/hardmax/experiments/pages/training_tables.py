@@ -1,4 +1,4 @@
-"""Tables of trainings: by epochs, or as a grid beside the published numbers."""
+"""Tables of trainings: by epochs, or as a grid next to the published numbers."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ SECONDS = "Seconds are of training alone, on one thread."
 
 
 def mark_best(means: Sequence[Mean | None], metric: Metric) -> list[Entry]:
-    """Return numbers, the best in bold where there are several, dashes for what is not there."""
+    """Return entries of numbers, the best in bold if there are several, with dashes for missing values."""
     known = [mean.value for mean in means if mean is not None and math.isfinite(mean.value)]
     best = metric.best(known) if len(known) > 1 else None
     bold = None if best is None else metric.write(best)
@@ -26,12 +26,12 @@ def mark_best(means: Sequence[Mean | None], metric: Metric) -> list[Entry]:
 
 
 def format_plain(value: float | None) -> Entry:
-    """Return a number that is not compared, a dash for what is not there."""
+    """Return the entry of a number that is not compared; a dash for None."""
     return Entry("–" if value is None else f"{value:.1f}")
 
 
 def explain_means(experiment: Experiment, *, quick: bool) -> str:
-    """Return a sentence on the seeds that means are over; empty where there is one seed."""
+    """Return a sentence on the seeds that are averaged over; empty for one seed."""
     count = len(experiment.quick.seeds if quick else experiment.seeds)
     return "" if count == 1 else f" Means over {count} seeds, with the standard error where more than one has run."
 
@@ -40,11 +40,11 @@ _CELL = [Column("", number=False), Column("whose", number=False), Column("lr", n
 
 
 def epoch_tables(experiment: Experiment, summaries: Mapping[str, Summary], *, quick: bool) -> list[Block]:
-    """Return what the numbers are, and a table of them.
+    """Return an explanation of the numbers, and a table of them.
 
     Args:
-        experiment: what was made.
-        summaries: what its cells came to, by name; those that have not run leave a dash.
+        experiment: the table or figure.
+        summaries: results of its cells, by name; cells that have not run have a dash.
         quick: whether this is the quick form.
     """
     sets = [experiment.config(cell, seed=0).data for cell in experiment.cells]
@@ -74,8 +74,14 @@ def epoch_tables(experiment: Experiment, summaries: Mapping[str, Summary], *, qu
         **({} if experiment.verdict is None else {"verdict": partial(_verdict, experiment.verdict)}),
     }
     lines = [
-        [Entry(cell.label), Entry(cell.group), Entry(f"{cell.lr:g}"), *own, *(say(summary) for say in words.values())]
-        for cell, summary, *own in zip(experiment.cells, by_cell, *numbers.values(), strict=True)
+        [
+            Entry(cell.label),
+            Entry(cell.group),
+            Entry(f"{cell.lr:g}"),
+            *entries,
+            *(describe(summary) for describe in words.values()),
+        ]
+        for cell, summary, *entries in zip(experiment.cells, by_cell, *numbers.values(), strict=True)
     ]
     return [
         Paragraph(text),
@@ -84,10 +90,10 @@ def epoch_tables(experiment: Experiment, summaries: Mapping[str, Summary], *, qu
 
 
 def _mark_by_data(means: Sequence[Mean | None], metric: Metric, sets: Sequence[str]) -> list[Entry]:
-    """Return the numbers of a column; those of different data sets do not compare."""
+    """Return the entries of a column; the best is marked for each data set."""
     entries: dict[int, Entry] = {}
     for data in dict.fromkeys(sets):
-        places = [i for i, own in enumerate(sets) if own == data]
+        places = [i for i, other in enumerate(sets) if other == data]
         entries |= zip(places, mark_best([means[i] for i in places], metric), strict=True)
     return [entries[i] for i in range(len(means))]
 
@@ -109,7 +115,7 @@ _BEATS = "†"
 
 @dataclass(frozen=True)
 class _Line:
-    """Cells of one problem, in the order of the methods; None where there is no such cell, or it has not run."""
+    """Cells of one problem, in the order of the methods; None if there is no such cell, or it has not run."""
 
     problem: str
     cells: list[Cell | None]
@@ -128,13 +134,13 @@ class _Line:
 
 
 def grid_tables(experiment: Experiment, summaries: Mapping[str, Summary], *, quick: bool) -> list[Block]:
-    """Return what the numbers are, and grids: of each metric, beside what was published of it, and of seconds.
+    """Return an explanation of the numbers, and grids: of each metric, next to the published numbers, and of seconds.
 
-    The quick form has other data and is compared with nothing.
+    The quick form has other data and is not compared with published numbers.
 
     Args:
-        experiment: what was made.
-        summaries: what its cells came to, by name; those that have not run leave a dash.
+        experiment: the table or figure.
+        summaries: results of its cells, by name; cells that have not run have a dash.
         quick: whether this is the quick form.
     """
     lines = _lines(experiment, summaries)
@@ -150,8 +156,8 @@ def grid_tables(experiment: Experiment, summaries: Mapping[str, Summary], *, qui
         caption = f"Test {metric.name}"
         if (published := known.get(metric.key)) is not None:
             blocks += [
-                Paragraph(_explained(published, metric)),
-                _compared(caption, columns, lines, published, metric),
+                Paragraph(_explain_comparison(published, metric)),
+                _compare_grid(caption, columns, lines, published, metric),
             ]
         else:
             blocks.append(_grid(caption, columns, lines, [mark_best(line.means(metric), metric) for line in lines]))
@@ -172,28 +178,28 @@ def _lines(experiment: Experiment, summaries: Mapping[str, Summary]) -> list[_Li
 
 
 def _grid(caption: str, columns: list[Column], lines: Sequence[_Line], entries: Sequence[Sequence[Entry]]) -> Table:
-    own = [[Entry(line.problem), *others] for line, others in zip(lines, entries, strict=True)]
-    return Table(columns, own, caption)
+    rows = [[Entry(line.problem), *others] for line, others in zip(lines, entries, strict=True)]
+    return Table(columns, rows, caption)
 
 
-def _compared(
+def _compare_grid(
     caption: str, columns: list[Column], lines: Sequence[_Line], published: Published, metric: Metric
 ) -> Table:
-    """Return a grid with the paper's numbers beneath ours, and at the end what our best is up against."""
+    """Return a grid with the paper's numbers below ours, and at the end the numbers that our best is compared with."""
     entries = []
     for line in lines:
         best = metric.best(published.of_problem(line.problem))
-        entries.append([*_beside(line, published, best, metric), _against(line, best, metric)])
+        entries.append([*_compare_line(line, published, best, metric), _compare_best(line, best, metric)])
     columns = [*columns, Column("best published", note="our best less it")]
     if published.floor is not None:
         columns.append(Column(published.floor.name, note="our best less it"))
-        for line, own in zip(lines, entries, strict=True):
-            own.append(_against(line, published.floor.values.get(line.problem), metric))
+        for line, row in zip(lines, entries, strict=True):
+            row.append(_compare_best(line, published.floor.values.get(line.problem), metric))
     return _grid(caption, columns, lines, entries)
 
 
-def _beside(line: _Line, published: Published, best: float | None, metric: Metric) -> list[Entry]:
-    """Return our numbers with the paper's beneath them, and a mark where they are better than all of the paper's."""
+def _compare_line(line: _Line, published: Published, best: float | None, metric: Metric) -> list[Entry]:
+    """Return our numbers with the paper's below them, and a mark if they are better than all of the paper's."""
     means, entries = line.means(metric), []
     for cell, mean, entry in zip(line.cells, means, mark_best(means, metric), strict=True):
         ours = mean.value if mean is not None and math.isfinite(mean.value) else None
@@ -208,15 +214,15 @@ def _beside(line: _Line, published: Published, best: float | None, metric: Metri
     return entries
 
 
-def _against(line: _Line, theirs: float | None, metric: Metric) -> Entry:
-    """Return a number of others, with our best of the line less that beneath it."""
+def _compare_best(line: _Line, theirs: float | None, metric: Metric) -> Entry:
+    """Return a published number, with the difference of our best of the line to it below."""
     if theirs is None:
         return Entry("–")
     ours = line.best(metric)
     return Entry(metric.write(theirs), note="" if ours is None else metric.write_difference(ours, theirs))
 
 
-def _explained(published: Published, metric: Metric) -> str:
+def _explain_comparison(published: Published, metric: Metric) -> str:
     sentences = [
         "Beneath a number: the paper's, and ours less the paper's.",
         f"{_BEATS} marks ours where it is {'above' if metric.higher else 'below'} the best that was published for the "

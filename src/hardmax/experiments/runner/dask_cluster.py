@@ -13,18 +13,18 @@ T = TypeVar("T")
 
 
 class DaskCluster(AbstractExecutor):
-    """A Dask cluster that is there already, one job for each worker at a time.
+    """An existing Dask cluster, one job for each worker at a time.
 
     Args:
-        address: of its scheduler, such as tcp://host:8786.
-        seconds: how long to wait for it.
+        address: address of its scheduler, such as tcp://host:8786.
+        seconds: time to wait for it.
 
     Raises:
         MissingExtraError: Dask is not installed.
         ClusterError: no scheduler answers, or it has no workers, or workers with several threads.
     """
 
-    tries = 1  # the scheduler submits it again itself, as often as its allowed-failures says
+    tries = 1  # the scheduler itself submits a job again, up to its allowed-failures
 
     def __init__(self, address: str, seconds: float) -> None:
         try:
@@ -33,7 +33,7 @@ class DaskCluster(AbstractExecutor):
             raise MissingExtraError(
                 f"a Dask cluster needs distributed, which is not here ({error}): pip install 'hardmax[cluster]'"
             ) from error
-        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # errors are raised as our own
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # errors are raised as errors of hardmax
         self._address = address
         try:
             self._client: Any = Client(address, timeout=seconds, set_as_default=False)
@@ -62,7 +62,7 @@ class DaskCluster(AbstractExecutor):
 
     @property
     def size(self) -> int:
-        """As many as there are workers now."""
+        """Number of workers at present."""
         self.check_alive()
         try:
             return len(self._client.nthreads())
@@ -70,7 +70,7 @@ class DaskCluster(AbstractExecutor):
             raise self._gone() from error
 
     def submit(self, job: Job) -> "Future[Outcome]":
-        """Have a job done by one of the workers."""
+        """Submit a job to one of the workers."""
         return self._executor.submit(run_job, job)
 
     def call_everywhere(self, function: Callable[..., T], *arguments: Any) -> list[T]:
@@ -95,5 +95,5 @@ class DaskCluster(AbstractExecutor):
         )
 
     def close(self, *, at_once: bool) -> None:
-        """Leave the cluster, which goes on."""
+        """Disconnect from the cluster, which keeps running."""
         self._client.close()

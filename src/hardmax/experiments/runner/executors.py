@@ -1,4 +1,4 @@
-"""Executors of runs: this process, or several processes on this machine; clusters are beside."""
+"""Executors of runs: this process, or several on this machine; for clusters see `dask_cluster` and `ray_cluster`."""
 
 import signal
 from abc import ABC, abstractmethod
@@ -15,12 +15,12 @@ T = TypeVar("T")
 
 
 class AbstractExecutor(ABC):
-    """Makes runs, in this process or others.
+    """Interface of executors, which make runs in this process or others.
 
-    A future that raises means that the process which had the job is lost, and no other one.
+    A future that raises means that the process of the job is lost, and no other one.
 
     Attributes:
-        tries: how many times a job is submitted before it is taken to be the reason why its processes die.
+        tries: number of times a job is submitted before it counts as the reason why its processes die.
     """
 
     tries = 3
@@ -28,18 +28,18 @@ class AbstractExecutor(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """How many jobs are done at a time; may change."""
+        """Number of jobs done at a time; may change."""
 
     @abstractmethod
     def submit(self, job: Job) -> "Future[Outcome]":
-        """Have a job done."""
+        """Submit a job."""
 
     @abstractmethod
     def call_everywhere(self, function: Callable[..., T], *arguments: Any) -> list[T]:
-        """Call a function on every machine, and return what it returned.
+        """Call a function on every machine, and return the results.
 
         Raises:
-            ClusterError: one of them could not.
+            ClusterError: a machine cannot call it.
         """
 
     @abstractmethod
@@ -47,12 +47,12 @@ class AbstractExecutor(ABC):
         """Check that the executor still works.
 
         Raises:
-            ClusterError: it does not.
+            ClusterError: it does not work.
         """
 
     @abstractmethod
     def close(self, *, at_once: bool) -> None:
-        """Let go of all processes; `at_once`, also of those at work."""
+        """Release all processes; with `at_once`, also the busy ones."""
 
     def __enter__(self) -> "AbstractExecutor":
         return self
@@ -65,7 +65,7 @@ class ThisProcess(AbstractExecutor):
     """This process, one job after the other.
 
     Args:
-        stop: polled after every step for whether to save and stop.
+        stop: polled after every step; returns whether to save and stop.
     """
 
     def __init__(self, stop: Callable[[], bool]) -> None:
@@ -87,26 +87,26 @@ class ThisProcess(AbstractExecutor):
         return [function(*arguments)]
 
     def check_alive(self) -> None:
-        """This process is alive."""
+        """Do nothing: this process is alive."""
 
     def close(self, *, at_once: bool) -> None:
-        """There is no other process to let go."""
+        """Do nothing: there is no other process to release."""
 
 
-_IDLE = 10.0  # seconds after which a process without work ends, also one whose parent was killed
-# Set before anything is loaded; the number of torch's threads is set once more for every job.
+_IDLE = 10.0  # seconds after which an idle process exits, also one whose parent was killed
+# Set before anything is loaded; the number of torch's threads is set again for every job.
 _ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "NUMBA_NUM_THREADS"), "1"
 )
 
 
 class Processes(AbstractExecutor):
-    """Several processes, each a pool of its own: a pool whose process is killed takes all of its others down with it.
+    """Several processes, each in a separate pool: in a shared pool, one killed process takes down all others.
 
-    For the same reason no `joblib.Parallel`: it ends with the first process that is lost.
+    For the same reason it does not use `joblib.Parallel`, which ends with the first process that is lost.
 
     Args:
-        count: of processes, at least one.
+        count: number of processes, at least one.
     """
 
     def __init__(self, count: int) -> None:
@@ -114,11 +114,11 @@ class Processes(AbstractExecutor):
 
     @property
     def size(self) -> int:
-        """As many as there are processes."""
+        """Number of processes."""
         return len(self._pools)
 
     def submit(self, job: Job) -> "Future[Outcome]":
-        """Have a job done by an idle process; there must be one."""
+        """Submit a job to an idle process; there must be one."""
         return next(pool for pool in self._pools if pool.idle).submit(job)
 
     def call_everywhere(self, function: Callable[..., T], *arguments: Any) -> list[T]:
@@ -126,7 +126,7 @@ class Processes(AbstractExecutor):
         return [function(*arguments)]
 
     def check_alive(self) -> None:
-        """It always works: a process that is lost is replaced."""
+        """Do nothing: a process that is lost is replaced."""
 
     def close(self, *, at_once: bool) -> None:
         """End all processes."""
@@ -166,20 +166,20 @@ def _ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-TIMEOUT = 30.0  # seconds that a cluster has to answer
+TIMEOUT = 30.0  # seconds to wait for the answer of a cluster
 
 
 def choose_executor(workers: int | None, cluster: str | None) -> "AbstractExecutor | None":
-    """Return the executor that options ask for; None for this process alone.
+    """Return the executor for the given options; None for this process alone.
 
     Args:
         workers: number of processes on this machine.
         cluster: address of a Dask or Ray cluster.
 
     Raises:
-        ArgumentError: both, or no number or address that could be used.
-        MissingExtraError: what the cluster needs is not installed.
-        ClusterError: it does not answer, or cannot be used as it is.
+        ArgumentError: both are given, or an invalid number or address.
+        MissingExtraError: the packages of the cluster are not installed.
+        ClusterError: the cluster does not answer, or cannot be used as it is.
     """
     if workers is not None and cluster is not None:
         raise ArgumentError("give either --workers, for this machine, or --cluster")

@@ -1,4 +1,4 @@
-"""A run as a job that any process on any machine can do: plain arguments in, a row out."""
+"""A run as a job for any process on any machine: plain arguments in, a row out."""
 
 import logging
 import shutil
@@ -36,8 +36,8 @@ class Job:
         out: folder of the table or figure, the same on all machines.
         runner_lock: lock that the runner holds as long as it wants the run.
         poll_seconds: seconds between two checks of that lock.
-        offset: how far the runner has read `results.jsonl`, in bytes.
-        versions: of what the runner runs on.
+        offset: position up to which the runner has read `results.jsonl`, in bytes.
+        versions: versions that the runner uses.
     """
 
     experiment: str
@@ -57,12 +57,12 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a job.
+    """Outcome of a job.
 
     Attributes:
         kind: made, now or before; stopped and saved; held by another runner; failed.
-        row: of a run that was made.
-        reason: why it failed.
+        row: row of a run that was made.
+        reason: reason of a failure.
         messages: lines for the reader.
     """
 
@@ -75,12 +75,12 @@ class Outcome:
 def run_job(job: Job, stop: Callable[[], bool] | None = None) -> Outcome:
     """Make a run, or resume it from its last checkpoint, unless another process is making it.
 
-    Torch gets one thread: sums depend on the number, and so would the last digits. An error of the run is part of what
-    is returned, so that an error that is raised means that the process itself is lost.
+    Torch gets one thread: sums, and so the last digits, depend on the number of threads. An error of the run is part of
+    the returned outcome, so a raised error means that the process itself is lost.
 
     Args:
-        job: what to do.
-        stop: polled after every step for whether to save and stop; without it, once the runner is gone.
+        job: the job.
+        stop: polled after every step; returns whether to save and stop. By default, whether the runner is gone.
     """
     stop = stop or _poll_runner(job.runner_lock, job.poll_seconds)
     messages: list[str] = []
@@ -106,7 +106,7 @@ def run_job(job: Job, stop: Callable[[], bool] | None = None) -> Outcome:
 
 
 def _poll_runner(runner_lock: Path, seconds: float) -> Callable[[], bool]:
-    """Return a function that says whether the runner is gone, and checks at most once in so many seconds."""
+    """Return a function that returns whether the runner is gone; it checks at most once in `seconds` seconds."""
     checked, gone = float("-inf"), False
 
     def stop() -> bool:
@@ -124,7 +124,7 @@ def train_or_resume(config: TrainConfig, observer: Observer, say: Callable[[str]
     Args:
         config: the configuration of the run; `config.out` is its folder.
         observer: observes the training.
-        say: gets a line where a run is replaced.
+        say: gets a message when a run is replaced.
 
     Returns:
         False if the observer stopped it before the end.
@@ -139,13 +139,13 @@ def train_or_resume(config: TrainConfig, observer: Observer, say: Callable[[str]
 
 
 def holds_run(config: TrainConfig) -> bool:
-    """Whether the folder holds a run of this very configuration, finished or not."""
+    """Whether the folder holds a run of exactly this configuration, finished or not."""
     run = Path(config.out)
     return has_run(run) and is_same_run(identify_run(read_config(run)[0]), config)
 
 
 def make_row(experiment: str, planned: PlannedRun, *, quick: bool) -> Row:
-    """Return the row of a finished run, from its folder; the model of a gallery's run draws its figure for it.
+    """Return the row of a finished run, from its folder; for a gallery, with the figure that its model draws.
 
     Args:
         experiment: the name of the table or figure.
@@ -177,7 +177,7 @@ def make_row(experiment: str, planned: PlannedRun, *, quick: bool) -> Row:
         "versions": facts.get("versions"),
         "seconds_per_epoch": median(seconds),
         "seconds": seconds,
-        # Of one thread on a busy machine, this is what an idle one would take.
+        # For one thread on a busy machine, this is the time that an idle machine would take.
         "processor_seconds": [row.get("processor") for row in timing],
         "starts": read_rows(run / "starts.jsonl"),
         "evaluations": _mean_evaluations([row for row in measured if row["split"] == "train"]),
@@ -191,12 +191,12 @@ def make_row(experiment: str, planned: PlannedRun, *, quick: bool) -> Row:
 
 
 def _mean_evaluations(rows: list[dict[str, Any]]) -> float | None:
-    """Return the mean over epochs; None where they were not counted, or no bound took part."""
+    """Return the mean over epochs; None where evaluations were not counted, or there is no bound."""
     known = [row["evaluations"] for row in rows if row.get("evaluations") is not None]
     return mean(known) if known else None
 
 
 def _epoch(row: dict[str, Any], kept: Sequence[str]) -> dict[str, Any]:
-    """Return what a result row keeps of an epoch: the bound, and these metrics where they were measured."""
+    """Return the fields of an epoch in a result row: the bound, and the metrics in `kept` that were measured."""
     bound = {} if row.get("elbo") is None else {"negative_elbo": -row["elbo"]}
     return {"epoch": row["epoch"], **bound, **{key: row[key] for key in kept if row.get(key) is not None}}

@@ -13,13 +13,13 @@ from hardmax.files import write_text
 
 
 def lock_path(out: Path, name: str) -> Path:
-    """Return the file of a lock: of a run by its name, or of `folder`, `results` and `page`."""
+    """Return the file of a lock: the lock of a run by its name, or `folder`, `results` or `page`."""
     return out / "locks" / f"{name}.lock"
 
 
 @contextmanager
 def try_lock(path: Path) -> Iterator[bool]:
-    """Hold a lock within the block unless another process does; yields whether it is held, and never waits."""
+    """Hold a lock within the block unless another process holds it; yield whether it is held, without waiting."""
     lock = FileLock(path)
     try:
         lock.acquire(blocking=False)
@@ -39,7 +39,7 @@ def is_free(path: Path) -> bool:
 
 
 class RunnerLock:
-    """A lock that a runner holds as long as it wants the work that it handed out.
+    """A lock that a runner holds as long as it wants the jobs that it submitted.
 
     Its workers poll the lock: once it is free, the runner has been stopped or killed, here or on another machine, and
     they save their work and stop.
@@ -48,14 +48,14 @@ class RunnerLock:
     def __init__(self, out: Path) -> None:
         self.path = lock_path(out, f"runner-{secrets.token_hex(8)}")
         self._lock = FileLock(self.path)
-        with FileLock(lock_path(out, "folder")):  # no other runner takes our file for one that a killed runner has left
+        with FileLock(lock_path(out, "folder")):  # so that no other runner removes our file as that of a killed runner
             for old in out.glob("locks/runner-*.lock"):
                 if is_free(old):
                     old.unlink(missing_ok=True)
             self._lock.acquire()
 
     def release(self) -> None:
-        """Let all workers save and stop."""
+        """Make all workers save and stop."""
         self._lock.release()
 
     def __enter__(self) -> "RunnerLock":
@@ -70,16 +70,16 @@ _KIND = "experiment.json"
 
 
 def claim_folder(out: Path, name: str, *, quick: bool) -> None:
-    """Write down what a folder is for, or refuse one that is for something else: runs would replace each other.
+    """Record the experiment of a folder, or refuse a folder of another one: runs would replace each other.
 
     Args:
         out: the folder.
-        name: of the table or figure.
+        name: name of the table or figure.
         quick: whether this is its quick form.
 
     Raises:
-        ArgumentError: it is for something else.
-        DataError: it cannot be read or written.
+        ArgumentError: the folder belongs to something else.
+        DataError: the folder cannot be read or written.
     """
     kind = {"experiment": name, "quick": quick}
     path, lock = out / _KIND, lock_path(out, "folder")

@@ -31,23 +31,23 @@ def train_to_epoch(
 ) -> Path | None:
     """Train until an epoch has ended, unless that is done, and return the folder of the model as it was then.
 
-    The training stops there and goes on when a later epoch is asked for, as one training of `config.epochs` epochs:
-    its learning rate knows nothing of the stop.
+    The training stops there and resumes when a later epoch is requested, as one training of `config.epochs` epochs:
+    the stop does not affect its learning rate.
 
     Args:
-        epoch: one of those to keep.
+        epoch: one of `epochs`.
         config: the configuration of the run; `config.out` is its folder, and models are kept in it.
-        epochs: after which the model is kept.
+        epochs: epochs after which the model is kept.
         callbacks: observe it, and may stop it.
 
     Returns:
-        The folder for `DiscreteVAE.from_pretrained`; None if a callback stopped the training before.
+        The folder for `DiscreteVAE.from_pretrained`; None if a callback stopped the training earlier.
     """
     run = Path(config.out)
     if holds_run(config):
-        done = _epochs_done(run)
+        done = _read_checkpoint_progress(run)
         if done.position == 0 and done.epoch in epochs:  # after a kill between the checkpoint and its copy
-            _keep(run, done.epoch)
+            _copy_latest_model(run, done.epoch)
         if not _model_folder(run, epoch).is_dir() and done.epoch >= epoch:
             callbacks.say(f"the model after epoch {epoch} is no longer in {run}, which is made anew")
             shutil.rmtree(run)
@@ -58,7 +58,7 @@ def train_to_epoch(
     def keep_model(rows: list[dict[str, Any]]) -> None:
         nonlocal reached
         if rows[0]["epoch"] in epochs:
-            _keep(run, rows[0]["epoch"])
+            _copy_latest_model(run, rows[0]["epoch"])
         reached = rows[0]["epoch"] == epoch
 
     def step(at: int, done: int, total: int) -> None:
@@ -74,14 +74,14 @@ def _model_folder(run: Path, epoch: int) -> Path:
     return run / f"epoch-{epoch}"
 
 
-def _epochs_done(run: Path) -> Progress:
-    """Return where the latest checkpoint stands."""
+def _read_checkpoint_progress(run: Path) -> Progress:
+    """Return the progress of the latest checkpoint."""
     name = find_checkpoint(run, "latest")
     return Progress() if name is None else Progress(**json.loads((run / name / "training.json").read_text()))
 
 
-def _keep(run: Path, epoch: int) -> None:
-    """Copy the model of the latest checkpoint; all of it is there, or nothing."""
+def _copy_latest_model(run: Path, epoch: int) -> None:
+    """Copy the model of the latest checkpoint, completely or not at all."""
     temporary = run / f"epoch-{epoch}.tmp"
     DiscreteVAE.from_pretrained(run / (find_checkpoint(run, "latest") or "")).save_pretrained(temporary)
     shutil.rmtree(_model_folder(run, epoch), ignore_errors=True)
@@ -93,8 +93,8 @@ def measure_missing(
 ) -> ReproduceResult:
     """Make the measurements that have no row, and render after every epoch.
 
-    They are made one after the other by this process: all are of one training, which stands still while is measured.
-    Training that was stopped or killed is resumed from its last checkpoint.
+    This process makes them one after the other: all are of one training, which pauses during the measurements. Training
+    that was stopped or killed is resumed from its last checkpoint.
 
     Args:
         folder: gets their rows.
@@ -108,13 +108,13 @@ def measure_missing(
     epochs = {planned.epoch for planned in wanted}
     done = len(wanted) - len(missing)
     for epoch in dict.fromkeys(planned.epoch for planned in missing):
-        own = [planned for planned in missing if planned.epoch == epoch]
+        due = [planned for planned in missing if planned.epoch == epoch]
         callbacks.begin("training", done, len(wanted))
-        model = train_to_epoch(epoch, own[0].training, epochs, callbacks)
+        model = train_to_epoch(epoch, due[0].training, epochs, callbacks)
         if model is None:
             return ReproduceResult(stopped=True)
-        trained = _TrainedModel(model, own[0].training, own[0].pictures)
-        for planned in own:
+        trained = _TrainedModel(model, due[0].training, due[0].pictures)
+        for planned in due:
             if callbacks.stop():
                 return ReproduceResult(stopped=True)
             callbacks.begin(planned.name, done, len(wanted))
@@ -131,7 +131,7 @@ def measure_missing(
 
 
 def make_row(experiment: str, planned: PlannedMeasurement, diagnosis: Diagnosis, *, quick: bool) -> Row:
-    """Return the row of a measurement, from what was measured and from the folder of its run."""
+    """Return the row of a measurement, from its diagnosis and the folder of its run."""
     (quality,) = diagnosis.rows
     _, facts = read_config(planned.training.out)
     config = {"training": identify_run(planned.training), **planned.terms}
@@ -152,7 +152,7 @@ def make_row(experiment: str, planned: PlannedMeasurement, diagnosis: Diagnosis,
 
 
 class _TrainedModel:
-    """A model, the pictures on which estimators of its gradient are measured, and its exact gradients."""
+    """A model, the images on which estimators of its gradient are measured, and its exact gradients."""
 
     def __init__(self, folder: Path, training: DiscreteConfig, pictures: int) -> None:
         self._model = DiscreteVAE.from_pretrained(folder, device=training.device).eval().requires_grad_(False)
@@ -170,12 +170,12 @@ class _TrainedModel:
             call = bounded(self._likelihood, model.space, prior=model.prior, kl=measured.kl)
         else:
             call = expected(self._likelihood, model.space)
-        made = 0
+        done = 0
 
         def observe(name: str, count: int) -> None:
-            nonlocal made
-            made += count
-            callbacks.step(made / planned.draws, planned.name)
+            nonlocal done
+            done += count
+            callbacks.step(done / planned.draws, planned.name)
 
         return measure_estimators(
             call,
@@ -191,7 +191,7 @@ class _TrainedModel:
         )
 
     def _reference(self, part: Part) -> Reference:
-        """Return the exact gradient of what a part is about."""
+        """Return the exact gradient of the objective of a part."""
         if part.objective not in self._references:
             prior, linear = self._model.prior, None
             if part.objective == "bound":

@@ -36,16 +36,16 @@ from hardmax.training.task import prepare_split
 
 
 def draw_attributes(config: MixedConfig, *, rows: int, samples: int, judge_epochs: int) -> ModelFigure:
-    """Draw every setting with the same Gaussians; count how often a judge sees what was set, and what else changes.
+    """Draw every setting with the same Gaussians; count how often a judge recognises it, and what else changes.
 
-    Numbers have a line for each attribute, one for all of them at once, and one for two samples that share nothing,
-    which the flip of an attribute is compared with.
+    The numbers have a line for each attribute, one for all of them at once, and one for two independent samples, the
+    baseline for the flip of an attribute.
 
     Args:
-        config: of the run, whose latest model draws.
-        rows: of the grid, each with Gaussians of its own.
-        samples: Gaussians that the numbers are of, each with every setting.
-        judge_epochs: that the judge is trained for.
+        config: configuration of the run; its latest model draws.
+        rows: number of rows of the grid, each with different Gaussians.
+        samples: number of Gaussians for the numbers, each with every setting.
+        judge_epochs: number of epochs that the judge is trained for.
 
     Raises:
         ArgumentError: the model has no attributes.
@@ -54,32 +54,36 @@ def draw_attributes(config: MixedConfig, *, rows: int, samples: int, judge_epoch
     images, space = restored.load_data(config.data_dir), restored.model.space
     if not isinstance(space, Binary):
         raise ArgumentError(f"a picture for each setting needs attributes, got {space}")
-    (train, taught), (validation, known), (test, wanted) = (
+    (train, train_labels), (validation, validation_labels), (test, test_labels) = (
         (pictures.x, torch.empty(0) if pictures.labels is None else pictures.labels)
         for pictures in (prepare_labelled_split(config, images, split) for split in ("train", "validation", "test"))
     )
-    judge = train_recogniser(train, taught, (validation, known), epochs=judge_epochs, seed=config.seed)
+    judge = train_recogniser(
+        train, train_labels, (validation, validation_labels), epochs=judge_epochs, seed=config.seed
+    )
     settings = torch.tensor(list(product((0, 1), repeat=space.n)))
     pictures = draw_settings(restored.model, settings.float(), max(samples, rows), seed=config.seed)
-    drawn = Drawn(pictures, recognise(judge, pictures.flatten(0, 1)).view(*pictures.shape[:2], space.n), settings)
+    generated = Drawn(pictures, recognise(judge, pictures.flatten(0, 1)).view(*pictures.shape[:2], space.n), settings)
     names = [name.replace("_", " ") for name in images.attribute_names]
     heads = [", ".join(name for name, bit in zip(names, row, strict=True) if bit) or "none" for row in settings]
     return ModelFigure(
         encode_data_uri(make_grid(pictures[:rows].flatten(0, 1), columns=len(heads), padding=1)),
         heads,
         rows,
-        compute_numbers(names, drawn, (recognise(judge, test), wanted), Components.of(train), seed=config.seed),
+        compute_numbers(
+            names, generated, (recognise(judge, test), test_labels), Components.of(train), seed=config.seed
+        ),
     )
 
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """Generated pictures, and what a judge sees in them.
+    """Generated images, and the attributes that a judge recognises in them.
 
     Attributes:
-        pictures: `[N, K, *shape]`, of N Gaussians and K settings.
-        judged: `[N, K, A]`, the attributes that are seen.
-        settings: `[K, A]`, those that were set, from all off to all on as one counts.
+        pictures: `[N, K, *shape]`, images of N Gaussians and K settings.
+        judged: `[N, K, A]`, the recognised attributes.
+        settings: `[K, A]`, the attributes that were set, in binary counting order from all off to all on.
     """
 
     pictures: Tensor
@@ -92,20 +96,20 @@ def compute_numbers(
 ) -> list[dict[str, Any]]:
     """Return a line for each attribute, one for all at once, and one for two samples.
 
-    - `real`: how often the judge is right on real test pictures.
-    - `recognised`: how often it sees in a generated one what was set.
+    - `real`: accuracy of the judge on real test images.
+    - `recognised`: how often its answer for a generated image is the value that was set.
     - `others`: how often another attribute looks changed when this one is flipped.
-    - `pixels` and `features`: how much the picture then changes, by pixels and by principal components.
+    - `pixels` and `features`: how much the image then changes, by pixels and by principal components.
 
     Args:
-        names: of the attributes.
-        drawn: generated pictures.
-        test: `[M, A]`, what the judge sees in real pictures, and what they have.
-        components: of real pictures.
-        seed: of the settings that two samples have.
+        names: names of the attributes.
+        drawn: generated images.
+        test: two `[M, A]`: attributes that the judge recognises in real images, and their true attributes.
+        components: principal components of real images.
+        seed: seed of the settings of the two samples.
     """
     (recognised, wanted), judged, settings = test, drawn.judged, drawn.settings
-    right, seen_right = measure_accuracy(recognised, wanted), judged == settings
+    accuracy, correct = measure_accuracy(recognised, wanted), judged == settings
     pictures, bits = drawn.pictures, drawn.judged
     lines: list[dict[str, Any]] = []
     for place, name in enumerate(names):
@@ -114,16 +118,16 @@ def compute_numbers(
         unlike = (bits[:, off] != bits[:, on])[..., rest].double()
         lines.append({
             "of": name,
-            "real": float(right[place]),
-            "recognised": float(seen_right[..., place].double().mean()),
+            "real": float(accuracy[place]),
+            "recognised": float(correct[..., place].double().mean()),
             "others": float(unlike.mean()) if rest else None,
-            **_apart(pictures[:, off].flatten(0, 1), pictures[:, on].flatten(0, 1), components),
+            **_measure_difference(pictures[:, off].flatten(0, 1), pictures[:, on].flatten(0, 1), components),
         })  # fmt: skip
     known = (wanted >= 0).all(1)
     everything = {
         "of": "all at once",
         "real": float((recognised == wanted)[known].all(1).double().mean()),
-        "recognised": float(seen_right.all(-1).double().mean()),
+        "recognised": float(correct.all(-1).double().mean()),
     }
     index = torch.arange(len(pictures))
     chosen = torch.randint(len(settings), (len(index),), generator=stream(seed, "settings"))
@@ -131,13 +135,13 @@ def compute_numbers(
     two = {
         "of": "two samples",
         "others": float((alone_bits != alone_bits.roll(1, 0)).double().mean()),
-        **_apart(alone, alone.roll(1, 0), components),
+        **_measure_difference(alone, alone.roll(1, 0), components),
     }
     return [*lines, everything, two]
 
 
-def _apart(first: Tensor, second: Tensor, components: Components) -> dict[str, float]:
-    """Return how much pictures differ, pair by pair."""
+def _measure_difference(first: Tensor, second: Tensor, components: Components) -> dict[str, float]:
+    """Return the mean difference of pairs of images."""
     return {
         "pixels": float((first - second).abs().mean()),
         "features": float(components.distance(first, second).mean()),
@@ -145,17 +149,17 @@ def _apart(first: Tensor, second: Tensor, components: Components) -> dict[str, f
 
 
 def draw_categories(config: MixedConfig, *, rows: int) -> ModelFigure:
-    """Draw every category with the same Gaussians, and count how often the arg max is the class of a test picture.
+    """Draw every category with the same Gaussians, and count how often the arg max is the class of a test image.
 
     With labels, category i is class i. Without, each class gets the category of the best one-to-one matching, and the
-    columns of the grid stand in the order of their classes.
+    columns of the grid are in the order of their classes.
 
     Args:
-        config: of the run, whose latest model draws.
-        rows: of the grid, each with Gaussians of its own.
+        config: configuration of the run; its latest model draws.
+        rows: number of rows of the grid, each with different Gaussians.
 
     Raises:
-        ArgumentError: the model has no categories, or the pictures have no classes.
+        ArgumentError: the model has no categories, or the images have no classes.
     """
     restored = load_run(config.out, "latest", kind=MixedVAE)
     model, pictures = restored.model, prepare_labelled_split(config, restored.load_data(config.data_dir), "test")
@@ -168,27 +172,27 @@ def draw_categories(config: MixedConfig, *, rows: int) -> ModelFigure:
         order, agreement = list(range(model.space.k)), int(counts.diagonal().sum()) / int(counts.sum())
     order = [category for category in order if category >= 0]
     order += [category for category in range(model.space.k) if category not in order]
-    drawn = draw_settings(model, torch.eye(model.space.k)[order], rows, seed=config.seed)
+    images = draw_settings(model, torch.eye(model.space.k)[order], rows, seed=config.seed)
     heads = [str(i) if i < counts.shape[1] else "–" for i in range(model.space.k)]
-    picture = encode_data_uri(make_grid(drawn.flatten(0, 1), columns=len(heads), padding=1))
-    return ModelFigure(picture, heads, rows, [{"agreement": agreement}])
+    grid = encode_data_uri(make_grid(images.flatten(0, 1), columns=len(heads), padding=1))
+    return ModelFigure(grid, heads, rows, [{"agreement": agreement}])
 
 
 def draw_settings(model: MixedVAE, settings: Tensor, count: int, *, seed: int) -> Tensor:
     """Draw every setting of the discrete latent with the same Gaussians, `[count, settings, *shape]`.
 
     Args:
-        model: what draws.
-        settings: `[K, *event]`, of the discrete latent.
-        count: of Gaussians.
-        seed: of their draw.
+        model: the model that draws.
+        settings: `[K, *event]`, settings of the discrete latent.
+        count: number of Gaussians.
+        seed: seed of the Gaussians.
     """
     z_c = model.join.sample_prior(count, generator=stream(seed, "gallery"))
     pictures = [model.decode(z_d.expand(count, *z_d.shape), z_c) for z_d in settings]
     return torch.stack(pictures, 1).clamp(0, 1)
 
 
-_SEEN_BY_A_JUDGE = ("data", "data_dir", "size", "limit", "binarize", "seed")
+_JUDGE_OPTIONS = ("data", "data_dir", "size", "limit", "binarize", "seed")
 
 
 def draw_completions(
@@ -202,29 +206,29 @@ def draw_completions(
     judge_epochs: int,
     judge_images: int,
 ) -> ModelFigure:
-    """Complete test pictures, and measure: likelihoods, how near, how different, how real.
+    """Complete test images, and measure the completions: likelihood, error, diversity and realism.
 
     Args:
-        config: of the run, whose best model by validation draws.
-        rows: of the grid: test pictures from all over the set, each with its hole, whole, and completed.
-        shown: completions in a row.
-        images: most test pictures that are measured.
-        samples: of the latent, for importance weights.
-        completions: of each picture, for the rest.
-        judge_epochs: that the classifier is trained for which judges completions.
-        judge_images: most training pictures that it learns from.
+        config: configuration of the run; its best model by validation draws.
+        rows: number of rows of the grid: test images spread over the set, each with its hole, whole, and completed.
+        shown: number of completions in a row.
+        images: maximal number of test images that are measured.
+        samples: number of samples of the latent, for importance weights.
+        completions: number of completions of each image, for the other measures.
+        judge_epochs: number of epochs that the classifier, the judge of the completions, is trained for.
+        judge_images: maximal number of training images for it.
     """
     restored = load_run(config.out, "best", kind=CompletionModel)
     data = restored.load_data(config.data_dir)
     pictures = prepare_masked_split(config, data, "test")
-    some = pictures[torch.tensor(spread_indices(len(pictures), rows))]
+    chosen = pictures[torch.tensor(spread_indices(len(pictures), rows))]
     generator = stream(config.seed, "gallery")
-    completed = restored.model.complete(some.x, some.hidden, count=shown, generator=generator).pictures
-    holes = some.x.where(~some.hidden, 0.5)
-    lines = torch.cat([torch.stack([holes, some.x], 1), completed.transpose(0, 1)], 1)
+    completed = restored.model.complete(chosen.x, chosen.hidden, count=shown, generator=generator).pictures
+    holes = chosen.x.where(~chosen.hidden, 0.5)
+    lines = torch.cat([torch.stack([holes, chosen.x], 1), completed.transpose(0, 1)], 1)
     measured = pictures[:images]
-    seen = CompletionConfig(**{name: getattr(config, name) for name in _SEEN_BY_A_JUDGE})
-    judge = _judge_of(seen, judge_epochs, judge_images)
+    judge_config = CompletionConfig(**{name: getattr(config, name) for name in _JUDGE_OPTIONS})
+    judge = _train_judge(judge_config, judge_epochs, judge_images)
     bounds = evaluate(restored.model, measured, samples=samples, seed=config.seed)
     numbers = {
         "negative_elbo": -bounds["elbo"],
@@ -238,29 +242,29 @@ def draw_completions(
     )
 
 
-@lru_cache(maxsize=2)  # it takes as long as epochs of the run do, and all runs on the same pictures have the same one
-def _judge_of(seen: CompletionConfig, epochs: int, most: int) -> nn.Module | None:
-    images = load(seen.data, data_dir=seen.data_dir, size=seen.size, limit=seen.limit, seed=seen.seed)
-    return train_judge_of(seen, images, epochs=epochs, most=most)
+@lru_cache(maxsize=2)  # training it takes as long as epochs of the run, and runs on the same images share it
+def _train_judge(config: CompletionConfig, epochs: int, most: int) -> nn.Module | None:
+    images = load(config.data, data_dir=config.data_dir, size=config.size, limit=config.limit, seed=config.seed)
+    return train_judge_of(config, images, epochs=epochs, most=most)
 
 
 KS = (1, 10, 100)
 
 
 def draw_neighbours(config: PictureConfig, *, rows: int, found: int, queries: int) -> ModelFigure:
-    """Search for test pictures among the training pictures, by what a model makes of them.
+    """Find the nearest training images of test images, by the codes or means of a model.
 
     A hash encoder's codes are compared by Hamming distance. A Gaussian VAE's means are compared by Euclidean distance,
-    and so are the pixels, which have a line of their own.
+    and so are the pixels, in a separate line.
 
     Args:
-        config: of the run, whose latest model draws.
-        rows: of the grid, each with a test picture and the nearest ones.
-        found: how many of these.
-        queries: most test pictures that the numbers are of.
+        config: configuration of the run; its latest model draws.
+        rows: number of rows of the grid, each with a test image and its nearest training images.
+        found: number of nearest training images.
+        queries: maximal number of test images for the numbers.
 
     Raises:
-        ArgumentError: the pictures have no classes.
+        ArgumentError: the images have no classes, or the model has neither codes nor means.
     """
     restored = load_run(config.out, "latest")
     model, images = restored.model, restored.load_data(config.data_dir)
@@ -270,24 +274,28 @@ def draw_neighbours(config: PictureConfig, *, rows: int, found: int, queries: in
     labels, wanted = images.labels["train"], images.labels["test"][:queries]
     ks = [k for k in KS if k <= len(train)]
     if isinstance(model, HashEncoder):
-        codes, sought = encode_bits(model, train), encode_bits(model, test)
-        precisions = measure_code_precision(pack_codes(sought), wanted.numpy(), pack_codes(codes), labels.numpy(), ks)
+        codes, query_codes = encode_bits(model, train), encode_bits(model, test)
+        precisions = measure_code_precision(
+            pack_codes(query_codes), wanted.numpy(), pack_codes(codes), labels.numpy(), ks
+        )
         numbers: list[dict[str, Any]] = [_numbers(ks, precisions)]
     elif isinstance(model, MixedVAE):
-        codes, sought = encode_means(model, train), encode_means(model, test)
+        codes, query_codes = encode_means(model, train), encode_means(model, test)
         pixels = measure_vector_precision(test.flatten(1), wanted, train.flatten(1), labels, ks)
         numbers = [
-            {"of": "means", **_numbers(ks, measure_vector_precision(sought, wanted, codes, labels, ks))},
+            {"of": "means", **_numbers(ks, measure_vector_precision(query_codes, wanted, codes, labels, ks))},
             {"of": "raw pixels", **_numbers(ks, pixels)},
         ]
     else:
         raise ArgumentError(f"neither codes nor means can be searched for in a {type(model).__name__}")
-    shown = spread_indices(len(test), rows)
-    # Of bits, squared Euclidean distance is Hamming distance.
-    near = torch.cdist(sought[shown], codes).topk(found, largest=False).indices
-    pictures = torch.cat([test[shown][:, None], train[near]], 1).flatten(0, 1)
+    query_indices = spread_indices(len(test), rows)
+    # For bits, the squared Euclidean distance is the Hamming distance.
+    nearest = torch.cdist(query_codes[query_indices], codes).topk(found, largest=False).indices
+    pictures = torch.cat([test[query_indices][:, None], train[nearest]], 1).flatten(0, 1)
     heads = ["query", *(str(i + 1) for i in range(found))]
-    return ModelFigure(encode_data_uri(make_grid(pictures, columns=found + 1, padding=1)), heads, len(shown), numbers)
+    return ModelFigure(
+        encode_data_uri(make_grid(pictures, columns=found + 1, padding=1)), heads, len(query_indices), numbers
+    )
 
 
 @torch.no_grad()

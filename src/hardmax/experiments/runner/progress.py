@@ -1,4 +1,4 @@
-"""Progress of a table or figure: callbacks that observe it, how far its runs are, and how it ended."""
+"""Progress of a table or figure: callbacks that observe it, the progress of its runs, and its final result."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from hardmax.training.run_folder import read_rows
 
 @dataclass(frozen=True)
 class SweepStatus:
-    """How far the runs of a table or figure are.
+    """Progress of the runs of a table or figure.
 
     Attributes:
         done: number of runs that have a row.
@@ -19,7 +19,7 @@ class SweepStatus:
         waiting: runs that have not been submitted yet.
         elsewhere: runs that other runners are making.
         failed: runs that could not be made.
-        size: how many are made at a time.
+        size: number of runs made at a time.
     """
 
     done: int
@@ -41,11 +41,11 @@ class ProgressCallbacks:
 
     Attributes:
         say: gets lines of text.
-        begin: gets the name of a measurement and how many of all are done, before it is made.
-        step: gets how much of it is done, between 0 and 1, and what is being done.
-        status: gets how far the runs are, whenever that changes and about every second while runs are made elsewhere.
+        begin: gets the name of a measurement, the number done and the total, before it is made.
+        step: gets the fraction of it that is done, between 0 and 1, and a description of the current work.
+        status: gets the progress of the runs, whenever it changes and about every second while runs are made elsewhere.
         finished: gets the name of a run or measurement, and its result in a few words.
-        stop: polled for whether to save and stop.
+        stop: polled; returns whether to save and stop.
     """
 
     say: Callable[[str], None] = lambda text: None
@@ -58,11 +58,11 @@ class ProgressCallbacks:
 
 @dataclass(frozen=True)
 class ReproduceResult:
-    """How the making of a table or figure ended.
+    """Result of `reproduce`: whether it was stopped, and the runs that failed.
 
     Attributes:
         stopped: whether a callback stopped it before all was made.
-        failed: runs that could not be made, by name, and why.
+        failed: reasons of the runs that could not be made, by name.
     """
 
     stopped: bool
@@ -71,13 +71,13 @@ class ReproduceResult:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is.
+    """Progress of a run.
 
     Attributes:
-        epoch: epochs done.
-        epochs: in all.
-        bound: -ELBO of the validation pictures after the last of them; None where there is no bound.
-        seconds: that they took.
+        epoch: number of finished epochs.
+        epochs: total number of epochs.
+        bound: -ELBO of the validation images after the last finished epoch; None where there is no bound.
+        seconds: duration of the finished epochs.
     """
 
     epoch: int
@@ -87,7 +87,7 @@ class Progress:
 
 
 def read_progress(planned: PlannedRun) -> Progress:
-    """Return how far a run is; one that has written nothing yet, or nothing that can be read now, is at its start."""
+    """Return the progress of a run; one without rows that can be read is at its start."""
     run, epochs = Path(planned.config.out), planned.config.epochs
     try:
         rows = [row for row in read_rows(run / "metrics.jsonl") if row["split"] == "validation"]
@@ -101,28 +101,28 @@ def read_progress(planned: PlannedRun) -> Progress:
 
 
 class Pace:
-    """Speed of the runs observed so far, and the time left that follows from it."""
+    """Speed of the runs observed so far, and the time left by it."""
 
     def __init__(self) -> None:
         self._progress: dict[str, Progress] = {}
 
     def update(self, status: SweepStatus) -> list[Progress]:
-        """Read how far the runs are that are being made, and return it."""
+        """Read and return the progress of the running runs."""
         running = [read_progress(planned) for planned in status.running]
         self._progress |= {planned.name: progress for planned, progress in zip(status.running, running, strict=True)}
         return running
 
     def seconds_left(self, status: SweepStatus, running: Sequence[Progress]) -> float | None:
-        """Return the time until the last run is done, each epoch as long as those so far; None before the first.
+        """Return the time until the last run is done, at the speed of the epochs so far; None before the first.
 
         Args:
-            status: which runs there are.
-            running: how far those are that are being made.
+            status: status of all runs.
+            running: progress of the running runs.
         """
         epochs = sum(progress.epoch for progress in self._progress.values())
         if not epochs:
             return None
         each = sum(progress.seconds for progress in self._progress.values()) / epochs
-        own = [(one.epochs - one.epoch) * (one.seconds / one.epoch if one.epoch else each) for one in running]
+        remaining = [(one.epochs - one.epoch) * (one.seconds / one.epoch if one.epoch else each) for one in running]
         rest = sum(planned.config.epochs for planned in status.waiting) * each
-        return max([(sum(own) + rest) / max(status.size, 1), *own])
+        return max([(sum(remaining) + rest) / max(status.size, 1), *remaining])

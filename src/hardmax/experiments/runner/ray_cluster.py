@@ -16,14 +16,14 @@ T = TypeVar("T")
 
 
 class RayCluster(AbstractExecutor):
-    """A Ray cluster that is there already, one job for each of its CPUs at a time.
+    """An existing Ray cluster, one job for each of its CPUs at a time.
 
-    Ray's tasks, not its backend for joblib: that one ends with the first process that is lost, gives back no result
-    before the last one is there, and takes no CPU for what it runs.
+    It uses Ray's tasks, not its backend for joblib: that one ends with the first process that is lost, returns no
+    result before the last one is complete, and reserves no CPU for its tasks.
 
     Args:
         address: "auto" for the cluster that this machine belongs to (or `RAY_ADDRESS`), else ray://host:10001.
-        seconds: how long to wait for it.
+        seconds: time to wait for it.
 
     Raises:
         MissingExtraError: Ray is not installed.
@@ -52,11 +52,11 @@ class RayCluster(AbstractExecutor):
 
     @property
     def size(self) -> int:
-        """As many as there are CPUs now."""
+        """Number of CPUs at present."""
         return int(self._ray.cluster_resources().get("CPU", 0))
 
     def submit(self, job: Job) -> "Future[Outcome]":
-        """Have a job done by one of the CPUs."""
+        """Submit a job to one of the CPUs."""
         return self._work.remote(job).future()
 
     def call_everywhere(self, function: Callable[..., T], *arguments: Any) -> list[T]:
@@ -81,10 +81,10 @@ class RayCluster(AbstractExecutor):
             ) from error
 
     def check_alive(self) -> None:
-        """It always works: without its cluster, Ray ends this process."""
+        """Do nothing: without its cluster, Ray ends this process."""
 
     def close(self, *, at_once: bool) -> None:
-        """Leave the cluster, which goes on; what still runs for us there is ended by it."""
+        """Disconnect from the cluster, which keeps running; it ends our remaining tasks."""
         self._ray.shutdown()
 
 
@@ -92,7 +92,7 @@ def _check_address(address: str, seconds: float) -> None:
     """Check that a server listens at the address: Ray itself waits for minutes.
 
     Raises:
-        OSError: none does.
+        OSError: no server listens.
     """
     if address != "auto":  # which Ray looks for among the processes of this machine
         place = urlsplit(address if "://" in address else f"//{address}")

@@ -1,4 +1,4 @@
-"""Make what is missing of a table or figure, and render what is there."""
+"""Make the missing rows of a table or figure, and render its page."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -26,24 +26,25 @@ def reproduce(
     executor: AbstractExecutor | None = None,
     callbacks: ProgressCallbacks | None = None,
 ) -> ReproduceResult:
-    """Make what is missing, and render as it comes.
+    """Make the missing rows, and render the page as they arrive.
 
-    A run or measurement is missing unless `results.jsonl` has a row with its very configuration. A run that was stopped
-    or killed is resumed from its last checkpoint. Several runners may work in the same folder: no run is made twice.
+    A run or measurement is missing unless `results.jsonl` has a row with exactly its configuration. A run that was
+    stopped or killed is resumed from its last checkpoint. Several runners may work in the same folder: no run is made
+    twice.
 
     Args:
-        experiment: what to make.
-        out: the folder for rows, runs and what is rendered; all machines of an executor must see it under this name.
+        experiment: the table or figure.
+        out: the folder for rows, runs and the page; all machines of an executor must see it under this name.
         quick: its quick form.
-        only: names of cells or parts, or patterns; without them, all.
-        seeds: seeds of the table; without them, all.
+        only: names of cells or parts, or patterns; default: all.
+        seeds: seeds of the table; default: all.
         data_dir: folder that holds the named data sets.
-        rows: files of rows that are taken where they fit.
-        executor: makes the runs; without it, this process. Measurements are always made by this process.
+        rows: files of rows that are imported where they match.
+        executor: makes the runs; default: this process, which always makes the measurements.
         callbacks: observe it.
 
     Raises:
-        ArgumentError: no such cell, part or seed, the folder is for something else, or the executor cannot work in it.
+        ArgumentError: unknown cell, part or seed, a folder of something else, or the executor cannot work in it.
         DataError: data cannot be read, or the folder cannot be written.
         ClusterError: the cluster is lost.
     """

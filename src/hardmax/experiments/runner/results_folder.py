@@ -23,15 +23,15 @@ from hardmax.experiments.runner.locks import lock_path, try_lock
 from hardmax.experiments.tables.declaration import AbstractExperiment
 from hardmax.training.run_folder import append_rows
 
-_EVERY = 5.0  # seconds between two pages, or
-_SHARE = 0.05  # of all time for making them, whatever is rarer: a page of many rows takes long
+_EVERY = 5.0  # seconds between two renderings, or
+_SHARE = 0.05  # share of the time spent on rendering, whichever is rarer: a page of many rows takes long
 
 
 class ResultsFolder:
-    """`results.jsonl` and what is rendered from it.
+    """`results.jsonl` and the page rendered from it.
 
     Args:
-        experiment: what the folder is for.
+        experiment: the table or figure of the folder.
         planned: all of its runs or measurements.
         out: the folder.
         quick: whether this is the quick form.
@@ -40,8 +40,8 @@ class ResultsFolder:
         experiment: as above.
         out: as above.
         quick: as above.
-        broken: number of lines that were no rows, and have been removed.
-        offset: how far the file has been read, in bytes.
+        broken: number of broken lines, which have been removed.
+        offset: position up to which the file has been read, in bytes.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class ResultsFolder:
             self.read_new_rows()
 
     def read_new_rows(self) -> None:
-        """Read what has been added."""
+        """Read the rows that have been added."""
         inode = self._path.stat().st_ino if self._path.exists() else -1
         if inode != self._inode:  # another runner has removed broken lines
             self._inode, self.offset, self._rendered = inode, 0, -1
@@ -81,12 +81,12 @@ class ResultsFolder:
             if self.find_row(planned) is None:
                 if self._path.exists() and self._path.stat().st_size > self.offset:
                     with self._path.open("ab") as file:
-                        file.write(b"\n")  # ends the half of a line that a kill has left
+                        file.write(b"\n")  # ends the half line that a killed process left
                 append_rows(self._path, [row])
                 self.read_new_rows()
 
     def import_rows(self, files: Iterable[Path]) -> int:
-        """Copy rows of other folders that match what has no row yet; return how many there were.
+        """Copy the rows of other folders that match missing ones; return their number.
 
         Args:
             files: each a `results.jsonl`.
@@ -119,7 +119,7 @@ class ResultsFolder:
                     self._render()
 
     def finish(self) -> None:
-        """Render what has not been rendered yet."""
+        """Render the rows that have not been rendered yet."""
         with FileLock(lock_path(self.out, "page")):
             self.read_new_rows()
             if len(self._rows) != self._rendered:

@@ -15,8 +15,8 @@ from hardmax.experiments.runner.results_folder import ResultsFolder
 from hardmax.experiments.runner.worker_check import check_workers, inspect_worker
 from hardmax.experiments.tables.declaration import PlannedRun
 
-_SECONDS = 1.0  # between two checks of the runs of others, and of whether to stop
-_CHECKS = 100.0  # of the runner's lock in a second, by all of its workers
+_SECONDS = 1.0  # between two checks of the runs of other runners, and of the stop callback
+_CHECKS = 100.0  # checks of the runner's lock per second, by all of its workers
 
 
 def run_missing(
@@ -26,13 +26,13 @@ def run_missing(
     *,
     executor: AbstractExecutor | None = None,
 ) -> ReproduceResult:
-    """Make the runs that have no row, and render as they come.
+    """Make the runs that have no row, and render the page as rows arrive.
 
     Args:
         folder: gets their rows.
-        wanted: the runs; one at least has no row.
+        wanted: the runs; at least one has no row.
         callbacks: observe it.
-        executor: makes the runs; without it, this process.
+        executor: makes the runs; default: this process.
 
     Raises:
         ArgumentError: the executor cannot work in the folder.
@@ -55,20 +55,20 @@ def run_missing(
 
 
 class Sweep:
-    """The runs that are missing, on their way to a row.
+    """Scheduler of the missing runs: submits each one until it has a row or fails.
 
-    A run whose lock is held is passed over and checked again, until it has a row or its lock is free. One whose
-    process was lost is submitted again, a few times. One that fails is reported, and the others go on.
+    A run whose lock is held is skipped and checked again, until it has a row or its lock is free. A run whose process
+    was lost is submitted again, a few times. A run that fails is reported, and the others continue.
 
     Args:
         wanted: the runs.
-        make_job: from a run to its job.
+        make_job: returns the job of a run.
         executor: makes them.
         folder: gets their rows.
         callbacks: observe it.
 
     Attributes:
-        failed: why runs failed, by name.
+        failed: reasons of the failed runs, by name.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Sweep:
         """Make all runs; return False if a callback stopped it before the end.
 
         Args:
-            release: called when a callback stops it: has the workers save and stop.
+            release: called when a callback stops it; makes the workers save and stop.
         """
         while self._waiting or self._running or self._elsewhere:
             if self._callbacks.stop():
@@ -115,22 +115,22 @@ class Sweep:
             self._running[self._executor.submit(self._make_job(planned))] = planned
 
     def _collect(self) -> None:
-        """Take the outcomes of finished jobs, after a second at most."""
+        """Handle the outcomes of finished jobs, after a second at most."""
         self._executor.check_alive()
         self._report_status()
         if not self._running:
-            time.sleep(_SECONDS)  # all that is left is with other runners, or the executor is empty
+            time.sleep(_SECONDS)  # other runners hold all remaining runs, or the executor is empty
             return
         for future in wait(self._running, timeout=_SECONDS, return_when="FIRST_COMPLETED").done:
             planned = self._running.pop(future)
             if (error := _error_of(future)) is None:
-                self._take(planned, future.result())
+                self._handle_outcome(planned, future.result())
             else:
                 self._executor.check_alive()
                 self._submit_again(planned, "its process was lost", f"{type(error).__name__}: {error}")
 
     def _submit_again(self, planned: PlannedRun, what: str, why: str) -> None:
-        """Resume a run from its last checkpoint, unless that has been tried often enough."""
+        """Resume a run from its last checkpoint, unless it has reached the number of tries."""
         tries = self._tries[planned.name]
         if tries < self._executor.tries:
             self._callbacks.say(f"{planned.name}: {what}; it goes on from its last checkpoint")
@@ -138,7 +138,7 @@ class Sweep:
         else:
             self._fail(planned, f"{what}{f', {tries} times' if tries > 1 else ''}; {why}")
 
-    def _take(self, planned: PlannedRun, outcome: Outcome) -> None:
+    def _handle_outcome(self, planned: PlannedRun, outcome: Outcome) -> None:
         for line in outcome.messages:
             self._callbacks.say(line)
         if outcome.kind == "failed":
@@ -155,7 +155,7 @@ class Sweep:
             self._finish(planned, outcome.row)
 
     def _check_elsewhere(self) -> None:
-        """Check whether other runners have made the runs that they hold, or have left them."""
+        """Check whether other runners have made the runs that they hold, or released them."""
         if not self._elsewhere:
             return
         self._folder.read_new_rows()
@@ -169,12 +169,12 @@ class Sweep:
                 self._elsewhere.append(planned)
 
     def _drain(self) -> None:
-        """Wait until all that runs has been saved; runs finished meanwhile count."""
+        """Wait until all running jobs are saved; runs that finish meanwhile count."""
         while self._running:
             for future in wait(self._running, timeout=_SECONDS).done:
                 planned = self._running.pop(future)
                 if _error_of(future) is None:
-                    self._take(planned, future.result())
+                    self._handle_outcome(planned, future.result())
             self._executor.check_alive()
 
     def _finish(self, planned: PlannedRun, row: Row) -> None:
@@ -212,8 +212,8 @@ def summarize_row(row: Row, model: str) -> str:
     """Return the numbers of a finished run that its application shows, in one line."""
     test = row["test"][-1]
     numbers = [
-        f"{shown.label} {test[shown.key]:{shown.format}}"
-        for shown in find_application(model).summary
-        if shown.key in test
+        f"{metric.label} {test[metric.key]:{metric.format}}"
+        for metric in find_application(model).summary
+        if metric.key in test
     ]
     return "  ".join([*numbers, f"{row['seconds_per_epoch']:.1f} s per epoch"])

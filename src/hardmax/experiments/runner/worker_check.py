@@ -17,14 +17,14 @@ from hardmax.version import __version__, hash_source
 
 @dataclass(frozen=True)
 class WorkerReport:
-    """What a worker process reports about itself.
+    """Report of a worker process about itself.
 
     Attributes:
         host: name of its machine.
-        versions: as by `collect_versions`.
+        versions: result of `collect_versions`.
         sees_folder: whether it sees the runner's lock file.
         respects_locks: whether it finds that file locked.
-        data_error: what is wrong with the data; empty if nothing.
+        data_error: error of reading the data; empty if there is none.
     """
 
     host: str
@@ -35,7 +35,7 @@ class WorkerReport:
 
 
 def collect_versions() -> dict[str, str]:
-    """Return the versions that a result may depend on; of hardmax, the code itself."""
+    """Return the versions that a result may depend on; for hardmax, with a hash of the code."""
     return {
         "hardmax": f"{__version__} ({hash_source()})",
         "torch": torch.__version__,
@@ -48,16 +48,16 @@ def compare_versions(there: dict[str, str], here: dict[str, str]) -> str | None:
     unlike = [name for name in here if there.get(name) != here[name]]
     if not unlike:
         return None
-    lists = (", ".join(f"{name} {own.get(name, 'missing')}" for name in unlike) for own in (there, here))
+    lists = (", ".join(f"{name} {versions.get(name, 'missing')}" for name in unlike) for versions in (there, here))
     return "a worker has {}, the runner has {}; install the same on all machines".format(*lists)
 
 
 def inspect_worker(runner_lock: Path, configs: Iterable[TrainConfig]) -> WorkerReport:
-    """Return what the process that is to do the work sees of the runner's folder and the data.
+    """Report whether this worker process can access the runner's folder and the data.
 
     Args:
         runner_lock: file that the runner holds locked.
-        configs: of runs to be made, one for every data set.
+        configs: configurations of the runs to be made, one for every data set.
     """
     sees_folder = runner_lock.exists()
     data_error = ""
@@ -71,7 +71,7 @@ def inspect_worker(runner_lock: Path, configs: Iterable[TrainConfig]) -> WorkerR
 
 
 def check_workers(reports: Iterable[WorkerReport], runner_lock: Path) -> None:
-    """Refuse workers that could not do the work, or would do other work.
+    """Refuse workers that cannot do the work, or would compute something else.
 
     Raises:
         ArgumentError: other versions, or a folder that is not shared.

@@ -1,1 +1,1 @@
-"""The tables and figures: one declaration each, with the published numbers beside it."""
+"""The tables and figures: one declaration each, with the published numbers next to it."""

@@ -1,4 +1,4 @@
-"""Completion in many ways: how likely the truth is, how near the best of ten comes, how different they are."""
+"""Pluralistic completion: likelihood of the truth, error of the best of ten, and diversity of the completions."""
 
 from hardmax.experiments.tables.declaration import Cell, FigureSpec, Gallery, Options, Quick
 from hardmax.experiments.tables.metrics import Metric

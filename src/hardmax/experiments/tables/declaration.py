@@ -1,7 +1,7 @@
-"""What a table or figure consists of: cells, panels, the runs that it needs, and a quick form. No torch here.
+"""Declaration of a table or figure: cells, panels, the runs that it needs, and a quick form. No torch here.
 
 There are three kinds: an `Experiment` trains in many ways and compares numbers, a `Gallery` trains a few models and
-shows what they draw, a `Measurement` (in `measurement.py`) trains once and compares estimators of the gradient.
+shows their figures, a `Measurement` (in `measurement.py`) trains once and compares estimators of the gradient.
 """
 
 import re
@@ -27,8 +27,8 @@ class Panel:
     """The metric of some cells against epochs or seconds.
 
     Attributes:
-        by: what is on the horizontal axis; seconds are those of training alone.
-        problem: cells of this problem are drawn; without it, all are. Panels of one problem share their vertical axis.
+        by: the horizontal axis; seconds are those of training alone.
+        problem: only cells of this problem are drawn; None: all cells. Panels of one problem share their vertical axis.
     """
 
     by: Literal["epoch", "seconds"]
@@ -37,12 +37,12 @@ class Panel:
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture of a table or figure.
+    """An image of a table or figure.
 
     Attributes:
         rows: of panels, from the top.
-        name: what its file's name ends in, where the table or figure has several pictures.
-        title: what it adds to the title of the table or figure.
+        name: suffix of its file name, if the table or figure has several images.
+        title: suffix to the title of the table or figure.
     """
 
     rows: tuple[tuple[Panel, ...], ...] = ((Panel("epoch"), Panel("seconds")),)
@@ -51,12 +51,12 @@ class Picture:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Problems that have panels of their own; none where all cells share the panels."""
+        """Problems that have separate panels; empty if all cells share the panels."""
         return tuple(dict.fromkeys(panel.problem for row in self.rows for panel in row if panel.problem is not None))
 
 
 def make_slug(label: str) -> str:
-    """Return a label as `--only`, folders and files of published numbers have it."""
+    """Return the form of a label in `--only`, folder names and files of published numbers."""
     return re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")
 
 
@@ -65,11 +65,11 @@ class Cell:
     """One way to train, run once for every seed.
 
     Attributes:
-        problem: what z is or comes from; in a figure, cells of one problem share a marker, or a panel; in a grid, it
+        problem: the space of z or the data; in a figure, cells of one problem share a marker, or a panel; in a grid, it
             is a line.
         method: how it is trained; in a figure, cells of one method share a colour; in a grid, it is a column.
-        group: whose method it is, such as "the paper's"; in a figure, cells of one group share a dash.
-        lr: learning rate, tuned for this cell: at a shared one a comparison tells who likes that rate.
+        group: the origin of the method, such as "the paper's"; in a figure, cells of one group share a dash.
+        lr: learning rate, tuned for this cell: a shared rate would favour the methods that it suits.
         options: fields of the configuration that the other cells may not share.
     """
 
@@ -81,17 +81,17 @@ class Cell:
 
     @property
     def label(self) -> str:
-        """What a reader sees."""
+        """Its name on pages."""
         return f"{self.problem}, {self.method}"
 
     @property
     def name(self) -> str:
-        """What `--only` and folders call it."""
+        """Its name for `--only` and folders."""
         return make_slug(self.label)
 
     @property
     def description(self) -> str:
-        """What `--list` shows beside the name."""
+        """The text that `--list` prints next to the name."""
         return f"{self.group}, lr {self.lr:g}"
 
 
@@ -100,8 +100,8 @@ class FigureSpec:
     """The figure that each trained model of a gallery draws.
 
     Attributes:
-        kind: which figure, by its name in `runner.model_figures`.
-        options: its options, plain numbers and texts; a row keeps them under `look`.
+        kind: name of the figure in `runner.model_figures`.
+        options: its options, plain numbers and strings; a row stores them under `look`.
     """
 
     kind: str
@@ -110,11 +110,11 @@ class FigureSpec:
 
 @dataclass(frozen=True)
 class AbstractQuick(ABC):
-    """A form that takes a minute and no data but what comes with hardmax: it shows that all works, and no more.
+    """A form that takes a minute and only data that comes with hardmax: it shows that all works, and no more.
 
     Attributes:
         options: fields of the configuration that replace those of the full form.
-        note: what is smaller, for the reader.
+        note: the reductions, for the reader.
     """
 
     options: Options
@@ -124,7 +124,7 @@ class AbstractQuick(ABC):
 @final
 @dataclass(frozen=True)
 class Quick(AbstractQuick):
-    """The quick form of a table or figure that is made of trainings.
+    """The quick form of a table or figure that consists of trainings.
 
     Attributes:
         seeds: usually one.
@@ -137,34 +137,34 @@ class Quick(AbstractQuick):
 
 @runtime_checkable
 class Item(Protocol):
-    """What `--only` chooses from: a cell or a part."""
+    """An item that `--only` selects: a cell or a part."""
 
     @property
     def name(self) -> str:
-        """What `--only` calls it."""
+        """Its name for `--only`."""
         ...
 
     @property
     def description(self) -> str:
-        """What `--list` shows beside the name."""
+        """The text that `--list` prints next to the name."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class AbstractExperiment(ABC):
-    """A table or figure that `hardmax reproduce` makes.
+    """A table or figure that `hardmax reproduce` creates.
 
     Attributes:
-        name: what `hardmax reproduce` calls it.
+        name: its name for `hardmax reproduce`.
         title: one line.
-        claim: what the paper says that it shows, or what was published elsewhere; whole sentences.
-        setting: what is trained and measured, for the reader.
+        claim: the claim of the paper, or of another publication; whole sentences.
+        setting: the training and the measurement, for the reader.
         options: fields of the configuration that all of its runs share.
         quick: a form that takes a minute.
-        notes: what else a reader should know, a paragraph each.
-        planned_row: what a row of it belongs to.
-        work: what it is made of, in messages: "runs", or "measurements" on the way of one training.
-        item_kind: what `--only` chooses from: "cell" or "part".
+        notes: further information for the reader, a paragraph each.
+        planned_row: class of its planned rows.
+        work: its units of work, in messages: "runs", or "measurements" during one training.
+        item_kind: kind of item that `--only` selects: "cell" or "part".
     """
 
     name: str
@@ -182,14 +182,14 @@ class AbstractExperiment(ABC):
     @property
     @abstractmethod
     def items(self) -> Sequence[Item]:
-        """All that `--only` chooses from, in the order of the table."""
+        """All items that `--only` selects from, in the order of the table."""
 
     @abstractmethod
     def describe(self, seeds: Sequence[int] = (), *, quick: bool = False) -> str:
-        """Return the line that `--list` shows above the items.
+        """Return the line that `--list` prints above the items.
 
         Raises:
-            ArgumentError: it is not made with one of these seeds.
+            ArgumentError: one of the seeds is not a seed of the table.
         """
 
     @abstractmethod
@@ -202,23 +202,23 @@ class AbstractExperiment(ABC):
         only: Sequence[str] = (),
         seeds: Sequence[int] = (),
     ) -> Sequence[AbstractPlannedRow]:
-        """Return the runs or measurements that it needs, in the order in which they are made.
+        """Return the runs or measurements that it needs, in the order of execution.
 
         Args:
             out: folder that runs are written to.
-            quick: of the quick form.
+            quick: whether to plan the quick form.
             data_dir: folder that holds the named data sets.
-            only: names of items, or patterns; without them, all.
-            seeds: seeds of the table; without them, all.
+            only: names of items, or patterns; empty: all.
+            seeds: seeds of the table; empty: all.
 
         Raises:
-            ArgumentError: there is no such item, or no such seed.
+            ArgumentError: an unknown item or seed.
         """
 
     def choose_items(self, names: Sequence[str] = ()) -> list[Any]:
         """Return the items of these names in the order of the table; without names, all.
 
-        A name may be a pattern of a shell: `mnist-*-direct` is all of that method on MNIST.
+        A name may be a shell pattern: `mnist-*-direct` matches all cells of that method on MNIST.
 
         Raises:
             ArgumentError: no item has this name.
@@ -238,12 +238,12 @@ class AbstractExperiment(ABC):
 
 @dataclass(frozen=True)
 class PlannedRun(AbstractPlannedRow):
-    """A run to be made, or made already.
+    """A run, planned or finished.
 
     Attributes:
-        cell: what it is for.
+        cell: the cell that it belongs to.
         config: its configuration; `config.out` is its folder.
-        figure: what its model draws once it is trained; None: nothing.
+        figure: the figure that the trained model draws; None: no figure.
     """
 
     cell: Cell
@@ -271,7 +271,7 @@ class PlannedRun(AbstractPlannedRow):
         return self.cell.name, self.seed
 
     def matches(self, row: Row) -> bool:
-        """Whether a row is of a run with this very configuration, whose model drew this very figure."""
+        """Whether a row belongs to a run with the same configuration and the same figure."""
         options = None if self.figure is None else self.figure.options
         same = (row["cell"], row["seed"], row.get("look")) == (*self.key, options)
         return same and is_same_run(row["config"], self.config)
@@ -279,10 +279,10 @@ class PlannedRun(AbstractPlannedRow):
 
 @dataclass(frozen=True, kw_only=True)
 class AbstractTrainings(AbstractExperiment):
-    """A table or figure that is made of trainings: cells, each run once with each seed.
+    """A table or figure that consists of trainings: cells, each run once with each seed.
 
     Attributes:
-        options: `model` says which application is trained, by default the discrete VAE.
+        options: `model` selects the application to train, by default the discrete VAE.
         cells: in the order of the table.
         quick: a form that takes a minute.
         seeds: each cell is run once with each.
@@ -302,19 +302,19 @@ class AbstractTrainings(AbstractExperiment):
         return self.cells
 
     def config(self, cell: Cell, seed: int, *, quick: bool = False) -> TrainConfig:
-        """Return the configuration of a cell's run; where it is written to is left open."""
+        """Return the configuration of a cell's run, without its output folder."""
         chosen = {**self.options, **cell.options, **(self.quick.options if quick else {})}
         return find_application(chosen.get("model", "discrete")).load_config()(lr=cell.lr, seed=seed, **chosen)
 
     def choose_figure(self, *, quick: bool = False) -> FigureSpec | None:
-        """Return what each model draws; None where numbers of the training are all that is wanted."""
+        """Return the figure that each model draws; None if only numbers of the training are needed."""
         return None
 
     def choose_seeds(self, seeds: Sequence[int] = (), *, quick: bool = False) -> list[int]:
         """Return these seeds in the order of the table, or of its quick form; without seeds, all.
 
         Raises:
-            ArgumentError: the table is not made with one of them.
+            ArgumentError: one of them is not a seed of the table.
         """
         known = self.quick.seeds if quick else self.seeds
         for seed in seeds:
@@ -324,7 +324,7 @@ class AbstractTrainings(AbstractExperiment):
         return [seed for seed in known if not seeds or seed in seeds]
 
     def describe(self, seeds: Sequence[int] = (), *, quick: bool = False) -> str:
-        """Return the seeds of its runs."""
+        """Return a line with the seeds of its runs."""
         return f"seeds {', '.join(map(str, self.choose_seeds(seeds, quick=quick)))}; cells:"
 
     def plan(
@@ -336,7 +336,7 @@ class AbstractTrainings(AbstractExperiment):
         only: Sequence[str] = (),
         seeds: Sequence[int] = (),
     ) -> list[PlannedRun]:
-        """Return the runs of cells, seed by seed: once every cell has run with the first, there is a whole table."""
+        """Return the runs of cells, seed by seed: the table is complete once every cell has run with the first seed."""
         cells = self.choose_items(only)
         return [
             PlannedRun(
@@ -357,15 +357,15 @@ class Experiment(AbstractTrainings):
     """A table, or a figure of curves.
 
     Attributes:
-        metrics: of the test pictures; the first is drawn and tabulated after each epoch, all of them after the last.
-        epochs: those that have a column in the table, beside the last one.
-        view: what the table is: "epochs" has a line for each cell and a column for each of the epochs, "grid" has the
-            last epoch alone, a line for each problem and a column for each method.
-        published: file beside the declarations with the numbers that a grid is compared with.
-        pictures: of the curves.
-        evaluated: what is evaluated, how often, where a table counts that.
-        verdict: from what the seeds of a cell came to after the last epoch, by the metrics' keys, to a few words;
-            without it there are none.
+        metrics: of the test images; the first is drawn and tabulated after each epoch, all of them after the last.
+        epochs: epochs that have a column in the table, in addition to the last one.
+        view: form of the table: "epochs" has a line for each cell and a column for each of the epochs, "grid" has only
+            the last epoch, a line for each problem and a column for each method.
+        published: file next to the declarations with the numbers that a grid is compared with.
+        pictures: images of the curves.
+        evaluated: the function whose evaluations the table counts, and per which unit.
+        verdict: returns a few words on a cell from the metrics of its seeds after the last epoch, by key; None: no
+            verdict.
     """
 
     metrics: tuple[Metric, ...] = (BOUND, NLL)
@@ -380,11 +380,11 @@ class Experiment(AbstractTrainings):
 @final
 @dataclass(frozen=True, kw_only=True)
 class Gallery(AbstractTrainings):
-    """A figure of what trained models draw, a panel for each cell, with numbers beneath.
+    """A figure with one panel for each trained cell, and a table of numbers below.
 
     Attributes:
-        figure: what each model draws.
-        metrics: columns of the table of numbers; those of the model's figure, or of the test pictures after the last
+        figure: the figure that each model draws.
+        metrics: columns of the table of numbers; those of the model's figure, or of the test images after the last
             epoch.
     """
 

@@ -1,4 +1,4 @@
-"""The dVAE: pictures as tokens, with each way to learn through their arg max, at equal steps."""
+"""The dVAE: images as tokens, with each way to learn through their arg max, at equal steps."""
 
 from hardmax.experiments.tables.declaration import Cell, Experiment, Options, Panel, Picture, Quick
 from hardmax.experiments.tables.metrics import ALIVE, BOUND, ERROR, PERPLEXITY
@@ -33,8 +33,8 @@ DVAE = Experiment(
     "error, perplexity and alive codes are those of their best tokens.",
     options={"model": "dvae", "epsilon": 1.0},  # of direct alone
     cells=tuple(
-        Cell(data, way, group, 2e-3, {**own, **options})
-        for data, own in DATA.items()
+        Cell(data, way, group, 2e-3, {**data_options, **options})
+        for data, data_options in DATA.items()
         for way, (group, options) in WAYS.items()
     ),
     seeds=(0, 1, 2),

@@ -13,7 +13,7 @@ _DIRECT: Options = {"estimator": "direct", "kl": "none", "anneal": 1e-5}
 _GUMBEL: Options = {"estimator": "gumbel-softmax", "anneal": 1e-5, "tau_floor": 0.5}
 _COVARIANCE: Options = {"estimator": "gibbs-covariance"}
 
-# Learning rates are tuned for each cell, on validation pictures: at a shared one the comparison misleads.
+# Learning rates are tuned for each cell, on validation images: at a shared one the comparison misleads.
 FIGURE3 = Experiment(
     name="figure3",
     title="Figure 3: bits that are independent, or interact in pairs",

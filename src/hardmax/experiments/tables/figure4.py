@@ -1,4 +1,4 @@
-"""Figure 4: a picture for every category, without and with weak supervision."""
+"""Figure 4: an image for every category, without and with weak supervision."""
 
 from hardmax.experiments.tables.declaration import Cell, FigureSpec, Gallery, Quick
 from hardmax.experiments.tables.metrics import BOUND, Metric
@@ -15,8 +15,8 @@ FIGURE4 = Gallery(
     setting=f"Posterior direct, with augmentation and consistency where there are labels. {SETTING}",
     options=OPTIONS,
     cells=tuple(
-        Cell(data, way, OURS, 1e-3, {**own, "labels": labels})
-        for data, own in DATA.items()
+        Cell(data, way, OURS, 1e-3, {**data_options, "labels": labels})
+        for data, data_options in DATA.items()
         for way, labels in {"without labels": 0, "with 100 labels": 100}.items()
     ),
     figure=FigureSpec("categories", {"rows": 6}),

@@ -33,7 +33,7 @@ FIGURE5 = Gallery(
                 "augment": "mirror",
                 "batch_size": 50,
                 "head_epochs": HEAD_EPOCHS,
-                "labelled_elbo": 0.0,  # the bound of all pictures is enough, and a step takes a fifth less time
+                "labelled_elbo": 0.0,  # the bound of all images is enough, and a step takes a fifth less time
                 "recognition": 5.0,
             },
         ),

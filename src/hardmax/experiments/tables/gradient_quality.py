@@ -12,7 +12,7 @@ PAIRS = Part("58-evaluations", "up to 58 evaluations: antithetic pairs", evaluat
 
 
 def list_estimators(part: Part) -> list[MeasuredEstimator]:
-    """Return those that can do with a part's evaluations."""
+    """Return the estimators that fit a part's number of evaluations."""
     return {FULL.name: _all, CHEAP.name: _cheap, PAIRS.name: _pairs}[part.name]()
 
 

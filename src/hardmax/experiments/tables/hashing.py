@@ -1,4 +1,4 @@
-"""Semantic hashing: what codes of bits find, by number of bits and by estimator, beside floats and pixels."""
+"""Semantic hashing: retrieval by codes of bits, by number of bits and estimator, compared with floats and pixels."""
 
 from hardmax.experiments.tables.declaration import Cell, FigureSpec, Gallery, Options, Quick
 from hardmax.experiments.tables.metrics import Metric

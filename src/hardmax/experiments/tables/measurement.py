@@ -1,4 +1,4 @@
-"""What a measurement of gradient estimators consists of. No torch here: the command line lists it from this."""
+"""Declaration of a measurement of gradient estimators. No torch here, so that the command line can list it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -19,10 +19,10 @@ class MeasuredEstimator:
     """An estimator that is measured.
 
     Attributes:
-        name: how a user would type it; before it "posterior", where it takes the whole integrand of a bound.
-        estimator: itself.
-        kl: how the KL takes part where the gradient is that of a bound.
-        line: what it shares with those that differ from it by their step alone; in a figure they are joined.
+        name: the expression that creates it; prefixed by "posterior" if it uses the whole integrand of a bound.
+        estimator: the estimator.
+        kl: treatment of the KL if the gradient is that of a bound.
+        line: name shared by estimators that differ only in their step; in a figure they are joined.
         step: its epsilon or tau.
     """
 
@@ -34,7 +34,7 @@ class MeasuredEstimator:
 
     @property
     def label(self) -> str:
-        """What a figure calls it."""
+        """Its label in figures."""
         return self.name if self.line is None else f"{self.line}, {self.step:g}"
 
 
@@ -45,13 +45,13 @@ def make_ladder(
     make: "Callable[[float], AbstractEstimator]",
     kl: Literal["auto", "beside"] = "beside",
 ) -> list[MeasuredEstimator]:
-    """Return estimators that differ by their epsilon or tau alone.
+    """Return estimators that differ only in their epsilon or tau.
 
     Args:
-        line: what they share.
-        typed: their names, with `{}` in place of the step.
+        line: their shared name.
+        typed: their names, with `{}` for the step.
         steps: epsilons or taus.
-        make: from a step to an estimator.
+        make: returns the estimator of a step.
         kl: as for `MeasuredEstimator`.
     """
     return [MeasuredEstimator(typed.format(f"{step:g}"), make(step), kl, line, step) for step in steps]
@@ -59,15 +59,15 @@ def make_ladder(
 
 @dataclass(frozen=True)
 class Part:
-    """Estimators that are measured under the same conditions, a table of their own.
+    """A group of estimators that are measured under the same conditions, with a table of their own.
 
     Attributes:
-        name: what `--only` calls it.
-        title: what a reader sees.
-        objective: what the gradient is of: `E[log p(x | z)]`, or the whole bound.
-        evaluations: of f for each picture that an estimate may take; each estimator gets as many samples as fit.
-        samples: of every estimator, instead of that.
-        drawn: whether it has a picture.
+        name: its name for `--only`.
+        title: its title on pages.
+        objective: the function of the gradient: `E[log p(x | z)]`, or the whole bound.
+        evaluations: maximum evaluations of f per image and estimate; each estimator gets the samples that fit.
+        samples: of every estimator, instead of `evaluations`.
+        drawn: whether it has a figure.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Part:
 
     @property
     def description(self) -> str:
-        """What `--list` shows beside the name."""
+        """The text that `--list` prints next to the name."""
         return self.title
 
 
@@ -95,15 +95,15 @@ class QuickMeasurement(AbstractQuick):
 
 @dataclass(frozen=True)
 class PlannedMeasurement(AbstractPlannedRow):
-    """A measurement of one estimator after one epoch, to be made or made already.
+    """A measurement of one estimator after one epoch, planned or finished.
 
     Attributes:
-        epoch: after which.
-        part: under which conditions.
-        measured: of which estimator.
-        training: configuration of the run that the model comes from; `training.out` is its folder.
-        draws: independent estimates.
-        pictures: number of validation pictures.
+        epoch: the epoch after which it is measured.
+        part: the conditions.
+        measured: the estimator.
+        training: configuration of the run that trains the model; `training.out` is its folder.
+        draws: number of independent estimates.
+        pictures: number of validation images.
     """
 
     epoch: int
@@ -121,7 +121,7 @@ class PlannedMeasurement(AbstractPlannedRow):
 
     @property
     def name(self) -> str:
-        """What a reader sees while it is made."""
+        """Its name in progress messages."""
         return f"epoch {self.epoch}, {self.part.name}, {self.measured.name}"
 
     @property
@@ -131,7 +131,7 @@ class PlannedMeasurement(AbstractPlannedRow):
 
     @property
     def terms(self) -> dict[str, Any]:
-        """All that it depends on but the training."""
+        """All settings that it depends on, except the training."""
         return {
             "estimator": self.measured.name,
             "epoch": self.epoch,
@@ -144,7 +144,7 @@ class PlannedMeasurement(AbstractPlannedRow):
         }
 
     def matches(self, row: Row) -> bool:
-        """Whether a row is of this part, with these very terms and training."""
+        """Whether a row belongs to this part, with the same terms and training."""
         training = row["config"].get("training", {})
         terms = {key: value for key, value in row["config"].items() if key != "training"}
         return row["part"] == self.part.name and terms == self.terms and is_same_run(training, self.training)
@@ -157,12 +157,12 @@ class Measurement(AbstractExperiment):
 
     Attributes:
         options: of the training, fields of `DiscreteConfig`; epochs are those below.
-        epochs: after which is measured; training ends with the last.
-        draws: independent estimates of each estimator.
-        pictures: the first so many of the validation pictures.
+        epochs: epochs after which it is measured; training ends with the last.
+        draws: number of independent estimates of each estimator.
+        pictures: number of validation images, from the first on.
         parts: tables, in their order.
-        estimators: which estimators a part has; imports them, and so torch, when called.
-        view: how they are shown: "ladders" draws bias and noise against the step of each line, "points" bias against
+        estimators: returns the estimators of a part; imports torch when called.
+        view: form of the page: "ladders" draws bias and noise against the step of each line, "points" bias against
             noise.
         quick: a form that takes a minute.
     """
@@ -185,7 +185,7 @@ class Measurement(AbstractExperiment):
         return self.parts
 
     def choose_form(self, *, quick: bool) -> "Measurement":
-        """Return the full form, or the quick one in its place."""
+        """Return the full form, or the quick one."""
         if not quick:
             return self
         small = self.quick
@@ -194,11 +194,11 @@ class Measurement(AbstractExperiment):
 
     @property
     def training(self) -> DiscreteConfig:
-        """Configuration of the training; where it is written to is left open."""
+        """Configuration of the training, without its output folder."""
         return DiscreteConfig(epochs=self.epochs[-1], **self.options)
 
     def describe(self, seeds: Sequence[int] = (), *, quick: bool = False) -> str:
-        """Return the epochs after which is measured."""
+        """Return a line with the epochs after which it is measured."""
         return f"measured after {', '.join(map(str, self.epochs))} epochs; parts:"
 
     def plan(

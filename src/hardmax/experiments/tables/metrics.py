@@ -1,4 +1,4 @@
-"""What cells are compared by: a number of a run, which way is better, and how it is written. No torch here."""
+"""Metrics that cells are compared by: a number of a run, its better direction, and its format. No torch here."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ from statistics import mean, stdev
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean and its standard error over seeds, which one seed does not give, and none that diverged."""
+    """A mean and its standard error over seeds; the error is None for one seed, or if a seed diverged."""
 
     value: float
     error: float | None
@@ -22,17 +22,17 @@ class Mean:
 
 @dataclass(frozen=True)
 class Metric:
-    """A number that rows have.
+    """A number in rows, and its format.
 
-    Rows keep it as it was measured. All that a reader sees, and what was published, is in its unit.
+    Rows store the measured number. Pages and published numbers use its unit.
 
     Attributes:
         key: its name in a row.
-        name: what a reader sees.
-        unit: that it is written in; empty where it is a bare number.
+        name: its name on pages.
+        unit: of the number on pages; empty if it has none.
         higher: whether higher is better; else lower is.
-        scale: from the number of a row to the unit: 100 from a share to percent.
-        digits: after the point.
+        scale: factor from the number of a row to the unit: 100 from a share to percent.
+        digits: after the decimal point.
         compared: whether a higher or lower value is better at all.
     """
 
@@ -46,7 +46,7 @@ class Metric:
 
     @property
     def direction(self) -> str:
-        """Which way is better, in a word."""
+        """The better direction: "higher" or "lower"."""
         return "higher" if self.higher else "lower"
 
     def mean(self, values: Sequence[float]) -> Mean:
@@ -54,29 +54,29 @@ class Metric:
         return Mean.of([self.scale * value for value in values])
 
     def best(self, values: Iterable[float]) -> float | None:
-        """Return the best of some values, None where there are none, or none is better than another."""
+        """Return the best value; None if there are no values, or the metric is not compared."""
         return (max if self.higher else min)(values, default=None) if self.compared else None
 
     def beats(self, ours: float, theirs: float) -> bool:
-        """Whether a value is better than another one, as both are written."""
+        """Whether `ours` is better than `theirs`, both rounded as written."""
         ours, theirs = round(ours, self.digits), round(theirs, self.digits)
         return ours > theirs if self.higher else ours < theirs
 
     def write(self, value: float) -> str:
-        """Return a value as a reader sees it."""
+        """Format a value for a page."""
         return f"{value:.{self.digits}f}" if math.isfinite(value) else "not finite"
 
     def write_mean(self, mean: Mean) -> str:
-        """Return a mean with its standard error, where there is one."""
+        """Format a mean with its standard error, if there is one."""
         return self.write(mean.value) + ("" if mean.error is None else f" ± {self.write(mean.error)}")
 
     def write_difference(self, ours: float, theirs: float) -> str:
-        """Return how much more a value is than another one, with its sign."""
-        return f"{round(ours - theirs, self.digits) + 0.0:+.{self.digits}f}".replace("-", "−")  # and not −0.00
+        """Format the difference `ours - theirs`, with its sign."""
+        return f"{round(ours - theirs, self.digits) + 0.0:+.{self.digits}f}".replace("-", "−")  # avoids −0.00
 
 
 def describe_units(metrics: Sequence[Metric]) -> str:
-    """Return the units of numbers, and which way is better; once, where that is the same for all."""
+    """Return the units and better directions of metrics; only once if they are the same for all."""
     ways: dict[tuple[str, str], list[str]] = {}
     for metric in metrics:
         better = f", {metric.direction} is better" if metric.compared else ""

@@ -1,4 +1,4 @@
-"""Numbers that others published, from the JSON files beside the declarations, with where they stand. No torch here."""
+"""Published numbers, from the JSON files next to the declarations, with their sources. No torch here."""
 
 import json
 from collections.abc import Mapping
@@ -11,11 +11,11 @@ from hardmax.experiments.tables.declaration import make_slug
 
 @dataclass(frozen=True)
 class Floor:
-    """What nothing of this kind gets far below.
+    """A lower reference value that no method of this kind gets far below.
 
     Attributes:
-        name: what a reader sees.
-        what: it is, for the reader.
+        name: its name on pages.
+        what: its explanation, for the reader.
         values: by the problem of the cells.
     """
 
@@ -26,14 +26,14 @@ class Floor:
 
 @dataclass(frozen=True)
 class Published:
-    """What was published of one metric in one table, cell by cell.
+    """Published numbers of one metric in one table, by cell.
 
     Attributes:
         source: document and table.
-        what: the numbers are, for the reader.
+        what: explanation of the numbers, for the reader.
         values: by the name of the cell, in the metric's unit.
-        other_data: problems whose numbers are of other pictures than ours, and why, for the reader.
-        floor: under all of them, where it is known.
+        other_data: problems whose numbers are from other images than ours, and why, for the reader.
+        floor: lower reference of all of them, if it is known.
     """
 
     source: str
@@ -43,16 +43,16 @@ class Published:
     floor: Floor | None
 
     def of_problem(self, problem: str) -> list[float]:
-        """Return all numbers of a problem, also of cells that are not ours."""
+        """Return all numbers of a problem, including those of cells that we do not have."""
         return [value for name, value in self.values.items() if name.startswith(f"{make_slug(problem)}-")]
 
 
 def read_published(file: str) -> dict[str, Published]:
-    """Return the numbers in a file beside the declarations, by the key of their metric."""
+    """Return the numbers in a file next to the declarations, by the key of their metric."""
     path = resources.files("hardmax.experiments.tables").joinpath(file)
     content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     source = f"{content['document']}, {content['table']}"
-    return {key: _published(source, own) for key, own in content["metrics"].items()}
+    return {key: _published(source, metric) for key, metric in content["metrics"].items()}
 
 
 def _published(source: str, content: Mapping[str, Any]) -> Published:

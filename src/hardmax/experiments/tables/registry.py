@@ -6,7 +6,7 @@ from importlib import import_module
 from hardmax.errors import ArgumentError
 from hardmax.experiments.tables.declaration import AbstractExperiment
 
-# name: module beside this one, which declares it under its name in capitals
+# name: module in this folder, which declares it under its name in capitals
 _MODULES = {
     "figure1": "figure1",
     "table1": "table1",
@@ -35,7 +35,7 @@ def find_experiment(name: str) -> AbstractExperiment:
     """Return a declaration by its name.
 
     Raises:
-        ArgumentError: there is none of this name.
+        ArgumentError: an unknown name.
     """
     if name not in NAMES:
         near = get_close_matches(name.lower(), NAMES, n=1)

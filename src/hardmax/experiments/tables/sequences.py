@@ -30,12 +30,12 @@ WAYS: dict[str, tuple[str, Options]] = {
     "Gumbel-softmax": (SAMPLES, {"estimator": "gumbel-softmax"}),
     "Gumbel-softmax, hard": (SAMPLES, {"estimator": "gumbel-softmax", "hard": True}),
 }
-# A token is worth what the rest of the sequence earns.
+# The value of a token is the reward of the rest of the sequence.
 ROLLOUTS: dict[str, tuple[str, Options]] = {
     "averaged direct, rollouts": (POSITIONS, {"estimator": "averaged-direct", "credit": "rollout"}),
     "REINFORCE, rollouts": (POSITIONS, {"estimator": "reinforce", "credit": "rollout"}),
 }
-# What else may change, on one language alone.
+# Further variations, on one language only.
 MORE: dict[str, tuple[str, Options]] = {
     "averaged direct, log D": (POSITIONS, {"estimator": "averaged-direct", "loss": "non-saturating"}),
     "averaged direct, −log(1 − D)": (POSITIONS, {"estimator": "averaged-direct", "loss": "saturating"}),
@@ -49,7 +49,7 @@ MADE = {PLAIN: WAYS, SMOOTH: {**WAYS, **ROLLOUTS, **MORE}, BRACKETS: {**WAYS, **
 
 
 def judge_seeds(ends: Sequence[Mapping[str, float]]) -> str:
-    """Return how many seeds came to 95 % validity and 80 % coverage, and how the others failed."""
+    """Return the number of seeds that reach 95 % validity and 80 % coverage, and how the others failed."""
     kinds = Counter(_kind(end) for end in ends)
     good = kinds.pop("good", 0)
     parts = [f"reached by {good} of {len(ends)}", *(f"{kind} {count}" for kind, count in sorted(kinds.items()))]
@@ -76,8 +76,8 @@ SEQUENCES = Experiment(
     f"each turn, one turn each in a step, {EPOCHS} epochs of 50 steps.",
     options={"model": "sequence-gan", "epochs": EPOCHS},
     cells=tuple(
-        Cell(problem, way, group, 4e-3, {**own, **options})
-        for problem, own in PROBLEMS.items()
+        Cell(problem, way, group, 4e-3, {**problem_options, **options})
+        for problem, problem_options in PROBLEMS.items()
         for way, (group, options) in MADE[problem].items()
     ),
     seeds=SEEDS,

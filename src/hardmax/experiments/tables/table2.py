@@ -7,7 +7,7 @@ from hardmax.experiments.tables.declaration import Cell, Experiment, Options, Pa
 from hardmax.experiments.tables.metrics import ACCURACY, BOUND, SAMPLED
 from hardmax.experiments.tables.table1 import OURS, PAPER
 
-# With how pictures are distorted: digits must not be mirrored, clothes may be.
+# Each with its augmentation: digits must not be mirrored, clothes may be.
 DATA: dict[str, Options] = {
     "MNIST": {"data": "mnist", "augment": "elastic"},
     "Fashion-MNIST": {"data": "fashion-mnist", "augment": "flip"},
@@ -16,7 +16,7 @@ LABELS = (50, 100, 300, 600, 1200)
 EPOCHS = 15
 SEEDS = (0, 1, 2)
 
-# Recognition is for attributes; given here, so that the table does not depend on a default.
+# Recognition is for attributes; set explicitly, so that the table does not depend on a default.
 OPTIONS: Options = {"model": "mixed", "epochs": EPOCHS, "recognition": 0.0}
 PLAIN: Options = {"consistency": 0.0, "augment": "none"}
 
@@ -48,8 +48,8 @@ def name_problem(data: str, labels: int) -> str:
 
 def _cells() -> tuple[Cell, ...]:
     return tuple(
-        Cell(name_problem(data, labels), method, group, 1e-3, {**own, "labels": labels, **options})
-        for data, own in DATA.items()
+        Cell(name_problem(data, labels), method, group, 1e-3, {**data_options, "labels": labels, **options})
+        for data, data_options in DATA.items()
         for labels in LABELS
         for method, (group, options) in METHODS.items()
     )
@@ -89,7 +89,7 @@ WAYS: dict[str, tuple[str, Options]] = {
     "VAE and consistency": (_PIECES, {}),
     "the same by cross-entropy": (_LOSSES, {"supervision": "cross-entropy"}),
     "the same by Hamming loss": (_LOSSES, {"supervision": "hamming"}),
-    # The released code goes 1,199 times through its labelled pictures first: with a hundred, about five epochs of ours.
+    # The released code first makes 1,199 passes over its labelled images: with a hundred, about five epochs of ours.
     "labelled pictures first": (_LOSSES, {"schedule": "labelled-first", "head_epochs": 5}),
 }
 
@@ -100,8 +100,8 @@ TABLE2_ABLATION = Experiment(
     setting=f"Pictures rounded at 0.5, for the encoder too; 100 labels. {SETTING}",
     options={**OPTIONS, "labels": 100},
     cells=tuple(
-        Cell(data, way, group, 1e-3, {**own, **options})
-        for data, own in DATA.items()
+        Cell(data, way, group, 1e-3, {**data_options, **options})
+        for data, data_options in DATA.items()
         for way, (group, options) in WAYS.items()
     ),
     seeds=SEEDS,

@@ -1,1 +1,1 @@
-"""What the label maps say of a place: maps of space onto space, maps brought to one place, the location prior."""
+"""The atlas: spatial transforms, alignment of label maps, the location prior."""

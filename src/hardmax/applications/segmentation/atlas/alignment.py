@@ -1,7 +1,7 @@
-"""Label maps brought to one place: by the centroids of their structures, an affine map, then a smooth deformation.
+"""Alignment of label maps: by the centroids of their structures, an affine map, then a smooth deformation.
 
-A map's own space is reached from the template's by `x = A phi(y)`, A affine, `phi = exp(v)`. Both are those under which
-the template explains the map best: they minimise the cross-entropy `-sum_j sum_m s_m(A phi(y_j)) log t_m(y_j)`, s the
+`x = A phi(y)`, A affine, `phi = exp(v)`, maps the template's space to that of a map. A and v are those under which the
+template explains the map best: they minimise the cross-entropy `-sum_j sum_m s_m(A phi(y_j)) log t_m(y_j)`, s the
 map's probabilities, t the template's, plus `smoothness * roughness(v)`.
 """
 
@@ -25,7 +25,7 @@ from hardmax.applications.segmentation.atlas.transforms import (
 )
 from hardmax.applications.segmentation.volumes.geometry import Grid
 
-_FLOOR = 1e-3  # of the template's probabilities, before their logarithm
+_FLOOR = 1e-3  # added to the template's probabilities before their logarithm
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class SoftMap:
 
     Attributes:
         probabilities: `[M, X, Y, Z]`, any floating dtype.
-        grid: where the voxels are.
+        grid: grid of the voxels.
     """
 
     probabilities: Float[Tensor, "M X Y Z"]
@@ -49,7 +49,7 @@ class SoftMap:
 
 
 def pool_grid(grid: Grid, factors: Sequence[int]) -> Grid:
-    """Return the grid of blocks of voxels; a rest at the end of an axis is left out."""
+    """Return the grid of blocks of voxels; a remainder at the end of an axis is left out."""
     change = np.eye(4)
     change[:3, :3] = np.diag(factors)
     change[:3, 3] = (np.array(factors) - 1) / 2
@@ -58,13 +58,13 @@ def pool_grid(grid: Grid, factors: Sequence[int]) -> Grid:
 
 
 def soft_map(labels: np.ndarray, grid: Grid, kept: Sequence[int], spacing: float = 2.0) -> SoftMap:
-    """Return how much of each block of voxels has each label.
+    """Return the fraction of each label in each block of voxels.
 
     Args:
         labels: `[X, Y, Z]`, indices in a table.
-        grid: where they are.
-        kept: the M labels to tell apart; all others are background, the first of them.
-        spacing: side of a block in mm, nearly: a block is a whole number of voxels.
+        grid: grid of the voxels.
+        kept: the M labels to distinguish; all others are background, the first of them.
+        spacing: approximate side of a block in mm: a block is a whole number of voxels.
 
     Example:
         >>> labels = np.zeros((4, 4, 4), int)
@@ -80,19 +80,19 @@ def soft_map(labels: np.ndarray, grid: Grid, kept: Sequence[int], spacing: float
         part = labels[tuple(slice(o, end, f) for o, end, f in zip(offset, ends, factors, strict=True))]
         for index, label in enumerate(kept[1:], 1):
             counts[index] += part == label
-    found = (counts / np.float32(np.prod(factors))).astype(np.float16)
-    found[0] = 1 - found[1:].sum(0, dtype=np.float32)
-    return SoftMap(torch.from_numpy(found), coarse)
+    fractions = (counts / np.float32(np.prod(factors))).astype(np.float16)
+    fractions[0] = 1 - fractions[1:].sum(0, dtype=np.float32)
+    return SoftMap(torch.from_numpy(fractions), coarse)
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Where the structures of a map are.
+    """Size of a brain, and positions of its structures.
 
     Attributes:
-        centre: `[3]`, of the brain, mm.
+        centre: `[3]`, centre of the brain, mm.
         spread: root mean square distance from it.
-        centroids: `[M - 1, 3]`, of the structures, from the centre; NaN for one that is missing.
+        centroids: `[M - 1, 3]`, of the structures, relative to the centre; NaN for a missing one.
     """
 
     centre: Float[np.ndarray, "3"]
@@ -101,7 +101,7 @@ class Shape:
 
 
 def measure_shape(one: SoftMap) -> Shape:
-    """Return where the structures of a map are."""
+    """Return the size of the brain in a map, and the positions of its structures."""
     points = one.grid.points()
     weights = one.probabilities[1:].flatten(1).double().numpy()
     brain = weights.sum(0)
@@ -114,11 +114,11 @@ def measure_shape(one: SoftMap) -> Shape:
 
 
 def place_by_centroids(shapes: Sequence[Shape]) -> list[Affine]:
-    """Return for each map the turn, scale and shift that take an upright template of mean size to it.
+    """Return for each map the rotation, scale and shift from an upright template of mean size to it.
 
-    The turns are those of Procrustes for the centroids of the structures. The template's x axis is the normal of the
-    plane they lie in, between the hemispheres; about that axis it is turned as the maps are on average, by their own
-    headers.
+    The rotations are those of Procrustes for the centroids of the structures. The template's x axis is the normal of
+    the plane of the centroids, between the hemispheres; its rotation about that axis is the mean of that of the maps,
+    by their headers.
     """
     size = float(np.exp(np.mean([np.log(shape.spread) for shape in shapes])))
     known = ~np.isnan(np.stack([shape.centroids for shape in shapes])).any((0, 2))
@@ -130,7 +130,7 @@ def place_by_centroids(shapes: Sequence[Shape]) -> list[Affine]:
     upright = _nearest_rotation(np.mean(turns, axis=0))  # of the mean to the axes of the headers
     normal = upright @ np.linalg.svd(mean)[2][2]
     normal *= np.sign(normal[0])
-    # Of all turns about the normal, the one that keeps the front of the headers to the front.
+    # Of all rotations about the normal, the one that keeps the front of the headers to the front.
     up = np.cross(normal, np.array([0.0, 1.0, 0.0]))
     up /= np.linalg.norm(up)
     frame = np.stack([normal, np.cross(up, normal), up], 1)
@@ -182,18 +182,18 @@ def deform(
     points: int = 12000,
     generator: torch.Generator,
 ) -> Float[Tensor, "3 X Y Z"]:
-    """Return the velocity field, from a given one on, under which template and map agree best.
+    """Return the velocity field under which template and map agree best, starting from a given one.
 
     Args:
         one: the map.
-        template: on the template's grid.
-        place: affine, from the template to the map.
-        velocity: `[3, X, Y, Z]`, to begin with.
-        grid: of the velocity, in the template's space.
+        template: the template, on its grid.
+        place: affine map from the template to the map.
+        velocity: `[3, X, Y, Z]`, initial velocity.
+        grid: grid of the velocity, in the template's space.
         smoothness: weight of the roughness, in nats per voxel.
-        steps: of Adam.
-        points: of the template, drawn anew for each step.
-        generator: of the draws.
+        steps: number of steps of Adam.
+        points: number of points of the template, drawn again for each step.
+        generator: source of randomness.
     """
     places, log_template = _points_inside(template)
     probabilities, spacing = to_channels_last(one.probabilities), float(grid.spacing[0])

@@ -1,6 +1,6 @@
-"""The location prior: which structure is how likely at each place of a mean brain, from label maps alone.
+"""The location prior: probability of each structure at each point of a mean brain, from label maps alone.
 
-The maps are aligned to their own mean in rounds (`alignment`): by centroids, affinely, then by smooth deformations
+The maps are aligned to their mean in rounds (`alignment`): by centroids, affinely, then by smooth deformations
 whose mean is zero, so that the template has the mean shape; left and right are averaged.
 """
 
@@ -46,28 +46,28 @@ from hardmax.random import stream
 Progress = Callable[[float, str], None]
 
 TEMPLATE = centred_grid((80, 96, 80), 2.0)
-VELOCITIES = centred_grid((22, 26, 22), 8.0)  # reaches beyond the template: brains do, too
+VELOCITIES = centred_grid((22, 26, 22), 8.0)  # extends beyond the template, as brains do
 FINE_VELOCITIES = centred_grid((43, 51, 43), 4.0)
 _LEVELS = 255
 _PER_MM, _MIDDLE = 10, 128  # levels of velocities: from -12.8 to 12.7 mm
-_FEWEST = 2  # maps: one has no mean
+_FEWEST = 2  # least number of maps: one has no mean
 
 
 @dataclass(frozen=True, eq=False)
 class Atlas:
     """Probabilities of labels on the template's grid.
 
-    It is saved as an `AbstractModel` is, but is none: it holds no weights, and is stored as compressed bytes, which
-    take a twentieth of the room of its tensors.
+    It is saved like an `AbstractModel`, but is not one: it has no weights, and is stored as compressed bytes, with a
+    twentieth of the size of its tensors.
 
     Args:
         probabilities: `[M, X, Y, Z]`, float32; they sum to one.
-        grid: where the voxels are.
+        grid: grid of the voxels.
         table: all labels.
-        kept: the M indices in the table that the atlas tells apart. Fluid around the brain (`csf`) is background.
-        maps: `[N, X, Y, Z]`, the aligned maps it is the mean of, 0..M-1; for `fusion`.
-        velocities: `[N, 3, U, V, W]` on `VELOCITIES`, mm: how each map was deformed to agree with the others, which is
-            how people differ in shape; for `vae.pca`.
+        kept: the M indices in the table that the atlas distinguishes. Fluid around the brain (`csf`) is background.
+        maps: `[N, X, Y, Z]`, the aligned maps whose mean it is, 0..M-1; for `fusion`.
+        velocities: `[N, 3, U, V, W]` on `VELOCITIES`, mm: the deformation of each map to agree with the others, which
+            is the variation of shape between people; for `vae.pca`.
 
     Example:
         >>> import tempfile
@@ -96,7 +96,7 @@ class Atlas:
     velocities: Float[Tensor, "N 3 U V W"]
 
     def save_pretrained(self, folder: Path) -> None:
-        """Write `model.safetensors` and `config.json`: compressed bytes, of probabilities in 255ths, of mm in tenths.
+        """Write `model.safetensors` and `config.json`: compressed bytes, probabilities in 255ths, mm in tenths.
 
         Raises:
             DataError: the folder cannot be written.
@@ -118,7 +118,7 @@ class Atlas:
 
     @classmethod
     def from_pretrained(cls, folder: Path) -> "Atlas":
-        """Read what `save_pretrained` wrote.
+        """Load the atlas that `save_pretrained` wrote.
 
         Raises:
             DataError: a file is missing or broken, or of another kind of model.
@@ -132,7 +132,7 @@ class Atlas:
         """Build the atlas that was saved as these tensors; the folder is for error messages.
 
         Raises:
-            DataError: they are none of an atlas.
+            DataError: they are not those of an atlas.
         """
         try:
             shape = tuple(config["shape"])
@@ -148,7 +148,7 @@ class Atlas:
 
 
 def _compress(values: UInt8[Tensor, "..."]) -> UInt8[Tensor, " P"]:
-    """Return bytes, compressed: most of an atlas is the same value over and over."""
+    """Return compressed bytes: most of an atlas is one repeated value."""
     return torch.frombuffer(bytearray(zlib.compress(values.numpy().tobytes(), 9)), dtype=torch.uint8)
 
 
@@ -158,13 +158,13 @@ def _decompress(stored: UInt8[Tensor, " P"], shape: tuple[int, ...]) -> UInt8[Te
 
 @dataclass(frozen=True, eq=False)
 class AlignedMaps:
-    """Maps with their ways to the template, and the template.
+    """Maps with their alignment to the template, and the template.
 
     Attributes:
-        maps: as they were.
-        places: affine, from the template's space to each map's own.
+        maps: the original maps.
+        places: affine maps from the template's space to that of each map.
         velocities: `[N, 3, X, Y, Z]` on `velocity_grid`; the deformation comes before the affine map.
-        velocity_grid: where they are.
+        velocity_grid: grid of the velocities.
         template: mean of the aligned maps, left and right averaged.
     """
 
@@ -175,7 +175,7 @@ class AlignedMaps:
     template: SoftMap
 
     def resample(self, index: int, grid: Grid) -> Float[Tensor, "M X Y Z"]:
-        """Return one map on a grid in the template's space, deformed."""
+        """Return one deformed map on a grid in the template's space."""
         moved = displacement(self.velocities[index], self.velocity_grid)
         return resample_map(self.maps[index], self.places[index], grid, moved, self.velocity_grid)
 
@@ -191,23 +191,23 @@ def resample_map(
 
 
 def build_prior(maps: Sequence[Path], out: Path, progress: Progress | None = None) -> None:
-    """Make the atlas of label map files and write it into a folder.
+    """Build the atlas of label map files and write it into a folder.
 
     Args:
         maps: files of label maps, at least two, in the numbers of hardmax or of FreeSurfer.
         out: folder to write to.
-        progress: called with the part that is done, 0 to 1, and with what is being done.
+        progress: called with the fraction that is done, 0 to 1, and a description of the current step.
 
     Raises:
-        DataError: fewer than two maps, one that cannot be read, or a folder that cannot be written.
+        DataError: fewer than two maps, a map that cannot be read, or a folder that cannot be written.
     """
     progress = progress or (lambda part, doing: None)
     kept = select_labels(STRUCTURES)
     soft = []
     for number, path in enumerate(maps):
         progress(0.1 * number / len(maps), f"reading {path.name}")
-        found = read_labels(path)
-        soft.append(soft_map(found.labels, found.grid, kept))
+        label_map = read_labels(path)
+        soft.append(soft_map(label_map.labels, label_map.grid, kept))
     aligned = align_maps(soft, lambda part, doing: progress(0.1 + 0.9 * part, doing))
     build_atlas(aligned, STRUCTURES, kept).save_pretrained(out / ATLAS)
 
@@ -221,16 +221,16 @@ def build_atlas(aligned: AlignedMaps, table: LabelTable, kept: tuple[int, ...]) 
 
 
 def select_labels(table: LabelTable) -> tuple[int, ...]:
-    """Return the labels an atlas tells apart: all but csf, which some maps draw around the brain and others do not."""
+    """Return the labels of an atlas: all but csf, which some maps have around the brain and others do not."""
     return tuple(index for index, name in enumerate(table.names) if name != "csf")
 
 
 @torch.no_grad()
 def align_maps(maps: Sequence[SoftMap], progress: Progress | None = None, *, seed: int = 0) -> AlignedMaps:
-    """Align maps to their mean, in rounds: centroids, three affine ones, then deformations of finer and finer detail.
+    """Align maps to their mean, in rounds: centroids, three affine ones, then deformations of increasing detail.
 
     Raises:
-        DataError: fewer than two maps, or one without a brain.
+        DataError: fewer than two maps, or a map without a brain.
     """
     if len(maps) < _FEWEST:
         raise DataError(f"a prior needs at least {_FEWEST} label maps, got {len(maps)}; twenty make a good one")
@@ -291,7 +291,7 @@ def _template(
     *,
     blur: int,
 ) -> SoftMap:
-    """Return the mean of maps, left and right averaged, smoothed so many times by [1 2 1] / 4."""
+    """Return the mean of maps, left and right averaged, smoothed `blur` times by [1 2 1] / 4."""
     total = torch.zeros(len(maps[0].probabilities), *grid.shape)
     for number, (one, place) in enumerate(zip(maps, places, strict=True)):
         moved = None
@@ -308,7 +308,7 @@ def _template(
 def soften_probabilities(probabilities: Float[Tensor, "M X Y Z"]) -> Float[Tensor, "M X Y Z"]:
     """Return an atlas that rules nothing out: a tenth of it blurred by 3 mm, and each label a little everywhere.
 
-    Few maps say little about how rare the rare is, and the alignment of a scan errs by some mm.
+    Few maps give poor estimates of small probabilities, and the alignment of a scan has an error of some mm.
     """
     blurred = np.stack([ndimage.gaussian_filter(one, 1.5) for one in probabilities.numpy()])
     mixed = 0.9 * probabilities + 0.1 * torch.from_numpy(blurred)
@@ -320,9 +320,9 @@ def soften_probabilities(probabilities: Float[Tensor, "M X Y Z"]) -> Float[Tenso
 def smooth_volumes(volumes: Float[Tensor, "M X Y Z"]) -> Float[Tensor, "M X Y Z"]:
     """Return volumes smoothed by [1 2 1] / 4 along every axis, the border repeated."""
     kernel = torch.tensor([0.25, 0.5, 0.25])
-    found = volumes[:, None]
+    smoothed = volumes[:, None]
     for axis in range(3):
         shape = [3 if other == axis else 1 for other in range(3)]
         pad = [side for other in reversed(range(3)) for side in ((1, 1) if other == axis else (0, 0))]
-        found = functional.conv3d(functional.pad(found, pad, mode="replicate"), kernel.view(1, 1, *shape))
-    return found[:, 0]
+        smoothed = functional.conv3d(functional.pad(smoothed, pad, mode="replicate"), kernel.view(1, 1, *shape))
+    return smoothed[:, 0]

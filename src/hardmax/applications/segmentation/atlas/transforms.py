@@ -1,8 +1,8 @@
-"""Maps of space onto space, in torch: affine ones, and smooth ones that are the flow of a velocity field.
+"""Spatial transforms, in torch: affine ones, and smooth ones that are the flow of a velocity field.
 
-All points are in mm, `[N, 3]`. A velocity field v that does not change with time, on a coarse grid, gives the
-deformation `phi = exp(v)`: where a point is carried in one unit of time. It is smooth and has a smooth inverse,
-`exp(-v)`; scaling and squaring computes it: `exp(v) = exp(v / 2^n)` composed with itself, 2^n times.
+All points are in mm, `[N, 3]`. A velocity field v that is constant in time, on a coarse grid, gives the deformation
+`phi = exp(v)`: the position of a point after one unit of time. It is smooth and has a smooth inverse, `exp(-v)`;
+scaling and squaring computes it: `exp(v) = exp(v / 2^n)` composed with itself, 2^n times.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from torch.nn import functional
 from hardmax.applications.segmentation.volumes.geometry import Grid
 from hardmax.errors import ArgumentError, ShapeError
 
-_STRETCH = 0.1  # weight of the first differences of a velocity field beside the second ones
+_STRETCH = 0.1  # weight of the first differences of a velocity field relative to the second ones
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,20 +39,20 @@ class Affine:
     shift: Float[Tensor, " 3"]
 
     def __call__(self, points: Float[Tensor, "N 3"]) -> Float[Tensor, "N 3"]:
-        """Return where points go."""
+        """Return the transformed points."""
         return points @ self.matrix.T + self.shift
 
     def after(self, first: "Affine") -> "Affine":
-        """Return the map that is `first`, then this one."""
+        """Return the composition: `first`, then this map."""
         return Affine(self.matrix @ first.matrix, self.matrix @ first.shift + self.shift)
 
     def inverse(self) -> "Affine":
-        """Return the map that undoes this one."""
+        """Return the inverse map."""
         matrix = torch.linalg.inv(self.matrix)
         return Affine(matrix, -matrix @ self.shift)
 
     def adjust(self, change: Float[Tensor, "3 3"], shift: Float[Tensor, " 3"]) -> "Affine":
-        """Return `y = A (I + change) x + t + shift`: what an optimizer steps along."""
+        """Return `y = A (I + change) x + t + shift`; an optimizer steps along `change` and `shift`."""
         return Affine(self.matrix + self.matrix @ change, self.shift + shift)
 
     def detach(self) -> "Affine":
@@ -61,7 +61,7 @@ class Affine:
 
 
 def rotation(degrees: Sequence[float]) -> Float[Tensor, "3 3"]:
-    """Return the rotation about x, then y, then z, by so many degrees.
+    """Return the rotation about x, then y, then z, by the given degrees.
 
     Example:
         >>> (rotation([0, 0, 90]) @ torch.tensor([1.0, 0.0, 0.0])).round().tolist()
@@ -85,7 +85,7 @@ def centred_grid(shape: tuple[int, int, int], spacing: float) -> Grid:
 
 
 def grid_points(grid: Grid) -> Float[Tensor, "N 3"]:
-    """Return where all voxels of a grid are, the last axis running fastest."""
+    """Return the world points of all voxels of a grid, the last axis running fastest."""
     return torch.from_numpy(grid.points()).float()
 
 
@@ -96,7 +96,7 @@ def sample_at(volume: Float[Tensor, "C X Y Z"], grid: Grid, points: Float[Tensor
 
     Args:
         volume: `[C, X, Y, Z]`.
-        grid: where its voxels are.
+        grid: grid of the volume.
         points: `[N, 3]`, mm.
 
     Raises:
@@ -116,12 +116,12 @@ def sample_at(volume: Float[Tensor, "C X Y Z"], grid: Grid, points: Float[Tensor
     scale = torch.from_numpy((2 * inverse[:3, :3] / ends[:, None])[::-1].copy()).to(points)
     shift = torch.from_numpy((2 * inverse[:3, 3] / ends - 1)[::-1].copy()).to(points)
     places = (points @ scale.T + shift).view(1, -1, 1, 1, 3)
-    found = functional.grid_sample(volume[None], places, mode="bilinear", padding_mode="border", align_corners=True)
-    return found.view(len(volume), -1)
+    samples = functional.grid_sample(volume[None], places, mode="bilinear", padding_mode="border", align_corners=True)
+    return samples.view(len(volume), -1)
 
 
 def to_channels_last(volume: Float[Tensor, "C X Y Z"]) -> Float[Tensor, "C X Y Z"]:
-    """Return a volume in float32 whose C values of a voxel lie side by side: it is sampled at points twice as fast."""
+    """Return a volume in float32 with the C values of a voxel adjacent in memory: sampling is twice as fast."""
     return volume.float()[None].contiguous(memory_format=torch.channels_last_3d)[0]
 
 
@@ -131,14 +131,14 @@ def draw_indices(count: int, number: int, generator: torch.Generator) -> Int64[T
 
 
 def displacement(velocity: Float[Tensor, "3 X Y Z"], grid: Grid, *, squarings: int = 5) -> Float[Tensor, "3 X Y Z"]:
-    r"""Return `phi - identity` of `phi = exp(v)` on the velocity's own grid, by scaling and squaring.
+    r"""Return `phi - identity` of `phi = exp(v)` on the velocity's grid, by scaling and squaring.
 
-    `u_0 = v / 2^n`, `u_{i+1}(x) = u_i(x) + u_i(x + u_i(x))`. The error falls as `2^-n`, and is that of interpolation
-    then.
+    `u_0 = v / 2^n`, `u_{i+1}(x) = u_i(x) + u_i(x + u_i(x))`. The error falls as `2^-n`, down to that of
+    interpolation.
 
     Args:
         velocity: `[3, X, Y, Z]`, mm per unit of time.
-        grid: where its voxels are.
+        grid: grid of the velocity.
         squarings: n.
 
     Example:
@@ -160,26 +160,26 @@ def displacement(velocity: Float[Tensor, "3 X Y Z"], grid: Grid, *, squarings: i
 
 
 def warp(points: Float[Tensor, "N 3"], moved: Float[Tensor, "3 X Y Z"], grid: Grid) -> Float[Tensor, "N 3"]:
-    """Return where a deformation carries points: `x + u(x)`.
+    """Return the points after a deformation: `x + u(x)`.
 
     Args:
         points: `[N, 3]`, mm.
         moved: `[3, X, Y, Z]`, u, as `displacement` returns it.
-        grid: where its voxels are.
+        grid: grid of u.
     """
     return points + sample_at(moved, grid, points).T
 
 
 def roughness(velocity: Float[Tensor, "3 X Y Z"], spacing: float) -> Float[Tensor, ""]:
-    r"""Return how far a velocity field is from a smooth one: its bending, and a tenth of its stretching.
+    r"""Return the roughness of a velocity field: its bending, and a tenth of its stretching.
 
     `mean |d^2 v|^2 + 0.1 mean |d v|^2`, summed over the three axes, of differences scaled to a grid of 8 mm, so that
-    grids of other spacings are comparable: `d = difference * (8 / spacing)`, and once more for the second ones. Zero
+    grids of other spacings are comparable: `d = difference * (8 / spacing)`, and again for the second ones. Zero
     for a shift alone.
 
     Args:
         velocity: `[3, X, Y, Z]`.
-        spacing: of its grid, mm.
+        spacing: spacing of its grid, mm.
 
     Example:
         >>> import torch

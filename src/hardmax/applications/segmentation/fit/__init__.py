@@ -1,1 +1,1 @@
-"""The atlas brought to one scan: alignment, deformation, an atlas of its own, the arg max and its smoothing."""
+"""Fit of the atlas to one scan: alignment, deformation, a personal atlas, the arg max and its smoothing."""

@@ -1,13 +1,13 @@
-"""One scan and the atlas: where the brain lies, how bright its tissues are, how its shape differs from the mean.
+"""Fit of one scan to the atlas: position of the brain, intensities of its tissues, deformation from the mean shape.
 
 A voxel at p in the scan is at `q = phi(A p)` in the atlas, A affine, `phi = exp(v)`. With f the atlas' probabilities
-there, x the intensity and b whether the voxel is in the mask of the brain, what is raised is
+there, x the intensity and b whether the voxel is in the mask of the brain, the fit maximises
 
 `sum_j log sum_m f_m(q_j) p(b_j | m) p(x_j | m)^{b_j} - smoothness * N * roughness(v)`,
 
 the exact likelihood and the logarithm of a prior on deformations. Gaussians are fitted by EM, A and v by steps of Adam
-on a random part of the voxels, in turns. Labels that look the same (one Gaussian) are summed up first: the scan cannot
-tell them apart.
+on a random part of the voxels, alternately. Labels that look the same (one Gaussian) are summed first: the scan cannot
+distinguish them.
 """
 
 import math
@@ -36,21 +36,21 @@ from hardmax.applications.segmentation.tissues.partial_volume import fit_partial
 from hardmax.applications.segmentation.volumes.geometry import Grid
 
 _TINY = 1e-6
-# Weight of the roughness, in nats per voxel; chosen on scans made from maps left out of the atlas.
+# Weight of the roughness, in nats per voxel; chosen on scans synthesised from maps left out of the atlas.
 _SMOOTHNESS = 0.25
-_UNSEEN = 1e-3  # pseudo-counts of a Gaussian, as a part of the voxels
-_TURNS = ((0, 0, 0), (25, 0, 0), (-25, 0, 0), (0, 25, 0), (0, -25, 0), (0, 0, 25), (0, 0, -25))
+_PSEUDO_COUNT = 1e-3  # pseudo-count of a Gaussian, as a fraction of the voxels
+_ROTATIONS = ((0, 0, 0), (25, 0, 0), (-25, 0, 0), (0, 25, 0), (0, -25, 0), (0, 0, 25), (0, 0, -25))
 
 
 @dataclass(frozen=True, eq=False)
 class ScanFit:
-    """What was found about a scan.
+    """Fit of a scan to the atlas.
 
     Attributes:
-        place: affine, from the scan's world to the atlas.
-        velocity: `[3, X, Y, Z]`, of the deformation that follows; None is none.
-        velocity_grid: where it is.
-        gaussians: of the appearances, in standardised intensities.
+        place: affine map from the scan's world to the atlas.
+        velocity: `[3, X, Y, Z]`, of the deformation after it; None for no deformation.
+        velocity_grid: grid of the velocity.
+        gaussians: Gaussians of the appearances, in standardised intensities.
         log_likelihood: per voxel of the mask and its margin, in nats.
     """
 
@@ -61,11 +61,11 @@ class ScanFit:
     log_likelihood: float
 
     def find_displacement(self) -> Float[Tensor, "3 X Y Z"] | None:
-        """Return the displacement of the deformation, if there is one: compute it once for all points."""
+        """Return the displacement of the deformation, or None: compute it once for all points."""
         return None if self.velocity is None else displacement(self.velocity, self.velocity_grid)
 
     def to_atlas(self, points: Float[Tensor, "N 3"], moved: Float[Tensor, "3 X Y Z"] | None) -> Float[Tensor, "N 3"]:
-        """Return where points of the scan's world are in the atlas; `moved` is what the method of that name returns."""
+        """Return the atlas points of points in the scan's world; `moved` is the result of `find_displacement`."""
         reached = self.place(points)
         return reached if moved is None else warp(reached, moved, self.velocity_grid)
 
@@ -76,9 +76,9 @@ class Fitter:
 
     Args:
         observed: the scan.
-        atlas: its labels summed up by appearance.
-        velocity_grid: of deformations.
-        generator: of all draws.
+        atlas: its labels summed by appearance.
+        velocity_grid: grid of the deformation.
+        generator: source of all randomness.
     """
 
     observed: Observation
@@ -87,30 +87,30 @@ class Fitter:
     generator: torch.Generator
 
     def start(self, *, steps: int = 25, points: int = 5000) -> tuple[Affine, Gaussians]:
-        """Try turns of the head, each with its own Gaussians from the atlas; return the likeliest of them."""
+        """Try rotations of the head, each with Gaussians fitted for it; return the most likely one."""
         brain = self.atlas.probabilities[1:].sum(0).flatten()
         places = grid_points(self.atlas.grid)
         centre = (brain[:, None] * places).sum(0) / brain.sum()
         spread = _spread(places, brain, centre)
         inside = self.observed.points[self.observed.inside]
-        own = inside.mean(0)
-        scale = spread / _spread(inside, inside.new_ones(len(inside)), own)
-        found = []
-        for turn in _TURNS:
+        inside_centre = inside.mean(0)
+        scale = spread / _spread(inside, inside.new_ones(len(inside)), inside_centre)
+        candidates = []
+        for turn in _ROTATIONS:
             matrix = scale * rotation(turn)
-            place = Affine(matrix, centre - matrix @ own)
+            place = Affine(matrix, centre - matrix @ inside_centre)
             gaussians = self.gaussians(place, None, None, rounds=4, points=points)
             for _ in range(3):
                 place = self.refine(place, gaussians, steps=steps // 3, points=points, rate=0.01)
                 gaussians = self.gaussians(place, None, gaussians, rounds=3, points=points)
-            found.append((self.likelihood(place, None, gaussians), place, gaussians))
-        _, place, gaussians = max(found, key=lambda one: one[0])
+            candidates.append((self.likelihood(place, None, gaussians), place, gaussians))
+        _, place, gaussians = max(candidates, key=lambda one: one[0])
         return place, gaussians
 
     def refine(
         self, place: Affine, gaussians: Gaussians, *, steps: int = 50, points: int = 10000, rate: float = 0.006
     ) -> Affine:
-        """Return the affine map after steps of Adam, Gaussians held."""
+        """Return the affine map after steps of Adam, with fixed Gaussians."""
         change, shift = torch.zeros(3, 3, requires_grad=True), torch.zeros(3, requires_grad=True)
         optimizer = torch.optim.Adam([{"params": [change], "lr": rate}, {"params": [shift], "lr": 60 * rate}])
         decay = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.975)
@@ -166,21 +166,21 @@ class Fitter:
         rounds: int = 10,
         points: int = 20000,
     ) -> Gaussians:
-        """Return the Gaussians after rounds of EM on a random part of the mask, from those before or from nothing."""
+        """Return the Gaussians after rounds of EM on a random part of the mask, from `before` or from the atlas."""
         inside = self.observed.inside.nonzero().squeeze(1)
         chosen = inside[draw_indices(len(inside), points, self.generator)]
         x = self.observed.x[chosen]
         prior = self._prior(place, moved, chosen)
         prior = condition_on_mask(prior)
         begin = start_from_prior(x, prior, self.atlas.mixing)
-        count = _UNSEEN * points
+        count = _PSEUDO_COUNT * points
         pseudo = PseudoCounts(torch.full_like(begin.means, count), begin.means, begin.deviations)
         floor = deviation_floor(x)
         return fit_partial_volume(x, prior, before or begin, pseudo, floor=floor, rounds=rounds).gaussians
 
     @torch.no_grad()
     def likelihood(self, place: Affine, moved: Tensor | None, gaussians: Gaussians, *, every: int = 17) -> float:
-        """Return the log-likelihood per voxel, of every so many voxels."""
+        """Return the log-likelihood per voxel, estimated on every `every`-th voxel."""
         chosen = torch.arange(0, len(self.observed.x), every)
         return -float(self._mean_loss(place, moved, gaussians, chosen))
 
@@ -190,8 +190,8 @@ class Fitter:
 
     def _mean_loss(self, place: Affine, moved: Tensor | None, gaussians: Gaussians, chosen: Tensor) -> Tensor:
         prior = self._prior(place, moved, chosen)
-        seen = log_appearance(self.observed.x[chosen], self.observed.inside[chosen], gaussians, prior)
-        return -(prior.log() + seen).logsumexp(0).mean()
+        log_likelihood = log_appearance(self.observed.x[chosen], self.observed.inside[chosen], gaussians, prior)
+        return -(prior.log() + log_likelihood).logsumexp(0).mean()
 
     def _prior(self, place: Affine, moved: Tensor | None, chosen: Tensor) -> Tensor:
         reached = place(self.observed.points[chosen])
@@ -205,7 +205,7 @@ def _spread(points: Tensor, weights: Tensor, centre: Tensor) -> float:
 
 
 def fit_affine(fitter: Fitter) -> ScanFit:
-    """Return the fit without a deformation: the turn of the head, then the affine map, Gaussians along with both."""
+    """Return the fit without a deformation: rotation of the head, then affine map, with Gaussians fitted in between."""
     place, gaussians = fitter.start()
     place = fitter.refine(place, gaussians)
     gaussians = fitter.gaussians(place, None, gaussians)
@@ -215,7 +215,7 @@ def fit_affine(fitter: Fitter) -> ScanFit:
 
 
 def fit_deformation(fitter: Fitter, begun: ScanFit, *, steps: int = 100, rate: float = 0.35) -> ScanFit:
-    """Return the fit with a deformation, from one without or with a coarser one."""
+    """Return the fit with a deformation, starting from a fit without one or with a coarser one."""
     place, velocity, gaussians = fitter.deform(
         begun.place, begun.gaussians, begun.velocity, smoothness=_SMOOTHNESS, steps=steps, rate=rate
     )

@@ -1,13 +1,13 @@
-"""An atlas for one scan: maps that explain the scan at a place count most there; then the deformation again.
+"""An atlas for one scan: each map is weighted locally by how well it explains the scan; then the deformation again.
 
-The atlas is the mean of its maps, all equally likely. Around each place y some of them look more like the scan than
-others: with `l_i(y) = log sum_m s_im(y) p(x(y) | m)`, s_i the i-th map and x the scan brought to the atlas,
+The atlas is the mean of its maps, all equally likely. Around each point y some maps are more similar to the scan than
+others: with `l_i(y) = log sum_m s_im(y) p(x(y) | m)`, s_i the i-th map and x the scan resampled to the atlas,
 
 `w_i(y) = softmax_i(trust * sum_{y'} exp(-|y - y'|^2 / 2 reach^2) l_i(y'))`, `f_m(y) = sum_i w_i(y) s_im(y)`,
 
 the posterior of "here this person is like map i" where the choice of a map is shared by voxels within reach of each
-other. Neighbouring voxels err alike, so their evidence is not independent: trust, below one, counts them as fewer. Maps
-and their mirror images take part.
+other. Errors of neighbouring voxels are similar, so their evidence is not independent: trust, below one, counts them as
+fewer. Both the maps and their mirror images are used.
 """
 
 import math
@@ -41,10 +41,11 @@ from hardmax.applications.segmentation.volumes.reading import Volume
 from hardmax.random import stream
 
 _REACH = 8.0  # mm
-# One voxel of 2 mm in fifty is independent. Chosen, with the reach, on scans made from maps left out of the atlas.
+# One voxel of 2 mm in fifty is independent. Chosen, with the reach, on scans synthesised from maps left out of the
+# atlas.
 _TRUST = 0.02
-_MEAN = 0.1  # part of the atlas itself in the result
-_STRAY = 0.05  # part of the atlas in each map: no map is right everywhere
+_MEAN = 0.1  # weight of the atlas itself in the result
+_STRAY = 0.05  # weight of the atlas in each map: no map is right everywhere
 
 
 @torch.no_grad()
@@ -62,27 +63,30 @@ def build_personal_prior(
     Args:
         volume: the scan.
         observed: its mask and its units.
-        fit: where it lies in the atlas, and its Gaussians.
+        fit: its position in the atlas, and its Gaussians.
         prior: `[M, X, Y, Z]`, the atlas.
-        appearances: which labels look the same.
-        maps: `[N, X, Y, Z]`, labels 0..M-1 of the maps, aligned.
-        grid: of the atlas, with its middle between left and right.
+        appearances: the labels that look the same.
+        maps: `[N, X, Y, Z]`, labels 0..M-1 of the aligned maps.
+        grid: grid of the atlas; its middle is between left and right.
     """
     x, inside = resample_scan(volume, observed, fit, grid)
-    around = appearances.probabilities.flatten(1)
-    within = log_density(x, fit.gaussians, condition_on_mask(around))
-    seen = torch.where(inside, within, log_outside(len(around)))
-    likely = (seen - seen.max(0).values).exp()[appearances.of_label]  # [M, X Y Z], of each label
+    appearance_prior = appearances.probabilities.flatten(1)
+    within = log_density(x, fit.gaussians, condition_on_mask(appearance_prior))
+    log_likelihood = torch.where(inside, within, log_outside(len(appearance_prior)))
+    likely = (log_likelihood - log_likelihood.max(0).values).exp()[appearances.of_label]  # [M, X Y Z], of each label
     stray = _STRAY * (prior.flatten(1) * likely).sum(0)
-    both = [one if side == 0 else one.flip(0) for one in maps for side in (0, 1)]
+    candidates = [one if side == 0 else one.flip(0) for one in maps for side in (0, 1)]
     evidence = torch.stack(
-        [(stray + (1 - _STRAY) * likely.gather(0, one.flatten()[None].long())[0]).clamp_min(1e-8).log() for one in both]
+        [
+            (stray + (1 - _STRAY) * likely.gather(0, one.flatten()[None].long())[0]).clamp_min(1e-8).log()
+            for one in candidates
+        ]
     ).view(-1, *grid.shape)
     weights = _pool_evidence(evidence, float(grid.spacing[0])).softmax(0)
-    found = torch.zeros_like(likely)
-    for one, weight in zip(both, weights, strict=True):
-        found.scatter_add_(0, one.flatten()[None].long(), weight.flatten()[None])
-    return to_channels_last((1 - _MEAN) * found.view(-1, *grid.shape) + _MEAN * prior)
+    fused = torch.zeros_like(likely)
+    for one, weight in zip(candidates, weights, strict=True):
+        fused.scatter_add_(0, one.flatten()[None].long(), weight.flatten()[None])
+    return to_channels_last((1 - _MEAN) * fused.view(-1, *grid.shape) + _MEAN * prior)
 
 
 def resample_scan(
@@ -100,17 +104,17 @@ def resample_scan(
 
 
 def _pool_evidence(evidence: Float[Tensor, "N X Y Z"], spacing: float) -> Float[Tensor, "N X Y Z"]:
-    """Return trust times the evidence within reach; it is smooth, so half of the grid will do."""
+    """Return trust times the evidence within reach; it is smooth, so half the resolution is enough."""
     shape = evidence.shape[1:]
     coarse = functional.avg_pool3d(evidence[None], 2, ceil_mode=True)[0]
     reach = _REACH / spacing / 2
-    voxels = (2 * math.pi) ** 1.5 * (2 * reach) ** 3  # of the grid, within reach
+    voxels = (2 * math.pi) ** 1.5 * (2 * reach) ** 3  # voxels of the grid within reach
     near = np.stack([ndimage.gaussian_filter(one, reach) for one in coarse.numpy()])
     fine = functional.interpolate(torch.from_numpy(near)[None], shape, mode="trilinear", align_corners=False)[0]
     return _TRUST * voxels * fine
 
 
-_STEPS, _RATE = 50, 0.2  # half of the way, and shorter steps: most was done in the first pass
+_STEPS, _RATE = 50, 0.2  # half the number of steps, and shorter ones: the first pass did most
 
 
 def fit_personal_atlas(
@@ -121,17 +125,17 @@ def fit_personal_atlas(
     prior: Float[Tensor, "M X Y Z"],
     appearances: Appearances,
 ) -> tuple[ScanFit, Float[Tensor, "M X Y Z"]]:
-    """Return the fit to an atlas of the maps that are most like the scan, place by place, and that atlas.
+    """Return the fit to an atlas of the maps that are locally most similar to the scan, and that atlas.
 
     Args:
         volume: the scan.
-        observed: what of it is fitted.
-        fit: of the first pass.
-        atlas: with its maps.
-        prior: `[M, X, Y, Z]`, its probabilities, softened.
-        appearances: which labels look the same.
+        observed: the part of it that is fitted.
+        fit: fit of the first pass.
+        atlas: the atlas with its maps.
+        prior: `[M, X, Y, Z]`, its softened probabilities.
+        appearances: the labels that look the same.
     """
-    own = build_personal_prior(volume, observed, fit, prior, appearances, atlas.maps, atlas.grid)
-    summed = sum_appearances(own, atlas.grid, appearances.mixing[appearances.of_label])
+    personal_prior = build_personal_prior(volume, observed, fit, prior, appearances, atlas.maps, atlas.grid)
+    summed = sum_appearances(personal_prior, atlas.grid, appearances.mixing[appearances.of_label])
     fitter = Fitter(observed, summed, fit.velocity_grid, stream(0, "second fit"))
-    return fit_deformation(fitter, fit, steps=_STEPS, rate=_RATE), own
+    return fit_deformation(fitter, fit, steps=_STEPS, rate=_RATE), personal_prior

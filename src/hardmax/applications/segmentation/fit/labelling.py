@@ -1,4 +1,4 @@
-"""The last step: the posterior of every voxel of a scan, and its arg max."""
+"""Labels of a scan: the posterior of every voxel, and its arg max."""
 
 from dataclasses import dataclass
 
@@ -16,18 +16,18 @@ from hardmax.applications.segmentation.tissues.partial_volume import log_density
 from hardmax.applications.segmentation.volumes.reading import Volume
 
 _CHUNK = 2**18  # voxels at a time
-_EVERY = 8  # voxels between those of the evidence
+_EVERY = 8  # step between the voxels used for the evidence
 _TINY = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class VoxelLabels:
-    """What the voxels of a scan are.
+    """Labels of the voxels of a scan.
 
     Attributes:
         labels: `[X, Y, Z]`, indices in the atlas' table.
-        posterior: `[M, X, Y, Z]`, of all labels of the table; None unless asked for.
-        evidence: per voxel of the mask, in nats: log-likelihood, minus that of the same tissues lying anywhere.
+        posterior: `[M, X, Y, Z]`, of all labels of the table; None unless requested.
+        evidence: log-likelihood, minus that of the same tissues anywhere, per voxel of the mask, in nats.
     """
 
     labels: UInt8[np.ndarray, "X Y Z"]
@@ -49,18 +49,18 @@ def label_voxels(
 ) -> VoxelLabels:
     """Return `argmax_m kappa log f_m(q) + log p(x | m)` for every voxel of the mask; all others are background.
 
-    Near the edge of the mask, that a voxel is in it speaks against background (`log_background`).
+    Near the edge of the mask, being in it is evidence against background (`log_background`).
 
     Args:
         volume: the scan.
         observed: its mask and its units.
-        fit: where it lies in the atlas, and its Gaussians.
+        fit: its position in the atlas, and its Gaussians.
         atlas: gives the grid and the table.
         prior: `[M, X, Y, Z]`, f on the atlas' grid.
-        appearances: which labels look the same.
-        kappa: weight of the log-prior; 1 is the posterior, and was best on scans made from maps left out of the atlas;
-            infinite copies the prior.
-        posterior: whether the probabilities are wanted.
+        appearances: the labels that look the same.
+        kappa: weight of the log-prior; 1 is the posterior, and was best on scans synthesised from maps left out of the
+            atlas; infinite copies the prior.
+        posterior: whether to return the probabilities.
     """
     kept = np.array(atlas.kept, dtype=np.uint8)
     places = np.flatnonzero(observed.mask)
@@ -72,32 +72,34 @@ def label_voxels(
         soft = np.zeros((len(atlas.table), observed.mask.size), dtype=np.float32)
         soft[0] = 1
     moved = fit.find_displacement()
-    explained, shares, some = 0.0, torch.zeros(len(appearances.mixing)), []
+    explained, shares, samples = 0.0, torch.zeros(len(appearances.mixing)), []
     for start in range(0, len(places), _CHUNK):
         part = places[start : start + _CHUNK]
         indices = np.stack(np.unravel_index(part, volume.grid.shape), 1).astype(np.float64)
         points = torch.from_numpy(volume.grid.to_world(indices)).float()
         log_f = (sample_at(prior, atlas.grid, fit.to_atlas(points, moved)) + _TINY).log()
         edge = log_background(depth[start : start + _CHUNK])
-        around = torch.zeros(len(shares), len(part)).index_add_(0, appearances.of_label, log_f.exp())
-        around[0] *= edge.exp()  # given that the voxel is in the mask
-        likely = log_density(x[start : start + _CHUNK], fit.gaussians, around / around.sum(0))
-        scores = log_f + likely[appearances.of_label] / kappa
+        appearance_prior = torch.zeros(len(shares), len(part)).index_add_(0, appearances.of_label, log_f.exp())
+        appearance_prior[0] *= edge.exp()  # given that the voxel is in the mask
+        log_likelihood = log_density(
+            x[start : start + _CHUNK], fit.gaussians, appearance_prior / appearance_prior.sum(0)
+        )
+        scores = log_f + log_likelihood[appearances.of_label] / kappa
         scores[0] += edge / kappa
         labels[part] = kept[scores.argmax(0).numpy()]
         if soft is not None:
             soft[kept[:, None], part[None]] = (kappa * scores).softmax(0).numpy()
-        joint = (around.log() + likely)[:, ::_EVERY]
+        joint = (appearance_prior.log() + log_likelihood)[:, ::_EVERY]
         each = joint.logsumexp(0)
         explained += float(each.sum(dtype=torch.float64))
         shares += (joint - each).exp().sum(1)
-        some.append(x[start : start + _CHUNK : _EVERY])
-    seen = torch.cat(some)
-    anywhere = (shares / shares.sum()).clamp_min(_TINY)[:, None].expand(-1, len(seen))
-    by_chance = (anywhere.log() + log_density(seen, fit.gaussians, anywhere)).logsumexp(0).sum(dtype=torch.float64)
+        samples.append(x[start : start + _CHUNK : _EVERY])
+    sampled = torch.cat(samples)
+    anywhere = (shares / shares.sum()).clamp_min(_TINY)[:, None].expand(-1, len(sampled))
+    by_chance = (anywhere.log() + log_density(sampled, fit.gaussians, anywhere)).logsumexp(0).sum(dtype=torch.float64)
     shape = volume.grid.shape
     return VoxelLabels(
         labels.reshape(shape),
         None if soft is None else soft.reshape(-1, *shape),
-        (explained - float(by_chance)) / len(seen),
+        (explained - float(by_chance)) / len(sampled),
     )

@@ -1,4 +1,4 @@
-"""What of a scan is fitted: the brain's mask, and its intensities on voxels of about 2 mm."""
+"""The part of a scan that is fitted: the brain mask, and its intensities on voxels of about 2 mm."""
 
 from dataclasses import dataclass
 
@@ -13,24 +13,24 @@ from hardmax.applications.segmentation.volumes.geometry import Grid
 from hardmax.applications.segmentation.volumes.reading import Volume
 from hardmax.errors import DataError
 
-_MARGIN = 6.0  # mm around the mask in which being outside of it says something
-_FULL = 0.8  # part of a box; a head, let alone a brain, fills less
-_SMALLEST = 20_000.0  # mm^3, of anything that could be a brain
+_MARGIN = 6.0  # mm around the mask in which being outside of it is informative
+_FULL = 0.8  # fraction of a box; a head, let alone a brain, fills less
+_SMALLEST = 20_000.0  # mm^3, least volume of a brain
 _LARGEST = 2_300_000.0  # mm^3; few skulls hold two litres, and a head has four
 
 
 @dataclass(frozen=True, eq=False)
 class Observation:
-    """A scan on coarse voxels, inside its mask and a little around.
+    """A scan on coarse voxels, inside its mask and a margin around it.
 
     Attributes:
-        points: `[N, 3]`, where the voxels are in the world, mm.
+        points: `[N, 3]`, world points of the voxels, mm.
         x: `[N]`, intensities, standardised; 0 outside of the mask.
         inside: `[N]`, whether a voxel is in the mask.
-        mask: `[X, Y, Z]`, on the scan's own voxels.
-        centre: intensity that x = 0 stands for.
-        scale: intensity that x = 1 is away from it.
-        doubts: sentences about what is doubtful.
+        mask: `[X, Y, Z]`, on the scan's voxels.
+        centre: intensity of x = 0.
+        scale: difference of intensity between x = 1 and x = 0.
+        doubts: sentences on why the mask is doubtful.
     """
 
     points: Float[Tensor, "N 3"]
@@ -47,13 +47,13 @@ class Observation:
 
 
 def observe(volume: Volume, *, spacing: float = 2.0) -> Observation:
-    """Return what of a scan is fitted.
+    """Return the part of a scan that is fitted.
 
-    Intensities are averaged over blocks of whole voxels, those in the mask alone, and standardised: the same scan in
-    other units, or brighter, is the same.
+    Intensities are averaged over blocks of whole voxels, within the mask only, and standardised: the same scan in other
+    units, or brighter, gives the same result.
 
     Raises:
-        DataError: there is no brain in the scan, or nothing but one value.
+        DataError: there is no brain in the scan, or it has only one value.
 
     Example:
         >>> values = np.zeros((40, 40, 40), np.float32)
@@ -64,20 +64,20 @@ def observe(volume: Volume, *, spacing: float = 2.0) -> Observation:
     mask, doubts = brain_mask(volume)
     factors = [max(1, round(spacing / side)) for side in volume.grid.spacing]
     grid = pool_grid(volume.grid, factors)
-    filled = _blocks(mask, factors)
-    x = _blocks(np.where(mask, volume.values, 0), factors) / np.maximum(filled, 1e-6)
-    inside = filled >= 0.5
-    known = volume.values[mask]
-    low, centre, high = np.percentile(known, [10, 50, 90])
+    mask_fraction = _blocks(mask, factors)
+    x = _blocks(np.where(mask, volume.values, 0), factors) / np.maximum(mask_fraction, 1e-6)
+    inside = mask_fraction >= 0.5
+    brain_values = volume.values[mask]
+    low, centre, high = np.percentile(brain_values, [10, 50, 90])
     if low == high:
         raise DataError("the scan has one value all over the brain: there is nothing to tell tissues by")
-    scale = float(high - low) / 2.563  # as wide as a normal distribution's
+    scale = float(high - low) / 2.563  # the ratio for a normal distribution
     near = np.asarray(ndimage.distance_transform_edt(~inside, sampling=grid.spacing)) <= _MARGIN
     points = torch.from_numpy(grid.points()[near.ravel()]).float()
-    found = np.where(inside, (x - centre) / scale, 0)[near]
+    standardised = np.where(inside, (x - centre) / scale, 0)[near]
     return Observation(
         points,
-        torch.from_numpy(found.astype(np.float32)),
+        torch.from_numpy(standardised.astype(np.float32)),
         torch.from_numpy(inside[near]),
         mask,
         float(centre),
@@ -87,13 +87,13 @@ def observe(volume: Volume, *, spacing: float = 2.0) -> Observation:
 
 
 def brain_mask(volume: Volume) -> tuple[Bool[np.ndarray, "X Y Z"], list[str]]:
-    """Return where the brain is, in a scan whose surroundings were set to one value, and sentences on what is doubtful.
+    """Return the brain mask of a scan whose surroundings were set to one value, and sentences on why it is doubtful.
 
-    The surroundings have the value that most voxels of the box's faces have. Of what is left the largest piece is
-    taken, its holes filled.
+    The value of the surroundings is the most frequent one on the faces of the box. The mask is the largest connected
+    component of the other voxels, with its holes filled.
 
     Raises:
-        DataError: nothing is left that could be a brain.
+        DataError: the mask is too small for a brain.
     """
     values, doubts = volume.values, []
     faces = np.concatenate([np.take(values, end, axis).ravel() for axis in range(3) for end in (0, -1)])
@@ -101,7 +101,7 @@ def brain_mask(volume: Volume) -> tuple[Bool[np.ndarray, "X Y Z"], list[str]]:
     around = common[counts.argmax()]
     mask = values != around
     if mask.mean() > _FULL:
-        # Not one value: noise, or a scan that was never masked. A threshold tells dark from bright.
+        # Not one value: noise, or a scan that was never masked. A threshold separates dark from bright.
         mask = values > _threshold(values)
         doubts.append(
             "The surroundings of the brain are not of one value: a threshold was taken. Strip the skull first, or the "
@@ -126,7 +126,7 @@ def brain_mask(volume: Volume) -> tuple[Bool[np.ndarray, "X Y Z"], list[str]]:
 
 
 def mask_depth(mask: Bool[np.ndarray, "X Y Z"], grid: Grid) -> Float32[np.ndarray, "X Y Z"]:
-    """Return how many mm each voxel of a mask is from the nearest one outside of it; the box's edge is no edge."""
+    """Return the distance in mm from each voxel of a mask to the nearest one outside; the box's edge does not count."""
     depth = np.zeros(mask.shape, dtype=np.float32)
     box = tuple(slice(max(part.start - 1, 0), part.stop + 1) for part in ndimage.find_objects(mask.astype(np.uint8))[0])
     depth[box] = ndimage.distance_transform_edt(mask[box], sampling=grid.spacing)
@@ -134,7 +134,7 @@ def mask_depth(mask: Bool[np.ndarray, "X Y Z"], grid: Grid) -> Float32[np.ndarra
 
 
 def _blocks(values: np.ndarray, factors: list[int]) -> Float[np.ndarray, "X Y Z"]:
-    """Return means over blocks of voxels; a rest at the end of an axis is left out."""
+    """Return means over blocks of voxels; a remainder at the end of an axis is left out."""
     sides = [side // factor for side, factor in zip(values.shape, factors, strict=True)]
     cut = values[tuple(slice(side * factor) for side, factor in zip(sides, factors, strict=True))]
     shape = [n for side, factor in zip(sides, factors, strict=True) for n in (side, factor)]

@@ -1,9 +1,9 @@
-"""Potts smoothing: neighbours like to have the same label; by alpha-expansion, each move a min-cut.
+"""Potts smoothing: a penalty on neighbours with different labels, minimised by alpha-expansion with min-cuts.
 
 `E(s) = sum_j cost_j(s_j) + sum_{neighbours i, j} w_ij [s_i != s_j]`. One expansion move lets every voxel keep its label
 or take a given one, alpha. The best of these 2^N choices is a pairwise problem of bits with couplings >= 0, which
-`hardmax.solvers` solves exactly; moves with every alpha in turn go on until none lowers E. A local minimum with respect
-to these moves is at most twice the best energy (for the Potts model), usually within a percent.
+`hardmax.solvers` solves exactly; moves with every alpha in turn continue until none lowers E. A local minimum with
+respect to these moves is at most twice the best energy (for the Potts model), usually within a percent.
 """
 
 import logging
@@ -29,24 +29,24 @@ def smooth(
 ) -> Int64[Tensor, "*S"]:
     r"""Return labels of low Potts energy on a grid where each voxel has two neighbours along every axis.
 
-    The energy never rises from move to move. Voxels whose cheapest label is better than the next by more than all their
-    neighbours could repay are settled beforehand; that is exact, and what stays open is a thin shell at the boundaries.
+    The energy never rises from move to move. Voxels whose cheapest label is better than the next by more than the
+    sum of their bonds are settled beforehand; that is exact, and the open voxels are a thin shell at the boundaries.
 
     Args:
-        cost: `[M, *S]`, of every label, usually minus the log of its posterior; finite.
-        strength: of the bond between two neighbours, in nats, >= 0.
-        mask: `[*S]`, where to work; the rest is 0 and binds nobody. None is everywhere.
-        spacing: voxel size along each axis; bonds are then `strength * (smallest spacing / spacing)`, so that thick
-            slices bind less across. None is cubes.
-        start: `[*S]`, labels to begin with; None is the cheapest of each voxel.
-        sweeps: through all labels, at most.
+        cost: `[M, *S]`, cost of every label, usually minus the log of its posterior; finite.
+        strength: strength of the bond between two neighbours, in nats, >= 0.
+        mask: `[*S]`, voxels to label; the others are 0 and have no bonds. None is everywhere.
+        spacing: voxel size along each axis; bonds are then `strength * (smallest spacing / spacing)`, so that bonds
+            across thick slices are weaker. None is cubes.
+        start: `[*S]`, initial labels; None is the cheapest of each voxel.
+        sweeps: maximal number of sweeps over all labels.
 
     Returns:
         `[*S]`.
 
     Raises:
-        ArgumentError: a negative strength, or costs that are not finite; `ShapeError`: a mask or start that does not
-            fit.
+        ArgumentError: a negative strength, or costs that are not finite; `ShapeError`: a mask or start of
+            another shape.
 
     Example:
         >>> import torch
@@ -73,13 +73,13 @@ def smooth(
 
 
 def _sweep(cost: Tensor, edges: Tensor, bonds: Tensor, labels: Tensor, sweeps: int) -> Tensor:
-    """Offer every label in turn until none is taken."""
+    """Try an expansion move for every label in turn until none lowers the energy."""
     now, idle, moves = energy(cost, labels, edges, bonds), 0, 0
     while idle < len(cost) and moves < sweeps * len(cost):
         proposal = expand(cost, labels, edges, bonds, moves % len(cost))
         after = energy(cost, proposal, edges, bonds)
         moves += 1
-        # Without Numba a large problem is solved only nearly: what does not lower the energy is not taken.
+        # Without Numba a large problem is solved only approximately: a move that does not lower the energy is rejected.
         if after < now - 1e-12 * abs(now):
             labels, now, idle = proposal, after, 0
         else:
@@ -91,10 +91,10 @@ def _sweep(cost: Tensor, edges: Tensor, bonds: Tensor, labels: Tensor, sweeps: i
 def settle_voxels(
     cost: Float[Tensor, "M N"], edges: Int64[Tensor, "E 2"], bonds: Float[Tensor, " E"]
 ) -> tuple[Int64[Tensor, " N"], Bool[Tensor, " N"]]:
-    """Return the cheapest label of every voxel, and which voxels are open: where another may be better still.
+    """Return the cheapest label of every voxel, and the open voxels, where another label may be better.
 
-    Where the second cheapest costs more by all the bonds of a voxel, no neighbours can repay the difference: every best
-    labelling, and every best move, has the cheapest there.
+    Where the second cheapest label costs more by at least the sum of the bonds of a voxel, no neighbours can make up
+    the difference: every best labelling, and every best move, has the cheapest there.
     """
     most = torch.zeros(cost.shape[1], dtype=torch.float64).index_add_(0, edges.flatten(), bonds.repeat_interleave(2))
     if len(cost) == 1:
@@ -110,7 +110,7 @@ def reduce_problem(
     edges: Int64[Tensor, "E 2"],
     bonds: Float[Tensor, " E"],
 ) -> tuple[Float[Tensor, "M n"], Int64[Tensor, "e 2"], Float[Tensor, " e"]]:
-    """Return the problem of the open voxels alone; bonds to settled ones become costs of their own."""
+    """Return the problem of the open voxels alone; bonds to settled ones become part of the costs."""
     number = torch.full_like(labels, -1)
     number[open_] = torch.arange(int(open_.sum()))
     table = cost[:, open_].double()
@@ -128,7 +128,7 @@ def reduce_problem(
 def grid_edges(
     mask: Bool[Tensor, "*S"], spacing: tuple[float, ...] | None = None
 ) -> tuple[Int64[Tensor, "E 2"], Float[Tensor, " E"]]:
-    """Return the pairs of neighbours inside a mask, as numbers of its voxels in order, and the weight of each.
+    """Return the pairs of neighbours inside a mask, as indices of its voxels in order, and the weight of each.
 
     Example:
         >>> import torch
@@ -152,7 +152,7 @@ def grid_edges(
 def energy(
     cost: Float[Tensor, "M N"], labels: Int64[Tensor, " N"], edges: Int64[Tensor, "E 2"], bonds: Float[Tensor, " E"]
 ) -> float:
-    """Return the cost of labels, and of the bonds they cut."""
+    """Return the cost of labels plus that of the bonds they cut."""
     ends = labels[edges]
     return float(cost.gather(0, labels[None]).sum() + bonds[ends[:, 0] != ends[:, 1]].sum())
 
@@ -164,37 +164,37 @@ def expand(
     bonds: Float[Tensor, " E"],
     alpha: int,
 ) -> Int64[Tensor, " N"]:
-    r"""Return the best labels among those in which every voxel keeps its own or takes alpha.
+    r"""Return the best labels among those in which every voxel keeps its label or takes alpha.
 
-    With t = 1 for a voxel that takes alpha, and a, b the present labels of neighbours i, j, a bond costs `E(0, 0) = w
+    With t = 1 for a voxel that takes alpha, and a, b the current labels of neighbours i, j, a bond costs `E(0, 0) = w
     [a != b]`, `E(0, 1) = w [a != alpha]`, `E(1, 0) = w [b != alpha]`, `E(1, 1) = 0`, so the score to maximise has the
     coupling `E(0, 1) + E(1, 0) - E(0, 0) >= 0` for `t_i t_j` and `E(0, 0) - E(1, 0)` for `t_i`.
 
     Args:
         cost: `[M, N]`, float64.
-        labels: `[N]`, the present ones.
+        labels: `[N]`, current labels.
         edges: `[E, 2]`.
         bonds: `[E]`, w >= 0.
-        alpha: the label offered to all.
+        alpha: the label of the move.
     """
     gain = cost.gather(0, labels[None])[0] - cost[alpha]
     other = labels != alpha
-    # As in `settle_voxels`: all neighbours at alpha repay a voxel the bonds it has at most.
+    # As in `settle_voxels`: neighbours at alpha contribute at most the sum of the bonds of a voxel.
     most = torch.zeros_like(gain).index_add_(0, edges.flatten(), bonds.repeat_interleave(2))
     free = other & (gain + most > 0)
     touched = free[edges]
     kept, bonds = edges[touched.any(1)], bonds[touched.any(1)]
     ends, takes = labels[kept], free[kept]
-    apart = bonds * (ends[:, 0] != ends[:, 1])
+    unequal = bonds * (ends[:, 0] != ends[:, 1])
     first, second = bonds * (ends[:, 0] != alpha), bonds * (ends[:, 1] != alpha)  # E(0, 1) and E(1, 0)
-    unary = gain.index_add(0, kept[:, 0], apart - second).index_add(0, kept[:, 1], apart - first)
+    unary = gain.index_add(0, kept[:, 0], unequal - second).index_add(0, kept[:, 1], unequal - first)
     both = takes.all(1)
     number = torch.full_like(labels, -1)
     number[free] = torch.arange(int(free.sum()))
-    couplings = (first + second - apart)[both]
-    found = solve_pairwise(unary[free], couplings, number[kept[both]], supermodular=True)
+    couplings = (first + second - unequal)[both]
+    solution = solve_pairwise(unary[free], couplings, number[kept[both]], supermodular=True)
     out = labels.clone()
-    out[free.nonzero().squeeze(1)[found.z > 0]] = alpha
+    out[free.nonzero().squeeze(1)[solution.z > 0]] = alpha
     return out
 
 

@@ -1,1 +1,1 @@
-"""What is written about segmented scans: pictures, tables, a page, and signs not to trust them."""
+"""Results of segmented scans: images, tables, a page, and warning signs."""

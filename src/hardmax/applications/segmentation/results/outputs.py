@@ -1,4 +1,4 @@
-"""One scan, from its file to the files about it."""
+"""Segment one scan file, and write its results."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ Progress = Callable[[float, str], None]
 
 @runtime_checkable
 class AbstractSegmenter(Protocol):
-    """What segments a scan: `hardmax.applications.segmentation.segmenter.Segmenter`, or a user's own."""
+    """Interface of segmenters: `hardmax.applications.segmentation.segmenter.Segmenter`, or one of the user."""
 
     def segment(self, volume: Volume, *, posterior: bool = False, progress: Progress | None = None) -> Any:
         """Return a `Segmentation`."""
@@ -31,7 +31,7 @@ class AbstractSegmenter(Protocol):
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """What to write besides the label map and the picture.
+    """Results to write in addition to the label map and the quality image.
 
     Attributes:
         posteriors: whether to write the probabilities.
@@ -43,7 +43,7 @@ class OutputOptions:
 
 
 def label_file(out: Path, scan: Scan) -> Path:
-    """Return where the label map of a scan is written."""
+    """Return the path of the label map of a scan."""
     return out / f"{scan.name}_labels.nii.gz"
 
 
@@ -59,29 +59,29 @@ def segment_scan(
 ) -> Result:
     """Segment a scan, write its files into a folder, and compare it with the truth if there is one.
 
-    Nothing is written before the scan is segmented; the label map comes last.
+    Nothing is written before the scan is segmented; the label map is written last.
 
     Raises:
         HardmaxError: a file cannot be read or written, or the scan cannot be segmented.
     """
     volume = read_volume(scan.path)
     true = None if truth is None else read_labels(truth, table)
-    found = segmenter.segment(volume, posterior=wanted.posteriors or wanted.smooth > 0, progress=progress)
-    labels, posterior = np.asarray(found.labels), found.posterior
+    segmentation = segmenter.segment(volume, posterior=wanted.posteriors or wanted.smooth > 0, progress=progress)
+    labels, posterior = np.asarray(segmentation.labels), segmentation.posterior
     posterior = np.asarray(posterior() if callable(posterior) else posterior) if posterior is not None else None
     if wanted.smooth > 0:
-        assert posterior is not None  # it was asked for
+        assert posterior is not None  # it was requested
         labels = _smooth_labels(posterior, wanted.smooth, volume)
     sizes = volumes(labels, volume.grid, len(table))
-    likelihood = float(np.mean(found.log_likelihood))
-    strange = list_doubts(sizes, table, likelihood, getattr(segmenter, "least_log_likelihood", None))
-    flags = (*strange, *found.doubts)
+    likelihood = float(np.mean(segmentation.log_likelihood))
+    doubts = list_doubts(sizes, table, likelihood, getattr(segmenter, "least_log_likelihood", None))
+    flags = (*doubts, *segmentation.doubts)
     notes = [*volume.notes]
     agreement = None
     if true is not None:
-        agreement, said = _agreement(labels, volume, true.labels, true.grid, table)
+        agreement, messages = _compare_with_truth(labels, volume, true.labels, true.grid, table)
         notes += [f"true map: {note}" for note in true.notes]
-        notes += said
+        notes += messages
     picture, files = out / "qc" / f"{scan.name}.png", [label_file(out, scan)]
     if wanted.posteriors and posterior is not None:
         files.append(out / f"{scan.name}_posteriors.nii.gz")
@@ -92,7 +92,7 @@ def segment_scan(
         scan,
         volumes=sizes,
         log_likelihood=likelihood,
-        seconds=float(found.seconds),
+        seconds=float(segmentation.seconds),
         flags=flags,
         notes=tuple(notes),
         agreement=agreement,
@@ -104,7 +104,7 @@ def segment_scan(
 def _smooth_labels(
     posterior: Float[np.ndarray, "M X Y Z"], strength: float, scan: Volume
 ) -> Integer[np.ndarray, "X Y Z"]:
-    """Return the labels of least Potts energy; what is surely background stays out of it."""
+    """Return the labels of least Potts energy; voxels that are surely background are left out."""
     import torch
 
     from hardmax.applications.segmentation.fit.smoothing import smooth
@@ -114,10 +114,10 @@ def _smooth_labels(
     return smooth(cost, strength, mask=torch.from_numpy(posterior[0] < 0.999), spacing=(x, y, z)).numpy()
 
 
-def _agreement(
+def _compare_with_truth(
     labels: np.ndarray, scan: Volume, true: np.ndarray, grid: Grid, table: LabelTable
 ) -> tuple[Agreement, list[str]]:
-    """Compare in the scan's own voxels."""
+    """Compare a label map with the true one, in the scan's voxels."""
     notes = []
     if not grid.same_as(scan.grid):
         true = resample_labels(true, grid, scan.grid)
@@ -126,5 +126,5 @@ def _agreement(
             if true.any()
             else "the true map lies elsewhere: none of its labels falls on the scan; are the headers right?"
         )
-    found = compare(labels, true, scan.grid, table)
-    return found, notes + list(found.notes)
+    agreement = compare(labels, true, scan.grid, table)
+    return agreement, notes + list(agreement.notes)

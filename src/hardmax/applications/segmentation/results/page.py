@@ -1,4 +1,4 @@
-"""One HTML page about a run: a table of the scans, and the picture of each. No torch here."""
+"""One HTML page about a run: a table of the scans, and the quality image of each. No torch here."""
 
 import base64
 import io
@@ -13,7 +13,7 @@ from hardmax.applications.segmentation.volumes.labels import LabelTable
 from hardmax.files import write_output
 from hardmax.report.templates import load_template, read_style
 
-_WIDTH = 1400  # pixels of a picture on the page; the whole one is in the folder qc
+_WIDTH = 1400  # pixels of an image on the page; the original is in the folder qc
 
 
 def write_page(path: Path, results: Sequence[Result], table: LabelTable, *, title: str, model: str) -> None:
@@ -21,10 +21,10 @@ def write_page(path: Path, results: Sequence[Result], table: LabelTable, *, titl
 
     Args:
         path: the file.
-        results: of the scans, in their order.
+        results: results of the scans, in order.
         table: the labels.
-        title: of the page.
-        model: what the scans were segmented with.
+        title: title of the page.
+        model: description of the model that segmented the scans.
 
     Raises:
         DataError: the file cannot be written.
@@ -52,18 +52,18 @@ def render_page(results: Sequence[Result], table: LabelTable, *, title: str, mod
 
 
 def _rows(result: Result, table: LabelTable) -> list[tuple[str, list[str]]]:
-    """Return each structure's name, its volume in ml, and beside it, if there is a true map, how well both agree."""
+    """Return each structure's name, its volume in ml, and, if there is a true map, the agreement with it."""
     assert result.volumes is not None
     out = []
     for name, size in zip(table.names[1:], result.volumes[1:], strict=True):
         cells = [_number(float(size) / 1000, 2)]
-        if (found := result.agreement) is not None:
-            if name in found.names:
-                i = found.names.index(name)
+        if (agreement := result.agreement) is not None:
+            if name in agreement.names:
+                i = agreement.names.index(name)
                 cells += [
-                    _number(found.true_volume[i] / 1000, 2),
-                    _number(found.dice[i], 3),
-                    _number(found.distance[i], 2),
+                    _number(agreement.true_volume[i] / 1000, 2),
+                    _number(agreement.dice[i], 3),
+                    _number(agreement.distance[i], 2),
                 ]
             else:
                 cells += ["", "", ""]
@@ -76,7 +76,7 @@ def _number(value: float, digits: int) -> str:
 
 
 def _picture(path: Path) -> str:
-    """Return a picture as JPEG inside an address; photographs of scans are a fifth of what PNG makes of them."""
+    """Return an image as JPEG in a data URI; for images of scans it is a fifth of the size of PNG."""
     buffer = io.BytesIO()
     with Image.open(path) as picture:
         small = picture.convert("RGB")

@@ -1,4 +1,4 @@
-"""A picture to judge a segmentation by: three planes of the scan with the outlines of the structures. No torch here."""
+"""An image to judge a segmentation by: three planes of the scan with the outlines of the structures. No torch here."""
 
 import colorsys
 from collections.abc import Sequence
@@ -20,15 +20,15 @@ from hardmax.applications.segmentation.volumes.reading import Volume
 from hardmax.drawing.style import use_house_style
 from hardmax.files import write_output
 
-_MARGIN = 8.0  # mm around what is labelled
+_MARGIN = 8.0  # mm around the labelled voxels
 _APART = 12.0  # mm at least between the two slices of a plane
-_LIGHT = 0.6  # least lightness of an outline: it is seen on a dark scan
+_LIGHT = 0.6  # least lightness of an outline, to be visible on a dark scan
 _PAPER, _INK, _PALE, _WARNING = "#000000", "#e8eaed", "#9aa3ae", "#ff9d6b"
 
 
 @dataclass(frozen=True)
 class _Plane:
-    """A plane of a volume in RAS: the axis that it cuts, and the letters at its left, right, bottom and top."""
+    """A plane of a volume in RAS: the axis normal to it, and the letters at its left, right, bottom and top."""
 
     name: str
     axis: int
@@ -41,17 +41,17 @@ _PLANES = (_Plane("sagittal", 0, "PAIS"), _Plane("coronal", 1, "LRIS"), _Plane("
 def write_quality_image(
     path: Path, scan: Volume, labels: Integer[np.ndarray, "X Y Z"], table: LabelTable, *, title: str, flag: str = ""
 ) -> None:
-    """Write the picture as PNG: two slices in each of three planes, chosen so that every structure is seen.
+    """Write the image as PNG: two slices in each of three planes, chosen so that every structure is visible.
 
-    The planes are those of the voxels, turned to the nearest of sagittal, coronal and axial; the left of the person is
-    on the left. Voxels that are no cubes are shown in their true proportions.
+    The planes are those of the voxels, reoriented to the nearest of sagittal, coronal and axial; the left of the person
+    is on the left. Voxels that are not cubes have their true proportions.
 
     Args:
         path: the file.
-        scan: what was segmented.
-        labels: `[X, Y, Z]`, indices in the table, in the scan's own voxels.
+        scan: the segmented scan.
+        labels: `[X, Y, Z]`, indices in the table, in the scan's voxels.
         table: names and colours.
-        title: above the picture.
+        title: title of the image.
         flag: a warning below the title.
 
     Raises:
@@ -64,15 +64,15 @@ def write_quality_image(
 
 
 def choose_slices(labels: Integer[np.ndarray, "X Y Z"], axis: int, apart: int, count: int) -> list[int]:
-    """Return two slices across an axis, so many voxels apart or more if there is room, that show most structures.
+    """Return two slices across an axis that show most structures, at least `apart` voxels apart if there is room.
 
-    A slice shows a structure as well as its area there is large beside its largest area in any slice. The first slice
-    has the largest sum over structures; the second one adds most to the best view of each.
+    The view of a structure in a slice is its area there, relative to its largest area in any slice. The first slice has
+    the largest sum of views over structures; the second one adds most to the best view of each.
 
     Args:
         labels: `[X, Y, Z]`, 0 is the background.
         axis: the axis to cut.
-        apart: voxels.
+        apart: least distance in voxels.
         count: number of labels.
 
     Example:
@@ -95,13 +95,17 @@ def choose_slices(labels: Integer[np.ndarray, "X Y Z"], axis: int, apart: int, c
 
 
 def _draw(scan: Volume, labels: np.ndarray, table: LabelTable, title: str, flag: str) -> Figure:
-    turned = Reorientation(scan.grid)
-    values, found, spacing = turned.forward(scan.values), turned.forward(labels), turned.canonical.spacing
-    box = _box(found, values, spacing)
-    values, found = values[box], found[box]
+    reorientation = Reorientation(scan.grid)
+    values, indices, spacing = (
+        reorientation.forward(scan.values),
+        reorientation.forward(labels),
+        reorientation.canonical.spacing,
+    )
+    box = _box(indices, values, spacing)
+    values, indices = values[box], indices[box]
     low, high = _window(values)
     sides = np.array(values.shape) * spacing
-    # Columns as wide, and rows as high, as the slices are in mm; both rows show the same planes.
+    # Widths of columns and heights of rows are those of the slices in mm; both rows show the same planes.
     widths, height = [sides[1], sides[0], sides[0]], float(max(sides[2], sides[1]))
     inches = 4.1 / height
     wide = float(sum(widths)) * inches + 2.9
@@ -114,21 +118,21 @@ def _draw(scan: Volume, labels: np.ndarray, table: LabelTable, title: str, flag:
         2, 3, width_ratios=widths, left=0.01, right=1 - 2.75 / wide, bottom=0.15 / tall,
         top=1 - head / tall, wspace=0.02, hspace=0.08,
     )  # fmt: skip
-    shown: set[int] = set()
+    visible: set[int] = set()
     for column, plane in enumerate(_PLANES):
         apart = int(np.ceil(_APART / spacing[plane.axis]))
-        for row, index in enumerate(choose_slices(found, plane.axis, apart, len(table))):
+        for row, index in enumerate(choose_slices(indices, plane.axis, apart, len(table))):
             axes = figure.add_subplot(grid[row, column])
-            picture, outlined = (np.take(array, index, plane.axis).T for array in (values, found))
+            slice_values, slice_labels = (np.take(array, index, plane.axis).T for array in (values, indices))
             steps = np.delete(spacing, plane.axis)
             axes.imshow(
-                picture, cmap="gray", vmin=low, vmax=high, origin="lower", aspect=steps[1] / steps[0],
+                slice_values, cmap="gray", vmin=low, vmax=high, origin="lower", aspect=steps[1] / steps[0],
                 interpolation="bilinear",
             )  # fmt: skip
             axes.set_anchor("N")
-            shown |= _outline(axes, outlined, table)
+            visible |= _outline(axes, slice_labels, table)
             _mark_sides(axes, plane, row == 0)
-    _legend(figure, labels, scan, table, shown, head + 0.25)
+    _legend(figure, labels, scan, table, visible, head + 0.25)
     figure.text(0.012, 1 - 0.3 / tall, title, color=_INK, fontsize=14, fontweight="bold", va="center")
     for line, text in enumerate(warning):
         figure.text(0.012, 1 - (0.58 + 0.22 * line) / tall, text, color=_WARNING, fontsize=10.5, va="center")
@@ -136,18 +140,18 @@ def _draw(scan: Volume, labels: np.ndarray, table: LabelTable, title: str, flag:
 
 
 def _outline(axes: Axes, labels: Integer[np.ndarray, "H W"], table: LabelTable) -> set[int]:
-    """Draw the outlines of the structures in a slice, small ones last, and return which there are."""
+    """Draw the outlines of the structures in a slice, small ones last, and return their indices."""
     sizes = np.bincount(labels.ravel(), minlength=len(table))
-    there = [int(index) for index in np.argsort(-sizes) if index and sizes[index]]
-    padded = np.pad(labels, 1)  # an outline that meets the edge is closed
+    present = [int(index) for index in np.argsort(-sizes) if index and sizes[index]]
+    padded = np.pad(labels, 1)  # closes an outline that meets the edge
     y, x = np.arange(-1, labels.shape[0] + 1), np.arange(-1, labels.shape[1] + 1)
-    for index in there:
+    for index in present:
         axes.contour(x, y, padded == index, levels=[0.5], colors=[_colour(table, index)], linewidths=1.0)
-    return set(there)
+    return set(present)
 
 
 def _mark_sides(axes: Axes, plane: _Plane, named: bool) -> None:
-    """Say which side is which, and name the plane above its first slice."""
+    """Write the letters of the sides, and the name of the plane above its first slice."""
     axes.set_axis_off()
     places = ((0.015, 0.5, "left"), (0.985, 0.5, "right"), (0.5, 0.02, "center"), (0.5, 0.98, "center"))
     for letter, (x, y, side), vertical in zip(
@@ -160,18 +164,20 @@ def _mark_sides(axes: Axes, plane: _Plane, named: bool) -> None:
         axes.set_title(plane.name, color=_INK, fontsize=11, pad=4)
 
 
-def _legend(figure: Figure, labels: np.ndarray, scan: Volume, table: LabelTable, shown: set[int], below: float) -> None:
-    """Name the structures, with their volumes in ml, so many inches below the top; what no slice shows is pale."""
+def _legend(
+    figure: Figure, labels: np.ndarray, scan: Volume, table: LabelTable, visible: set[int], below: float
+) -> None:
+    """List the structures with their volumes in ml, `below` inches below the top; those in no slice are pale."""
     sizes = volumes(labels, scan.grid, len(table)) / 1000
     wide, high = figure.get_size_inches()
     left, top, line = 1 - 2.6 / wide, 1 - below / high, 0.245 / high
-    there = [index for index in range(1, len(table)) if sizes[index] > 0]
-    if not there:
+    present = [index for index in range(1, len(table)) if sizes[index] > 0]
+    if not present:
         figure.text(left, top, "no structure was found", color=_WARNING, fontsize=10.5, va="center")
         return
     figure.text(1 - 0.12 / wide, top + line, "ml", color=_PALE, fontsize=10, va="center", ha="right")
-    for place, index in enumerate(there):
-        y, clear = top - place * line, 1 if index in shown else 0.4
+    for place, index in enumerate(present):
+        y, clear = top - place * line, 1 if index in visible else 0.4
         x = [left, left + 0.25 / wide]
         figure.add_artist(Line2D(x, [y, y], color=_colour(table, index), linewidth=4, alpha=clear))
         name = table.names[index].replace("_", " ")
@@ -191,25 +197,25 @@ def _colour(table: LabelTable, index: int) -> tuple[float, float, float]:
 
 
 def _window(values: Float[np.ndarray, "X Y Z"]) -> tuple[float, float]:
-    """Return the values that are drawn black and white."""
+    """Return the values that map to black and white."""
     low = float(values.min())
     inside = values[values > low]
     if not len(inside):
         return low, low + 1
-    # Above the brightest there is room left: a light outline is seen on white matter too.
+    # White is above the brightest value, so that a light outline is visible on white matter too.
     return low, low + 1.25 * (float(np.percentile(inside, 99.5)) - low)
 
 
 def _box(labels: np.ndarray, values: np.ndarray, spacing: np.ndarray) -> tuple[slice, ...]:
-    """Return the part of a volume that holds what is labelled, or, if nothing is, what is bright."""
+    """Return the box around the labelled voxels, or, if there are none, around the bright ones."""
     mask = labels > 0 if (labels > 0).any() else values > np.percentile(values, 75)
     out: list[slice] = []
     for axis in range(3):
         others: Sequence[int] = tuple(other for other in range(3) if other != axis)
-        there = np.flatnonzero(mask.any(axis=tuple(others)))
-        if not len(there):
+        occupied = np.flatnonzero(mask.any(axis=tuple(others)))
+        if not len(occupied):
             out.append(slice(None))
             continue
         margin = int(np.ceil(_MARGIN / spacing[axis]))
-        out.append(slice(max(int(there[0]) - margin, 0), int(there[-1]) + margin + 1))
+        out.append(slice(max(int(occupied[0]) - margin, 0), int(occupied[-1]) + margin + 1))
     return tuple(out)

@@ -17,21 +17,21 @@ from hardmax.applications.segmentation.volumes.labels import LabelTable
 from hardmax.applications.segmentation.volumes.scans import Scan
 from hardmax.files import write_output
 
-# Brains of grown people have about 900 to 1,700 ml without the fluid around them; children and illness widen that.
+# Brains of adults have about 900 to 1,700 ml without the surrounding fluid; children and illness widen this range.
 _LEAST, _MOST = 500.0, 2200.0
-_MISSING = 0.25  # part of the structures
+_MISSING = 0.25  # fraction of the structures
 
 
 def list_doubts(
     sizes: Float[np.ndarray, "M"], table: LabelTable, log_likelihood: float, least: float | None
 ) -> tuple[str, ...]:
-    """Return why a result is doubtful, in sentences; nothing if it is not.
+    """Return the reasons why a result is doubtful, as sentences; empty if it is not.
 
     Args:
         sizes: `[M]`, mm^3 of each label.
         table: the labels.
-        log_likelihood: of the scan under the fitted model, per voxel.
-        least: what scans of brains have at least; None if the model does not know.
+        log_likelihood: log-likelihood of the scan under the fitted model, per voxel.
+        least: least log-likelihood of scans of brains; None if unknown.
 
     Example:
         >>> import numpy as np
@@ -57,19 +57,19 @@ def list_doubts(
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What came of a scan.
+    """Result of one scan.
 
     Attributes:
-        scan: which.
-        error: why it could not be segmented; all that follows is empty then.
+        scan: the scan.
+        error: reason why it could not be segmented; all other fields are then empty.
         volumes: `[M]`, mm^3 of each label.
         log_likelihood: per voxel.
-        seconds: that it took.
-        flags: sentences that say why the result is doubtful.
+        seconds: duration.
+        flags: sentences on why the result is doubtful.
         notes: sentences that the user should read.
         agreement: with the true label map, if there is one.
-        files: that were written: the label map first.
-        picture: the one to judge it by.
+        files: written files, the label map first.
+        picture: the quality image.
     """
 
     scan: Scan
@@ -86,13 +86,13 @@ class Result:
 
 @dataclass(frozen=True)
 class Summary:
-    """How well a structure is found over all scans that have a true map.
+    """Agreement of a structure over all scans that have a true map.
 
     Attributes:
-        name: of the structure; "mean" is over all of them.
+        name: name of the structure; "mean" is over all of them.
         dice: mean over the scans.
         worst: lowest Dice.
-        worst_scan: where it is.
+        worst_scan: name of the scan with the lowest Dice.
         distance: mean of the 95 % surface distance in mm.
     """
 
@@ -104,26 +104,26 @@ class Summary:
 
 
 def summarise(results: Sequence[Result]) -> list[Summary]:
-    """Return a summary for each structure that is judged, and last the mean; nothing if nothing was compared."""
+    """Return a summary for each judged structure, and last the mean; empty if no scan was compared."""
     scans = [result.scan.name for result in results if result.agreement is not None]
-    found = [result.agreement for result in results if result.agreement is not None]
-    if not found:
+    agreements = [result.agreement for result in results if result.agreement is not None]
+    if not agreements:
         return []
     columns = [
-        (name, [one.dice[i] for one in found], [one.distance[i] for one in found])
-        for i, name in enumerate(found[0].names)
+        (name, [one.dice[i] for one in agreements], [one.distance[i] for one in agreements])
+        for i, name in enumerate(agreements[0].names)
     ]
-    columns.append(("mean", [one.mean_dice for one in found], [one.mean_distance for one in found]))
+    columns.append(("mean", [one.mean_dice for one in agreements], [one.mean_distance for one in agreements]))
     out = []
     for name, overlaps, distances in columns:
-        known = [(float(value), scan) for value, scan in zip(overlaps, scans, strict=True) if not math.isnan(value)]
-        worst, where = min(known, default=(math.nan, ""))
+        defined = [(float(value), scan) for value, scan in zip(overlaps, scans, strict=True) if not math.isnan(value)]
+        worst, where = min(defined, default=(math.nan, ""))
         out.append(Summary(name, _mean(overlaps), worst, where, _mean(distances)))
     return out
 
 
 def write_volumes(path: Path, results: Sequence[Result], table: LabelTable) -> None:
-    """Write a line for each scan: mm^3 of each structure, the log-likelihood per voxel, and what is doubtful.
+    """Write a line for each scan: mm^3 of each structure, the log-likelihood per voxel, and the flags.
 
     Raises:
         DataError: the file cannot be written.
@@ -139,20 +139,24 @@ def write_volumes(path: Path, results: Sequence[Result], table: LabelTable) -> N
 def write_dice(path: Path, results: Sequence[Result]) -> None:
     """Write a line for each scan and structure, and one for the mean over the structures of a scan.
 
-    What is not defined is left empty: the Dice of a structure that neither map has, and the distance of one that a map
-    has not.
+    Undefined values are left empty: the Dice of a structure that neither map has, and the distance of a structure that
+    a map lacks.
 
     Raises:
         DataError: the file cannot be written.
     """
     rows: list[list[Any]] = [["scan", "structure", "dice", "distance_95_mm", "volume_mm3", "true_volume_mm3"]]
     for result in results:
-        if (found := result.agreement) is None:
+        if (agreement := result.agreement) is None:
             continue
-        for i, name in enumerate(found.names):
-            measured = [_number(found.dice[i], 4), _number(found.distance[i], 3)]
-            rows.append([result.scan.name, name, *measured, f"{found.volume[i]:.1f}", f"{found.true_volume[i]:.1f}"])
-        rows.append([result.scan.name, "mean", _number(found.mean_dice, 4), _number(found.mean_distance, 3), "", ""])
+        for i, name in enumerate(agreement.names):
+            measured = [_number(agreement.dice[i], 4), _number(agreement.distance[i], 3)]
+            rows.append(
+                [result.scan.name, name, *measured, f"{agreement.volume[i]:.1f}", f"{agreement.true_volume[i]:.1f}"]
+            )
+        rows.append(
+            [result.scan.name, "mean", _number(agreement.mean_dice, 4), _number(agreement.mean_distance, 3), "", ""]
+        )
     _write(path, rows)
 
 

@@ -1,1 +1,1 @@
-"""How bright labels are: Gaussians of tissues, their EM and its start, and the bias field."""
+"""Intensities of labels: Gaussians of tissues, their EM and its initialisation, and the bias field."""

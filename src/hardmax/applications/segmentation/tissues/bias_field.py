@@ -1,8 +1,8 @@
 """A smooth bias field: receive coils make one side of a scan brighter than the other.
 
-`x_j = exp(b(r_j)) * tissue`, b a polynomial of the place r. In log intensity `y = log x` it is added, and if the
+`x_j = exp(b(r_j)) * tissue`, b a polynomial of the position r. In log intensity `y = log x` it is additive, and if the
 Gaussians are those of y, the best coefficients for given responsibilities solve one small system of linear equations. A
-constant in b could not be told from a shift of all means, so b has mean zero over the voxels it was made for.
+constant in b is not distinguishable from a shift of all means, so b has mean zero over the voxels of its scan.
 """
 
 from dataclasses import dataclass, replace
@@ -23,8 +23,8 @@ class BiasField:
 
     Args:
         order: the total degree, at least 1.
-        centre: `[D]`, of the box in which coordinates run from -1 to 1.
-        half: `[D]`, half its sides; places outside are taken to its border, where a polynomial does no harm.
+        centre: `[D]`, centre of the box in which coordinates run from -1 to 1.
+        half: `[D]`, half its sides; points outside are moved to its border, where the polynomial is harmless.
         offset: `[P]`, the mean of each phi over the voxels of the scan.
         coefficients: `[P]`, a.
 
@@ -54,10 +54,10 @@ class BiasField:
 def flat_field(
     points: Float[Tensor, "N D"], weights: Float[Tensor, " N"] | None = None, *, order: int = 3
 ) -> BiasField:
-    """Return the field that is zero everywhere, made for these voxels.
+    """Return a zero field for these voxels.
 
     Args:
-        points: `[N, D]`, where the voxels are, in mm.
+        points: `[N, D]`, positions of the voxels, in mm.
         weights: `[N]`, of voxels; None is one each. The field's weighted mean over them is zero, now and after fitting.
         order: total degree of the polynomial.
 
@@ -75,7 +75,7 @@ def flat_field(
 
 
 def log_intensity(x: Float[Tensor, "*S"], lowest: float) -> Float[Tensor, "*S"]:
-    """Return `log max(x, lowest)`: without a floor, air and noise near zero would be all that counts."""
+    """Return `log max(x, lowest)`: without a floor, air and noise near zero would dominate."""
     if not lowest > 0:
         raise ArgumentError(f"lowest must be positive, got {lowest}; about a fiftieth of the scan's median will do")
     return x.clamp_min(lowest).log()
@@ -99,12 +99,12 @@ def bias_step(
 
     Args:
         y: `[N]`, log intensities.
-        found: by an E-step of `y - b`.
-        gaussians: of `y - b`.
-        field: the present one.
+        found: result of an E-step of `y - b`.
+        gaussians: Gaussians of `y - b`.
+        field: current field.
         basis: `[N, P]`, `field.basis(points)`.
         weights: `[N]`, of voxels; None is one each.
-        ridge: one over the variance of a coefficient; 1 is weak, and enough to have one solution always.
+        ridge: one over the variance of a coefficient; 1 is weak, and enough for a unique solution.
 
     References:
         Van Leemput et al., "Automated model-based bias field correction of MR images of the brain", 1999, eq. 6.
@@ -135,21 +135,21 @@ def fit_with_bias(
 ) -> tuple[Fit, BiasField]:
     r"""Fit Gaussians and bias field of a scan together, in log intensity.
 
-    Each round is one E-step and two M-steps, that of the Gaussians for the present field and that of the field for the
-    new Gaussians (ECM). It never lowers `log p(y | Gaussians, b) + log prior of the Gaussians - ridge/2 |a|^2`. What it
-    does not promise: that the likelihood of Gaussians in x, not in log x, rises.
+    Each round is one E-step and two M-steps, that of the Gaussians for the current field and that of the field for the
+    new Gaussians (ECM). It never lowers `log p(y | Gaussians, b) + log prior of the Gaussians - ridge/2 |a|^2`. It does
+    not guarantee that the likelihood of Gaussians in x, not in log x, rises.
 
     Args:
         y: `[N]`, log intensities.
         prior: `[M, N]`, f.
-        start: Gaussians of `y - b` to begin with.
-        field: to begin with; see `flat_field`.
-        points: `[N, D]`, where the voxels are, in mm.
+        start: initial Gaussians of `y - b`.
+        field: initial field; see `flat_field`.
+        points: `[N, D]`, positions of the voxels, in mm.
         weights: `[N]`, of voxels; None is one each.
-        pseudo: voxels that were never seen.
-        floor: on the deviations.
+        pseudo: pseudo-voxels.
+        floor: least deviation.
         ridge: see `bias_step`.
-        rounds: of EM.
+        rounds: number of rounds of EM.
 
     Returns:
         The Gaussians with the objective before every round and after the last, and the field.
@@ -174,13 +174,13 @@ def fit_with_bias(
     basis = field.basis(points)
     gaussians, objectives = start, []
     for _ in range(rounds):
-        found = e_step(y - basis @ field.coefficients, prior, gaussians, weights)
-        objectives.append(objective(found, gaussians, weights, pseudo) - _penalty(field, ridge))
+        expectation = e_step(y - basis @ field.coefficients, prior, gaussians, weights)
+        objectives.append(objective(expectation, gaussians, weights, pseudo) - _penalty(field, ridge))
         corrected = y - basis @ field.coefficients
-        gaussians = m_step(corrected, found, gaussians, weights=weights, pseudo=pseudo, floor=floor)
-        field = bias_step(y, found, gaussians, field, basis, weights=weights, ridge=ridge)
-    found = e_step(y - basis @ field.coefficients, prior, gaussians, weights)
-    objectives.append(objective(found, gaussians, weights, pseudo) - _penalty(field, ridge))
+        gaussians = m_step(corrected, expectation, gaussians, weights=weights, pseudo=pseudo, floor=floor)
+        field = bias_step(y, expectation, gaussians, field, basis, weights=weights, ridge=ridge)
+    expectation = e_step(y - basis @ field.coefficients, prior, gaussians, weights)
+    objectives.append(objective(expectation, gaussians, weights, pseudo) - _penalty(field, ridge))
     return Fit(gaussians, objectives), field
 
 

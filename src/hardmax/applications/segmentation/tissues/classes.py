@@ -1,4 +1,4 @@
-"""How labels look: those with the same Gaussian are one to the scan; and what the mask of the brain says."""
+"""Appearance of labels: labels with the same Gaussian are summed; and the likelihood of the brain mask."""
 
 import math
 from dataclasses import dataclass
@@ -12,20 +12,20 @@ from hardmax.applications.segmentation.tissues.gaussians import Gaussians
 from hardmax.applications.segmentation.tissues.partial_volume import log_density
 from hardmax.applications.segmentation.volumes.geometry import Grid
 
-# A mask takes some fluid around the brain with it, and seldom cuts into the brain.
+# A mask includes some fluid around the brain, and seldom cuts into the brain.
 _BACKGROUND_IN, _BRAIN_IN = 0.15, 0.99
 _EDGE = 6.0  # mm
 
 
 @dataclass(frozen=True, eq=False)
 class Appearances:
-    """Labels that look the same, summed up.
+    """Sums of the labels that look the same.
 
     Args:
         probabilities: `[A, X, Y, Z]`, of the appearances; the first is the background.
-        grid: where the voxels are.
-        mixing: `[A, K]`, the Gaussians of each.
-        of_label: `[M]`, which appearance a label has.
+        grid: grid of the voxels.
+        mixing: `[A, K]`, the Gaussians of each appearance.
+        of_label: `[M]`, the appearance of each label.
     """
 
     probabilities: Float[Tensor, "A X Y Z"]
@@ -35,7 +35,7 @@ class Appearances:
 
 
 def sum_appearances(probabilities: Float[Tensor, "M X Y Z"], grid: Grid, mixing: Float[Tensor, "M K"]) -> Appearances:
-    """Sum up the labels that share their Gaussians; the background, though it looks like fluid, stays for itself."""
+    """Sum the labels that share their Gaussians; the background, though it looks like fluid, stays separate."""
     rows = [(label == 0, *row) for label, row in enumerate(mixing.tolist())]
     unique = list(dict.fromkeys(rows))
     of_label = torch.tensor([unique.index(row) for row in rows])
@@ -48,35 +48,35 @@ def log_appearance(
 ) -> Float[Tensor, "A N"]:
     """Return `log p(b | a) + b log p(x | a)` of every appearance a; the first is the background.
 
-    A voxel is shared with what the prior, given that it is in the mask, has around it.
+    A voxel is shared with the labels of the prior at its position, given that it is in the mask.
     """
-    there = _in_mask_if(len(prior))
+    in_mask = _mask_probability(len(prior))
     return torch.where(
-        inside, log_density(x, gaussians, condition_on_mask(prior)) + there.log(), log_outside(len(prior))
+        inside, log_density(x, gaussians, condition_on_mask(prior)) + in_mask.log(), log_outside(len(prior))
     )
 
 
 def log_outside(count: int) -> Float[Tensor, "A 1"]:
-    """Return `log p(not in the mask | a)` of so many appearances: outside, brightness says nothing."""
-    return (1 - _in_mask_if(count)).log()
+    """Return `log p(not in the mask | a)` of `count` appearances: outside, the intensity is not used."""
+    return (1 - _mask_probability(count)).log()
 
 
-def _in_mask_if(count: int) -> Float[Tensor, "A 1"]:
-    there = torch.full((count, 1), _BRAIN_IN)
-    there[0] = _BACKGROUND_IN
-    return there
+def _mask_probability(count: int) -> Float[Tensor, "A 1"]:
+    probability = torch.full((count, 1), _BRAIN_IN)
+    probability[0] = _BACKGROUND_IN
+    return probability
 
 
 def condition_on_mask(prior: Float[Tensor, "A N"]) -> Float[Tensor, "A N"]:
     """Return the probabilities of the appearances, given that a voxel is in the mask."""
-    joint = prior * _in_mask_if(len(prior))
+    joint = prior * _mask_probability(len(prior))
     return joint / joint.sum(0)
 
 
 def log_background(depth: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
-    """Return what being in the mask, so many mm from its edge, adds to the log-probability of background.
+    """Return the term of being in the mask, `depth` mm from its edge, in the log-probability of background.
 
-    Right at the edge it is `log P(in the mask | background) - log P(in the mask | brain)`. Masks have no holes: deep in
-    the brain all is in them, fluid too, and being there says nothing.
+    At the edge it is `log P(in the mask | background) - log P(in the mask | brain)`. Masks have no holes: deep in the
+    brain they include everything, also fluid, and the term is zero.
     """
     return math.log(_BACKGROUND_IN / _BRAIN_IN) * (1 - depth / _EDGE).clamp_min(0)

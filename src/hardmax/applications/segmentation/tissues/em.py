@@ -1,14 +1,13 @@
 """EM for the Gaussians of one scan, given the prior probabilities of the labels.
 
-The E-step gives each voxel to the Gaussians in proportion to `sum_m f_jm W_mk N(x_j; mu_k, sigma_k^2)`, the M-step
-takes weighted means and variances. Voxels have weights c_j (a mask, or a subsample). What every round of EM never
-lowers is
+The E-step assigns each voxel to the Gaussians in proportion to `sum_m f_jm W_mk N(x_j; mu_k, sigma_k^2)`, the M-step
+computes weighted means and variances. Voxels have weights c_j (a mask, or a subsample). No round of EM lowers
 
 `objective = sum_j c_j log sum_m f_jm p(x_j | m) + sum_k n_k E_{t ~ pseudo_k}[log N(t; mu_k, sigma_k^2)]`
 
 under the constraint `sigma_k >= floor`: the exact log-likelihood, and the logarithm of a prior on the Gaussians that is
 worth `n_k` voxels of a given mean and deviation. Without pseudo-counts it is the likelihood alone. Jensen's bound is
-another objective, which these rounds may lower; its own E-step is `label_e_step`.
+another objective, which these rounds may lower; its E-step is `label_e_step`.
 """
 
 import math
@@ -24,12 +23,12 @@ from hardmax.errors import ArgumentError
 
 @dataclass(frozen=True)
 class PseudoCounts:
-    """Voxels that were never seen: they keep the Gaussian of a small label from starving.
+    """Pseudo-voxels in addition to those of the scan, so that the Gaussian of a small label keeps its support.
 
     Args:
         counts: `[K]`, n, in voxels; 0 for none, and a very large one freezes a Gaussian.
-        means: `[K]`, their mean.
-        deviations: `[K]`, their deviation.
+        means: `[K]`, mean of the pseudo-voxels.
+        deviations: `[K]`, deviation of the pseudo-voxels.
     """
 
     counts: Float[Tensor, " K"]
@@ -45,12 +44,12 @@ class PseudoCounts:
 
 @dataclass(frozen=True)
 class Expectation:
-    """What an E-step finds.
+    """Result of an E-step.
 
     Attributes:
-        responsibilities: `[K, N]`, how far each voxel belongs to each Gaussian; columns sum to one.
+        responsibilities: `[K, N]`, of each Gaussian for each voxel; columns sum to one.
         shares: `[M, K]`, voxels of each label in each Gaussian, weighted; for the M-step of W.
-        log_likelihood: `[N]`, of every voxel.
+        log_likelihood: `[N]`, log-likelihood of every voxel.
     """
 
     responsibilities: Float[Tensor, "K N"]
@@ -60,7 +59,7 @@ class Expectation:
 
 @dataclass(frozen=True)
 class Fit:
-    """Gaussians that were fitted, and the objective before every round and after the last."""
+    """Fitted Gaussians, and the objective before every round and after the last."""
 
     gaussians: Gaussians
     objectives: list[float]
@@ -72,19 +71,19 @@ def e_step(
     gaussians: Gaussians,
     weights: Float[Tensor, " N"] | None = None,
 ) -> Expectation:
-    """Return how far each voxel belongs to each Gaussian.
+    """Return the responsibility of each Gaussian for each voxel.
 
     Args:
         x: `[N]`, intensities.
         prior: `[M, N]`, f.
-        gaussians: the present ones.
+        gaussians: current Gaussians.
         weights: `[N]`, of voxels; None is one each.
     """
     tiny = torch.finfo(x.dtype).tiny
     components = gaussians.log_components(x)
     joint = (gaussians.mixing.T @ prior).clamp_min(tiny).log() + components
     log_likelihood = joint.logsumexp(0)
-    relative = (components - log_likelihood).exp()  # N_k / p: what a prior of one would make of the voxel
+    relative = (components - log_likelihood).exp()  # N_k / p: the responsibility if the prior were one
     if weights is not None:
         relative = relative * weights
     shares = gaussians.mixing * (prior @ relative.T)
@@ -97,7 +96,7 @@ def label_e_step(
     gaussians: Gaussians,
     weights: Float[Tensor, " N"] | None = None,
 ) -> Expectation:
-    """Return the E-step of Jensen's bound: labels as f says; the scan decides only among the Gaussians of one label.
+    """Return the E-step of Jensen's bound: labels follow f; the scan decides only among the Gaussians of one label.
 
     With `m_step` after it, `sum_j c_j sum_m f_jm log p(x_j | m)` never falls; where each label has one Gaussian, one
     such round is the maximum. `log_likelihood` of the result holds the bound of each voxel.
@@ -105,20 +104,20 @@ def label_e_step(
     Args:
         x: `[N]`, intensities.
         prior: `[M, N]`, f.
-        gaussians: the present ones.
+        gaussians: current Gaussians.
         weights: `[N]`, of voxels; None is one each.
     """
     components = gaussians.log_components(x)
-    belongs, bound = torch.zeros_like(components), torch.zeros_like(x)
+    responsibilities, bound = torch.zeros_like(components), torch.zeros_like(x)
     shares = torch.zeros_like(gaussians.mixing)
     for m, row in enumerate(gaussians.mixing):
         used = row.nonzero().squeeze(1)
         joint = components[used] + row[used].log()[:, None]
         bound += prior[m] * joint.logsumexp(0)
         part = prior[m] * joint.softmax(0)
-        belongs[used] += part
+        responsibilities[used] += part
         shares[m, used] = part.sum(1) if weights is None else part @ weights
-    return Expectation(belongs, shares, bound)
+    return Expectation(responsibilities, shares, bound)
 
 
 def m_step(
@@ -134,15 +133,15 @@ def m_step(
 
     `mu_k = (n_k m_k + sum_j c_j r_jk x_j) / (n_k + sum_j c_j r_jk)`, and sigma_k^2 the mean square about it, where the
     pseudo-voxels' is `s_k^2 + (m_k - mu_k)^2`. The expected objective rises to the best sigma and falls beyond, so that
-    the larger of it and the floor is the best one allowed. A Gaussian that nothing belongs to stays where it is.
+    the larger of it and the floor is the best one allowed. A Gaussian without voxels is unchanged.
 
     Args:
         x: `[N]`, intensities.
-        found: by the E-step.
-        gaussians: the present ones.
+        found: result of the E-step.
+        gaussians: current Gaussians.
         weights: `[N]`, c; None is one each.
-        pseudo: voxels that were never seen.
-        floor: on sigma.
+        pseudo: pseudo-voxels.
+        floor: least sigma.
     """
     belongs = found.responsibilities if weights is None else found.responsibilities * weights
     count, total = belongs.sum(1), belongs @ x
@@ -177,15 +176,15 @@ def fit_gaussians(
     Args:
         x: `[N]`, intensities, finite.
         prior: `[M, N]`, f: columns sum to one.
-        start: where to begin; its deviations must respect the floor, or the first round may lower the objective.
+        start: initial Gaussians; their deviations must respect the floor, or the first round may lower the objective.
         weights: `[N]`, of voxels; None is one each.
-        pseudo: voxels that were never seen.
-        floor: on the deviations; see `initialization.deviation_floor`.
-        rounds: at most.
+        pseudo: pseudo-voxels.
+        floor: least deviation; see `initialization.deviation_floor`.
+        rounds: maximal number of rounds.
         tolerance: stop when a round gains less than this, in nats per voxel.
 
     Returns:
-        The Gaussians, and the objective along the way.
+        The Gaussians, and the objective before every round and after the last.
 
     Raises:
         ArgumentError: intensities that are not finite, or no voxel of any weight.
@@ -210,11 +209,11 @@ def fit_gaussians(
     total = total_weight(x, weights)
     gaussians, objectives = start, []
     for _ in range(rounds):
-        found = e_step(x, prior, gaussians, weights)
-        objectives.append(objective(found, gaussians, weights, pseudo))
+        expectation = e_step(x, prior, gaussians, weights)
+        objectives.append(objective(expectation, gaussians, weights, pseudo))
         if len(objectives) > 1 and objectives[-1] - objectives[-2] < tolerance * total:
             return Fit(gaussians, objectives)
-        gaussians = m_step(x, found, gaussians, weights=weights, pseudo=pseudo, floor=floor)
+        gaussians = m_step(x, expectation, gaussians, weights=weights, pseudo=pseudo, floor=floor)
     objectives.append(objective(e_step(x, prior, gaussians, weights), gaussians, weights, pseudo))
     return Fit(gaussians, objectives)
 
@@ -222,14 +221,14 @@ def fit_gaussians(
 def objective(
     found: Expectation, gaussians: Gaussians, weights: Float[Tensor, " N"] | None, pseudo: PseudoCounts | None
 ) -> float:
-    """Return what EM never lowers: the log-likelihood, and the log-prior of the pseudo-counts, in nats."""
+    """Return the objective that EM never lowers: log-likelihood plus log-prior of the pseudo-counts, in nats."""
     each = found.log_likelihood if weights is None else found.log_likelihood * weights
     value = each.sum(dtype=torch.float64)
     return float(value if pseudo is None else value + pseudo.log_prior(gaussians))
 
 
 def total_weight(x: Float[Tensor, " N"], weights: Float[Tensor, " N"] | None) -> float:
-    """Return the weight of all voxels, once it is sure that there is something to fit.
+    """Return the weight of all voxels, after a check that there is something to fit.
 
     Raises:
         ArgumentError: intensities that are not finite, or no voxel of any weight.

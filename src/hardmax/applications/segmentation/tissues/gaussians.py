@@ -1,8 +1,8 @@
-"""Gaussians per tissue class: how likely the intensity of a voxel is under each label.
+"""Gaussians per tissue class: the likelihood of the intensity of a voxel under each label.
 
 `p(x_j | label m) = sum_k W_mk N(x_j; mu_k, sigma_k^2)`: K Gaussians, and a matrix W `[M, K]` whose rows sum to one. A
 row with a single one is a label with one Gaussian; equal rows share it; a row with several entries is a label with
-several. Sharing matters: a small label with a Gaussian of its own has too few voxels to hold on to it.
+several. Sharing matters: a small label alone has too few voxels to fit a Gaussian.
 """
 
 import math
@@ -18,7 +18,7 @@ from hardmax.errors import ArgumentError, ShapeError
 
 @dataclass(frozen=True)
 class Gaussians:
-    """The intensity model of one scan: K Gaussians and which label has which.
+    """The intensity model of one scan: K Gaussians, and the Gaussians of each label.
 
     Args:
         means: `[K]`, mu.
@@ -26,8 +26,8 @@ class Gaussians:
         mixing: `[M, K]`, W: rows sum to one; see `mixing_matrix`.
 
     Raises:
-        ShapeError: the three do not fit.
-        ArgumentError: a deviation that is not positive, or a row of W that is no distribution.
+        ShapeError: the shapes do not match.
+        ArgumentError: a deviation that is not positive, or a row of W that is not a distribution.
 
     Example:
         >>> import torch
@@ -65,14 +65,14 @@ class Gaussians:
         rows = []
         for row in self.mixing:
             used = row.nonzero().squeeze(1)
-            # Most labels have one Gaussian: no [M, K, *S] array is made for the sake of the few that have more.
+            # Most labels have one Gaussian: this avoids an [M, K, *S] array for the few that have more.
             part = components[used] + row[used].log().view(-1, *[1] * x.dim())
             rows.append(part[0] if len(used) == 1 else part.logsumexp(0))
         return torch.stack(rows)
 
 
 def mixing_matrix(used: Sequence[int | Sequence[int]]) -> Float[Tensor, "M K"]:
-    """Return the W of labels that use given Gaussians, several of them with equal weights to begin with.
+    """Return the W of labels that use given Gaussians, several of them with equal initial weights.
 
     Args:
         used: M entries, for each label the number of its Gaussian, or several numbers; counted from 0.
@@ -100,17 +100,17 @@ def mixing_matrix(used: Sequence[int | Sequence[int]]) -> Float[Tensor, "M K"]:
 
 
 def tissue_names(tissues: Sequence[Sequence[str]]) -> list[str]:
-    """Return the tissues that have Gaussians, as they first appear; see `tissue_mixing`."""
+    """Return the tissues that have Gaussians, in order of first appearance; see `tissue_mixing`."""
     return list(dict.fromkeys(_appearance_of(name) for several in tissues for name in several))
 
 
 def tissue_mixing(tissues: Sequence[Sequence[str]]) -> Float[Tensor, "M K"]:
-    """Return the W of labels that share one Gaussian per tissue, numbered as they first appear.
+    """Return the W of labels that share one Gaussian per tissue, numbered in order of first appearance.
 
-    Inside a mask of the brain, what no structure covers is fluid: the background has the fluid's Gaussian there.
+    Inside a brain mask, voxels without a structure are fluid: the background has the fluid's Gaussian there.
 
     Args:
-        tissues: M times the names of each label's tissues (`LabelTable`).
+        tissues: M sequences, the names of each label's tissues (`LabelTable`).
 
     Example:
         >>> tissue_mixing([["background"], ["white"], ["grey"], ["fluid"], ["white", "grey"]])
@@ -139,7 +139,7 @@ def log_likelihood(
     Args:
         x: `[*S]`, intensities.
         log_prior: `[M, *S]`, `log f`, normalised over labels.
-        gaussians: of this scan.
+        gaussians: Gaussians of this scan.
 
     Returns:
         `[*S]`, in nats; sum over voxels for `log p(x | z)`.
@@ -161,13 +161,13 @@ def log_likelihood(
 def jensen_bound(x: Float[Tensor, "*S"], log_prior: Float[Tensor, "M *S"], gaussians: Gaussians) -> Float[Tensor, "*S"]:
     r"""Return Jensen's bound of the log-likelihood of every voxel, `sum_m f_jm log p(x_j | m)`.
 
-    The gap to `log_likelihood` is `KL(f_j || posterior_j)`: zero only where the scan says nothing new. The published
+    The gap to `log_likelihood` is `KL(f_j || posterior_j)`: zero only where the scan adds no information. The published
     form drops `-1/2 log(2 pi sigma_m^2)`, which is constant only where all deviations are equal; it is kept here.
 
     Args:
         x: `[*S]`, intensities.
         log_prior: `[M, *S]`, `log f`, normalised over labels.
-        gaussians: of this scan.
+        gaussians: Gaussians of this scan.
 
     Returns:
         `[*S]`, in nats.
@@ -188,7 +188,7 @@ def jensen_bound(x: Float[Tensor, "*S"], log_prior: Float[Tensor, "M *S"], gauss
 def posterior(x: Float[Tensor, "*S"], log_prior: Float[Tensor, "M *S"], gaussians: Gaussians) -> Float[Tensor, "M *S"]:
     """Return the probability of every label, `f_jm p(x_j | m) / sum_n f_jn p(x_j | n)`; the arg max segments the scan.
 
-    Labels that share their Gaussians are told apart by f alone.
+    Labels that share their Gaussians are distinguished by f alone.
 
     Example:
         >>> import torch

@@ -1,14 +1,14 @@
-"""Voxels that two tissues share: most of a brain's are within a voxel of a border.
+"""Partial volume, a model of voxels shared by two tissues: most voxels of a brain are within a voxel of a border.
 
-Between white matter and a ventricle lie voxels as grey as grey matter. To a model of pure voxels they are caudate, or
-cortex; here they are what they are. A voxel holds two labels, both drawn from the prior f at its place, and the first
-has the larger part t, uniform on (1/2, 1): the voxel is its. With Gaussians k and l of the two,
+Between white matter and a ventricle lie voxels as grey as grey matter. A model of pure voxels labels them caudate or
+cortex; here they are mixtures. A voxel holds two labels, both drawn from the prior f at its position, and the first has
+the larger part t, uniform on (1/2, 1), and gives the voxel its label. With Gaussians k and l of the two,
 
 `p(x, m) = f_m sum_k W_mk sum_l F_l P_kl(x)`, `P_kl(x) = E_t[N(x; t mu_k + (1 - t) mu_l, sigma_k^2)]`, `F = W' f`.
 
-Where f is sure of one tissue this is its Gaussian. There is no new parameter: f says how many voxels are shared.
-The mean over t is that of three equal parts (midpoints); with them the model is a mixture of K^2 x 3 Gaussians whose
-means are linear in mu, so that EM has closed steps.
+Where f is certain of one tissue this is its Gaussian. There is no new parameter: f determines the number of shared
+voxels. The mean over t is that of three equal parts (midpoints); with them the model is a mixture of K^2 x 3 Gaussians
+whose means are linear in mu, so that EM has closed steps.
 
 References:
     Van Leemput et al., "A unifying framework for partial volume segmentation of brain MR images", 2003.
@@ -25,17 +25,17 @@ from hardmax.applications.segmentation.tissues.em import Fit, PseudoCounts, tota
 from hardmax.applications.segmentation.tissues.gaussians import Gaussians
 
 _PARTS = (11 / 12, 9 / 12, 7 / 12)  # midpoints of the thirds of (1/2, 1)
-_CHUNK = 2**16  # voxels at a time: there are K^2 numbers for each
+_CHUNK = 2**16  # voxels at a time: each needs K^2 numbers
 
 
 def log_density(x: Float[Tensor, " N"], gaussians: Gaussians, prior: Float[Tensor, "M N"]) -> Float[Tensor, "M N"]:
-    """Return `log p(x | label)` of every label with the larger part of a voxel, the other drawn from the prior.
+    """Return `log p(x | label)` of every label as the larger part of a voxel, with the other drawn from the prior.
 
     Differentiable in the prior. Where one label is certain it is `Gaussians.log_density`.
 
     Args:
         x: `[N]`, intensities.
-        gaussians: of the tissues.
+        gaussians: Gaussians of the tissues.
         prior: `[M, N]`, f; columns sum to one.
 
     Example:
@@ -47,42 +47,42 @@ def log_density(x: Float[Tensor, " N"], gaussians: Gaussians, prior: Float[Tenso
         >>> [int((border.log() + each).argmax()) for each in (tissues.log_density(x), log_density(x, tissues, border))]
         [1, 0]
     """
-    found = []
-    for some, around in zip(x.split(_CHUNK), prior.split(_CHUNK, 1), strict=True):
-        larger = sum(_kernels(some, gaussians))
-        each = _peak_density(gaussians) * torch.einsum("kln,ln->kn", larger, gaussians.mixing.T @ around)
-        found.append((gaussians.mixing @ each).clamp_min(torch.finfo(x.dtype).tiny).log())
-    return torch.cat(found, 1)
+    chunks = []
+    for part, chunk_prior in zip(x.split(_CHUNK), prior.split(_CHUNK, 1), strict=True):
+        larger = sum(_kernels(part, gaussians))
+        each = _peak_density(gaussians) * torch.einsum("kln,ln->kn", larger, gaussians.mixing.T @ chunk_prior)
+        chunks.append((gaussians.mixing @ each).clamp_min(torch.finfo(x.dtype).tiny).log())
+    return torch.cat(chunks, 1)
 
 
 def _kernels(x: Float[Tensor, " N"], gaussians: Gaussians) -> list[Float[Tensor, "K K N"]]:
-    """Return the density of x for each part t, over its top: Gaussian k has that part, l has the rest."""
+    """Return the density of x for each part t, relative to its peak: Gaussian k has that part, l has the rest."""
     inverse = 1 / (math.sqrt(2) * gaussians.deviations[:, None])
-    own, means = inverse * x, inverse * _means(gaussians.means)
-    return [(own[:, None] - one[..., None]).square().neg().exp() for one in means]
+    scaled, means = inverse * x, inverse * _means(gaussians.means)
+    return [(scaled[:, None] - one[..., None]).square().neg().exp() for one in means]
 
 
 def _peak_density(gaussians: Gaussians) -> Float[Tensor, "K 1"]:
-    """Return the density of Gaussian k at its mean, over the number of parts."""
+    """Return the density of Gaussian k at its mean, divided by the number of parts."""
     return 1 / (len(_PARTS) * math.sqrt(2 * math.pi) * gaussians.deviations[:, None])
 
 
 def _means(means: Float[Tensor, " K"]) -> Float[Tensor, "T K K"]:
-    """Return the mean of a voxel of which k has the part t, and l the rest."""
+    """Return the mean of a voxel in which k has the part t, and l the rest."""
     t = means.new_tensor(_PARTS).view(-1, 1, 1)
     return t * means[:, None] + (1 - t) * means
 
 
 @dataclass(frozen=True, eq=False)
 class _Statistics:
-    """What an E-step finds.
+    """Sufficient statistics of an E-step.
 
     Attributes:
-        counts: `[T, K, K]`, voxels of each of the Gaussians.
-        sums: of their intensities.
-        squares: of the squares of these.
-        shares: `[M, K]`, how often each label was drawn with each Gaussian.
-        log_likelihood: of all voxels.
+        counts: `[T, K, K]`, number of voxels of each Gaussian.
+        sums: `[T, K, K]`, sums of their intensities.
+        squares: `[T, K, K]`, sums of their squared intensities.
+        shares: `[M, K]`, expected number of draws of each label with each Gaussian.
+        log_likelihood: log-likelihood of all voxels.
     """
 
     counts: Float[Tensor, "T K K"]
@@ -93,37 +93,39 @@ class _Statistics:
 
 
 def _e_step(x: Float[Tensor, " N"], prior: Float[Tensor, "M N"], gaussians: Gaussians) -> _Statistics:
-    around = gaussians.mixing.T @ prior
-    both = (around * _peak_density(gaussians))[:, None] * around
+    gaussian_prior = gaussians.mixing.T @ prior
+    both = (gaussian_prior * _peak_density(gaussians))[:, None] * gaussian_prior
     joint = [both * kernel for kernel in _kernels(x, gaussians)]
     likely = torch.stack([one.sum((0, 1)) for one in joint]).sum(0).clamp_min(torch.finfo(x.dtype).tiny)
-    belongs = [one / likely for one in joint]
-    drawn = sum(one.sum(1) + one.sum(0) for one in belongs)  # with the larger part, and with the smaller
-    per_prior = drawn / around.clamp_min(torch.finfo(x.dtype).tiny)
+    responsibilities = [one / likely for one in joint]
+    expected_draws = sum(one.sum(1) + one.sum(0) for one in responsibilities)  # as the larger part, and as the smaller
+    per_prior = expected_draws / gaussian_prior.clamp_min(torch.finfo(x.dtype).tiny)
     return _Statistics(
-        torch.stack([one.sum(-1) for one in belongs]),
-        torch.stack([one @ x for one in belongs]),
-        torch.stack([one @ x.square() for one in belongs]),
+        torch.stack([one.sum(-1) for one in responsibilities]),
+        torch.stack([one @ x for one in responsibilities]),
+        torch.stack([one @ x.square() for one in responsibilities]),
         gaussians.mixing * (prior @ per_prior.T),
         float(likely.log().sum(dtype=torch.float64)),
     )
 
 
-def _m_step(found: _Statistics, gaussians: Gaussians, pseudo: PseudoCounts, floor: float) -> Gaussians:
-    """Return means by weighted least squares, then deviations about them, then W: neither lowers the objective."""
+def _m_step(statistics: _Statistics, gaussians: Gaussians, pseudo: PseudoCounts, floor: float) -> Gaussians:
+    """Return means by weighted least squares, then deviations about them, then W: none lowers the objective."""
     precision = gaussians.deviations.square().reciprocal()
-    weights, sums = found.counts * precision[:, None], found.sums * precision[:, None]
+    weights, sums = statistics.counts * precision[:, None], statistics.sums * precision[:, None]
     t = weights.new_tensor(_PARTS).view(-1, 1, 1)
     cross = (t * (1 - t) * weights).sum(0)
-    own = (t.square() * weights).sum((0, 2)) + ((1 - t).square() * weights).sum((0, 1)) + pseudo.counts * precision
-    right = (t * sums).sum((0, 2)) + ((1 - t) * sums).sum((0, 1)) + pseudo.counts * precision * pseudo.means
-    means = torch.linalg.solve(own.diag() + cross + cross.T, right)
-    of_parts = _means(means)
-    square = (found.squares - 2 * of_parts * found.sums + of_parts.square() * found.counts).sum((0, 2))
+    diagonal = (t.square() * weights).sum((0, 2)) + ((1 - t).square() * weights).sum((0, 1)) + pseudo.counts * precision
+    target = (t * sums).sum((0, 2)) + ((1 - t) * sums).sum((0, 1)) + pseudo.counts * precision * pseudo.means
+    means = torch.linalg.solve(diagonal.diag() + cross + cross.T, target)
+    part_means = _means(means)
+    square = (statistics.squares - 2 * part_means * statistics.sums + part_means.square() * statistics.counts).sum(
+        (0, 2)
+    )
     square = square + pseudo.counts * (pseudo.deviations.square() + (pseudo.means - means).square())
-    variances = square / (found.counts.sum((0, 2)) + pseudo.counts)
-    rows = found.shares.sum(1, keepdim=True)
-    mixing = torch.where(rows > 0, found.shares / rows.clamp_min(torch.finfo(rows.dtype).tiny), gaussians.mixing)
+    variances = square / (statistics.counts.sum((0, 2)) + pseudo.counts)
+    rows = statistics.shares.sum(1, keepdim=True)
+    mixing = torch.where(rows > 0, statistics.shares / rows.clamp_min(torch.finfo(rows.dtype).tiny), gaussians.mixing)
     return Gaussians(means, variances.clamp_min(0).sqrt().clamp_min(floor), mixing)
 
 
@@ -138,18 +140,18 @@ def fit_partial_volume(
     rounds: int = 20,
     tolerance: float = 1e-6,
 ) -> Fit:
-    """Fit the Gaussians of a scan by rounds of EM, voxels being shared; as `em.fit_gaussians`, for pure ones, does.
+    """Fit the Gaussians of a scan with shared voxels by EM; `em.fit_gaussians` is the fit for pure voxels.
 
-    What never falls is `sum_j log sum_m p(x_j, m)` and the log-prior of the pseudo-counts, which every Gaussian needs
-    here: between borders nothing may be left of it.
+    The objective, which never falls, is `sum_j log sum_m p(x_j, m)` plus the log-prior of the pseudo-counts, which
+    every Gaussian needs here: it may have no voxels left between borders.
 
     Args:
         x: `[N]`, intensities, finite.
         prior: `[M, N]`, f: columns sum to one.
-        start: where to begin; its deviations must respect the floor.
-        pseudo: voxels that were never seen, some of each Gaussian.
-        floor: on the deviations; see `initialization.deviation_floor`.
-        rounds: at most.
+        start: initial Gaussians; their deviations must respect the floor.
+        pseudo: pseudo-voxels, some of each Gaussian.
+        floor: least deviation; see `initialization.deviation_floor`.
+        rounds: maximal number of rounds.
         tolerance: stop when a round gains less than this, in nats per voxel.
 
     Raises:
@@ -171,10 +173,10 @@ def fit_partial_volume(
     total = total_weight(x, None)
     gaussians, objectives = start, []
     for _ in range(rounds):
-        found = _e_step(x, prior, gaussians)
-        objectives.append(found.log_likelihood + float(pseudo.log_prior(gaussians)))
+        statistics = _e_step(x, prior, gaussians)
+        objectives.append(statistics.log_likelihood + float(pseudo.log_prior(gaussians)))
         if len(objectives) > 1 and objectives[-1] - objectives[-2] < tolerance * total:
             return Fit(gaussians, objectives)
-        gaussians = _m_step(found, gaussians, pseudo, floor)
+        gaussians = _m_step(statistics, gaussians, pseudo, floor)
     last = _e_step(x, prior, gaussians).log_likelihood + float(pseudo.log_prior(gaussians))
     return Fit(gaussians, [*objectives, last])

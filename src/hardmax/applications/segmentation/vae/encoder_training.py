@@ -1,4 +1,4 @@
-"""Training of the image encoder: on scans made from label maps, then on real scans without labels."""
+"""Training of the image encoder: on scans synthesised from label maps, then on real scans without labels."""
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -36,18 +36,18 @@ def pretrain(
     folder: Path | None = None,
     progress: Progress | None = None,
 ) -> list[float]:
-    """Train on scans made from maps: raise `E_{q(z | x)}[log p(s | z)] - KL`, x of random contrast made from s.
+    """Train on synthetic scans: raise `E_{q(z | x)}[log p(s | z)] - KL`, x of random contrast synthesised from s.
 
     Args:
-        vae: the prior; its weights stay.
+        vae: the prior; its weights are frozen.
         encoder: trained in place.
-        maps: `[N, M, *S]`, aligned; None draws them from the prior itself, which knows less than the maps it came from.
-        mixing: `[M, K]`, which label has which Gaussians.
-        steps: of Adam.
-        rate: of learning.
+        maps: `[N, M, *S]`, aligned; None draws them from the prior, which has less detail than its maps.
+        mixing: `[M, K]`, the Gaussians of each label.
+        steps: number of steps of Adam.
+        rate: learning rate.
         batch: scans per step.
-        seed: of all randomness.
-        folder: where the state is kept, to go on after a stop.
+        seed: seed of all randomness.
+        folder: folder of the state, to resume after a stop.
         progress: called after each step.
 
     Returns:
@@ -85,26 +85,26 @@ def adapt(
 ) -> list[float]:
     """Train on scans without labels: raise the bound of the scans.
 
-    Before a scan's step its Gaussians take their own step for f at the mean of q(z | x), with z held there; then q
-    takes one, with the Gaussians held.
+    Before a scan's step its Gaussians are updated for f at the mean of q(z | x), with z fixed there; then q is updated,
+    with the Gaussians fixed.
 
     Args:
-        vae: the prior; its weights stay.
+        vae: the prior; its weights are frozen.
         encoder: trained in place.
         scans: pairs (x, mask) on the prior's grid.
-        mixing: `[M, K]`, which label has which Gaussians.
-        score: of the voxels.
-        steps: of Adam.
-        rate: of learning.
+        mixing: `[M, K]`, the Gaussians of each label.
+        score: score of the voxels.
+        steps: number of steps of Adam.
+        rate: learning rate.
         batch: scans per step.
-        seed: of all randomness.
+        seed: seed of all randomness.
         progress: called after each step.
 
     Returns:
         Minus the bound per voxel of the mask, step by step.
 
     Raises:
-        ArgumentError: no scan, or one that is not on the prior's grid.
+        ArgumentError: no scan, or a scan that is not on the prior's grid.
     """
     check_scans(vae, scans)
     known: dict[int, Gaussians] = {}
@@ -135,24 +135,24 @@ def train_encoder(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> None:
-    """Train an image encoder on scan files and write it, with the prior it belongs to, into a folder.
+    """Train an image encoder on scan files and write it, with its prior, into a folder.
 
-    Pre-training that was stopped goes on from what the folder holds; the steps on the scans, which are few, do not.
+    Pre-training that was stopped resumes from the folder; the steps on the scans, which are few, start again.
 
     Args:
         scans: files of scans without labels.
-        vae: the prior; its weights stay.
+        vae: the prior; its weights are frozen.
         out: folder of the model; `vae/` and `encoder/` are written.
         align: reads a scan and returns it with its mask on the prior's grid.
-        mixing: `[M, K]`, which label has which Gaussians.
+        mixing: `[M, K]`, the Gaussians of each label.
         maps: `[N, M, *S]`, for the pre-training; None draws them from the prior.
-        pretraining: steps on made scans.
-        steps: on the scans.
-        seed: of all randomness.
+        pretraining: number of steps on synthetic scans.
+        steps: number of steps on the scans.
+        seed: seed of all randomness.
         progress: called after each step of both.
 
     Raises:
-        DataError: the folder cannot be written; what align raises.
+        DataError: the folder cannot be written; and the errors of align.
     """
     aligned = [align(path) for path in scans]
     check_scans(vae, aligned)
@@ -168,7 +168,7 @@ def train_encoder(
 
 @contextmanager
 def _freeze(vae: LabelVAE) -> Iterator[None]:
-    """Let the prior's weights take no gradient within the block, and so no memory for one."""
+    """Disable gradients of the prior's weights within the block, which also saves their memory."""
     parameters = [p for p in vae.parameters() if p.requires_grad]
     for parameter in parameters:
         parameter.requires_grad_(False)

@@ -1,9 +1,9 @@
 """q(z | x): from a scan to its anatomy in one pass, learned with the prior's decoder frozen and no labels of scans.
 
-First on scans made from label maps, where the map is known, by the bound of the map, `E_{q(z | x)}[log p(s | z)] -
-KL(q(z | x) || N(0, I))`; then on real scans without labels by the bound of the scan, `E_{q(z | x)}[sum_j log sum_m
-f_jm(z) p(x_j | m)] - KL`. The Gaussians of a scan are fitted for the present f and held fixed while q takes its step:
-ascent in turns on one bound.
+First on scans synthesised from label maps, where the map is known, by the bound of the map,
+`E_{q(z | x)}[log p(s | z)] - KL(q(z | x) || N(0, I))`; then on real scans without labels by the bound of the scan,
+`E_{q(z | x)}[sum_j log sum_m f_jm(z) p(x_j | m)] - KL`. The Gaussians of a scan are fitted for the current f and
+held fixed during the step of q: alternating ascent on one bound.
 """
 
 from collections.abc import Sequence
@@ -25,13 +25,13 @@ from hardmax.objectives.elbo import Elbo
 
 @final
 class ImageEncoder(AbstractModel):
-    """A convolutional network from a scan to the mean and log-variance of z; slices and volumes alike.
+    """A convolutional network from a scan to the mean and log-variance of z, for slices or volumes.
 
-    The scan is brought to mean 0 and deviation 1 inside its mask, which takes brightness and scale away; that no tissue
-    is always the bright one it learns from made scans of every contrast.
+    The scan is standardised to mean 0 and deviation 1 inside its mask, which removes brightness and scale; synthetic
+    scans of every contrast teach it that no tissue is always bright.
 
     Args:
-        shape: of the prior's grid, 2-D or 3-D.
+        shape: shape of the prior's grid, 2-D or 3-D.
         latents: L of the prior.
         width: channels after the first convolution.
 
@@ -79,17 +79,17 @@ def scan_elbo(
 ) -> Elbo:
     """Estimate the bound of one scan, `E_{q(z | x)}[sum_{j in mask} score_j(f(z))] - KL(q(z | x) || N(0, I))`.
 
-    Bias: none that the score itself has not; variance: one reparameterized z per sample.
+    Bias: only that of the score itself; variance: that of one reparameterized z per sample.
 
     Args:
-        vae: the prior; give it `requires_grad_(False)`, or its decoder takes part in the gradient.
+        vae: the prior; give it `requires_grad_(False)`, or its decoder is part of the gradient.
         encoder: q.
         x: `[*S]`, a scan on the prior's grid.
         mask: `[*S]`, its voxels that count.
-        gaussians: of this scan.
-        score: of the voxels.
-        samples: of z.
-        generator: where the noise comes from; None is torch's global generator.
+        gaussians: Gaussians of this scan.
+        score: score of the voxels.
+        samples: number of samples of z.
+        generator: source of the noise; None is torch's global generator.
 
     Returns:
         The bound `[1]` with its terms.
@@ -114,7 +114,7 @@ def segment_scan(
 ) -> tuple[Float[Tensor, "M *S"], Gaussians]:
     """Return the posterior of the labels of a scan on the prior's grid at the mean of q(z | x), and its Gaussians.
 
-    Outside the mask the posterior is f itself: there is no intensity to speak of.
+    Outside the mask the posterior is f itself: there is no intensity.
     """
     mean, _ = encoder(x[None], mask[None])
     log_f = vae.log_prior(mean)[0]
@@ -126,7 +126,7 @@ def check_scans(vae: LabelVAE, scans: Sequence[tuple[Tensor, Tensor]]) -> None:
     """Check that there are scans, each with a mask, on the prior's grid.
 
     Raises:
-        ArgumentError: there are none, or one does not fit.
+        ArgumentError: there are no scans, or one does not match.
     """
     if not scans:
         raise ArgumentError("there are no scans to learn from; pass at least one")

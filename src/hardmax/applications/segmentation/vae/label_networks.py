@@ -1,4 +1,4 @@
-"""Encoders and decoders of label maps, for slices and volumes alike, linear and convolutional.
+"""Encoders and decoders of label maps, for both slices and volumes, linear and convolutional.
 
 An encoder maps log-ratios `[B, M, *coarse]` to the mean and log-variance of z, each `[B, L]`; a decoder maps z `[R, L]`
 to logits `[R, M, *coarse]`.
@@ -19,9 +19,8 @@ _TRANSPOSED = {2: nn.ConvTranspose2d, 3: nn.ConvTranspose3d}
 class LinearEncoder(nn.Module):
     """A fixed projection, then a linear map: `mean = A P(features - centre) + a`, one log-variance per latent.
 
-    The projection P is set by principal components (see `initialize_with_pca`) and has as many rows as there are
-    latents: what is left to be learned is small and well scaled, where a free matrix of a hundred thousand columns is
-    neither.
+    The projection P is set by principal components (see `initialize_with_pca`) and has one row per latent: the
+    remaining parameters are few and well scaled, unlike a free matrix of a hundred thousand columns.
 
     Args:
         labels: M.
@@ -81,27 +80,27 @@ class LinearDecoder(nn.Module):
 
 
 def halve_sizes(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Return the sizes from a grid down, halved until no side is longer than four.
+    """Return the sizes of a grid, repeatedly halved until no side is longer than four.
 
     Example:
         >>> halve_sizes((20, 24, 20))
         [(20, 24, 20), (10, 12, 10), (5, 6, 5), (3, 3, 3)]
     """
-    found = [tuple(shape)]
-    while max(found[-1]) > _SMALLEST:
-        found.append(tuple(ceil(side / 2) for side in found[-1]))
-    return found
+    sizes = [tuple(shape)]
+    while max(sizes[-1]) > _SMALLEST:
+        sizes.append(tuple(ceil(side / 2) for side in sizes[-1]))
+    return sizes
 
 
 @final
 class ConvEncoder(nn.Module):
     """Strided convolutions that halve the grid and double the channels, then one linear layer.
 
-    Serves for label maps (M channels) and for scans (see `image_encoder`).
+    It encodes label maps (M channels) and scans (see `image_encoder`).
 
     Args:
-        channels: of the input.
-        shape: of its grid, 2-D or 3-D.
+        channels: channels of the input.
+        shape: shape of its grid, 2-D or 3-D.
         latents: L.
         width: channels after the first convolution.
 
@@ -121,7 +120,7 @@ class ConvEncoder(nn.Module):
             layers += [convolution(channels, after, 3, stride=2, padding=1), nn.GroupNorm(1, after), nn.SiLU()]
             channels = after
         last = nn.Linear(channels * prod(grids[-1]), 2 * latents)
-        nn.init.normal_(last.weight, std=0.01)  # q starts near the prior: the KL of a random network drowns all else
+        nn.init.normal_(last.weight, std=0.01)  # q starts near the prior: the KL of a random network would dominate
         nn.init.zeros_(last.bias)
         self.layers = nn.Sequential(*layers, nn.Flatten(), last)
 
@@ -133,7 +132,7 @@ class ConvEncoder(nn.Module):
 
 @final
 class ConvDecoder(nn.Module):
-    """The mirror image: a linear layer, then transposed convolutions that double the grid, cut to size.
+    """The mirror of `ConvEncoder`: a linear layer, then transposed convolutions that double the grid, cut to size.
 
     Args:
         labels: M.
@@ -159,7 +158,7 @@ class ConvDecoder(nn.Module):
         pairs = zip(widths, [*widths[1:], labels] if widths else [], strict=True)
         steps = [transposed(a, b, 4, stride=2, padding=1) for a, b in pairs]
         for last in steps[-1:]:
-            nn.init.normal_(last.weight, std=0.01)  # nearly the location prior to begin with
+            nn.init.normal_(last.weight, std=0.01)  # initially close to the location prior
             nn.init.zeros_(last.bias)
         self.steps = nn.ModuleList(steps)
 

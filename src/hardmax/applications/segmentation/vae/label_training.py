@@ -1,10 +1,10 @@
 """Train a label VAE on augmented maps, with a loop that resumes bit for bit.
 
-The loop of `hardmax.training` goes through a data set in epochs, measures a validation and a test split after each of
-them, and keeps the best checkpoint by a criterion. Here there are neither epochs nor splits: a few hundred steps draw
-their examples as they go (maps of a bank, scans made from them), nothing is held out, and the randomness of a step
-comes from the seed and the step's number, so that there are no generators to keep. What both loops share is how the
-state is stored: the optimizer's as tensors (`hardmax.training.checkpoint`), in a pair of files that is written
+The loop of `hardmax.training` iterates over a data set in epochs, measures a validation and a test split after each of
+them, and keeps the best checkpoint by a criterion. Here there are neither epochs nor splits: each of a few hundred
+steps draws its examples (maps of a bank, scans synthesised from them), nothing is held out, and the randomness of a
+step comes from the seed and the step's number, so that no state of generators is stored. Both loops store the state in
+the same way: that of the optimizer as tensors (`hardmax.training.checkpoint`), in a pair of files that is written
 atomically.
 """
 
@@ -41,26 +41,26 @@ def optimise(
 ) -> list[float]:
     """Minimise a random loss by Adam; the rate falls to zero along a cosine.
 
-    The randomness of a step comes from the seed and the step's number alone, so that a run which was stopped and goes
-    on from its folder draws what it would have drawn.
+    The randomness of a step comes from the seed and the step's number alone, so that a run that is stopped and
+    resumed from its folder has the same draws.
 
     Args:
-        module: whose weights are kept in the folder.
-        loss: given a generator, returns a scalar with a gradient; it draws its own examples.
-        steps: in all, those of earlier calls with this folder included.
-        rate: learning rate to begin with.
-        parts: how many losses are averaged for a step, one after the other: a batch in the memory of one example.
-        seed: of all randomness.
-        parameters: those to be changed; None is all of the module.
-        folder: where the state is kept as `training.safetensors`; None keeps none.
-        every: steps between two times it is written.
+        module: module whose weights are stored in the folder.
+        loss: given a generator, returns a scalar with a gradient; it draws its examples itself.
+        steps: total number, including those of earlier calls with this folder.
+        rate: initial learning rate.
+        parts: number of losses averaged for a step, one after the other: a batch in the memory of one example.
+        seed: seed of all randomness.
+        parameters: parameters to train; None is all of the module.
+        folder: folder of the state, `training.safetensors`; None stores none.
+        every: number of steps between two writes of the state.
         progress: called after each step with its number, steps and the loss.
 
     Returns:
         The loss of every step, from the first.
 
     Raises:
-        ArgumentError: a loss that is not finite; `DataError`: a folder with the state of something else.
+        ArgumentError: a loss that is not finite; `DataError`: a folder with the state of another training.
 
     Example:
         >>> import torch
@@ -99,13 +99,13 @@ def _save_state(folder: Path, module: nn.Module, optimizer: torch.optim.Adam, lo
 
 
 def _load_state(folder: Path, module: nn.Module, optimizer: torch.optim.Adam, seed: int) -> list[float]:
-    """Bring module and optimizer to where the folder has them; return the losses so far."""
+    """Load the state of module and optimizer from the folder; return the losses so far."""
     if not (folder / TRAINING_FILES[1]).is_file():
         return []
     tensors, facts = read_tensors(folder, "training state", TRAINING_FILES)
     weights = {name.removeprefix("weights/"): t for name, t in tensors.items() if name.startswith("weights/")}
     shapes = [tensor.shape for tensor in optimizer.param_groups[0]["params"]]
-    # Neither torch's load_state_dict nor a step would say that moments are of other parameters.
+    # Neither torch's load_state_dict nor a step would report that moments are of other parameters.
     moments = {int(name.split("/")[1]): t.shape for name, t in tensors.items() if name.endswith("/exp_avg")}
     try:
         if facts["seed"] != seed or not moments or any(shapes[index] != shape for index, shape in moments.items()):
@@ -119,7 +119,7 @@ def _load_state(folder: Path, module: nn.Module, optimizer: torch.optim.Adam, se
         ) from error
 
 
-# One map [M, *S] and a generator in, the map moved and deformed at random out: a random affine, a smooth deformation.
+# From one map [M, *S] and a generator to the map after a random affine map and a random smooth deformation.
 Deform = Callable[[Tensor, torch.Generator], Tensor]
 
 
@@ -134,15 +134,15 @@ def augment_maps(
 ) -> Float[Tensor, "count M *S"]:
     """Return the maps themselves, then deformed ones, until there are `count`.
 
-    Deformations cost more than a step of training, so they are made once. Half precision holds 330 maps of 18 labels on
-    40 x 48 x 40 voxels in 0.9 GB.
+    Deformations cost more than a step of training, so they are computed once. Half precision holds 330 maps of 18
+    labels on 40 x 48 x 40 voxels in 0.9 GB.
 
     Args:
         maps: `[N, M, *S]`, aligned.
         count: at least N.
-        deform: makes a new map from one.
-        generator: of the choice of maps and of the deformations.
-        dtype: of the bank.
+        deform: returns a deformed map.
+        generator: source of randomness for the choice of maps and the deformations.
+        dtype: dtype of the bank.
 
     Raises:
         ArgumentError: count < N.
@@ -177,16 +177,16 @@ def train_label_vae(
 ) -> list[float]:
     """Raise the bound of the maps in a bank; return minus the bound per voxel, step by step.
 
-    Maps of a batch go through one after the other: on 80 x 96 x 80 voxels with 18 labels one takes about 0.4 GB.
+    The maps of a batch are processed one after the other: on 80 x 96 x 80 voxels with 18 labels one takes about 0.4 GB.
 
     Args:
-        vae: to be trained in place; a linear one after `initialize_with_pca`.
+        vae: trained in place; a linear one after `initialize_with_pca`.
         bank: `[N, M, *S]`, of any floating dtype.
-        steps: of Adam.
-        rate: of learning.
+        steps: number of steps of Adam.
+        rate: learning rate.
         batch: maps per step.
-        seed: of all randomness.
-        folder: where the state is kept, to go on after a stop; None keeps none.
+        seed: seed of all randomness.
+        folder: folder of the state, to resume after a stop; None stores none.
         progress: called after each step.
 
     Example:
@@ -210,7 +210,7 @@ def train_label_vae(
 def measure_bound(
     vae: LabelVAE, maps: Float[Tensor, "N M *S"], *, samples: int = 4, generator: torch.Generator | None = None
 ) -> tuple[float, float]:
-    """Return the mean bound of maps in nats per voxel, and what the location prior alone gives."""
+    """Return the mean bound of maps in nats per voxel, and that of the location prior alone."""
     voxels, bound, alone = vae.log_location[0].numel(), 0.0, 0.0
     for part in maps.split(1):
         one = part.to(vae.log_location.dtype)

@@ -1,8 +1,8 @@
 r"""The anatomical prior: a variational auto-encoder of label maps, learned without any scan.
 
 `p(s) = \int N(z; 0, I) prod_j f_{j, s_j}(z) dz`, `f_j(z) = softmax(logits_j(z) + log p_loc,j)`. The location prior
-p_loc, how often each label was seen at a voxel, is all that is known at z = 0; the logits say how one anatomy differs
-from the average. Shape varies smoothly, so they live on a coarse grid and are interpolated.
+p_loc, the frequency of each label at a voxel, is all the information at z = 0; the logits describe how one anatomy
+differs from the average. Shape varies smoothly, so they are defined on a coarse grid and interpolated.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from hardmax.objectives import gaussian_elbo
 from hardmax.objectives.elbo import Elbo
 
 Network = Literal["linear", "convolutional"]
-_FLOOR = 0.02  # of a smoothed frequency, before its logarithm is a feature
+_FLOOR = 0.02  # added to a smoothed frequency before the logarithm of a feature
 _POOL: dict[int, Callable[..., Tensor]] = {2: functional.avg_pool2d, 3: functional.avg_pool3d}
 _CONVOLVE: dict[int, Callable[..., Tensor]] = {2: functional.conv2d, 3: functional.conv3d}
 _UPSAMPLE = {2: "bilinear", 3: "trilinear"}
@@ -37,11 +37,11 @@ class LabelVAE(AbstractModel):
     Args:
         location: `[M, *S]`, p_loc; it is floored and normalised again, so that no label is impossible anywhere.
         latents: L.
-        factor: sides of the grid over sides of the coarse one, on which the logits live; a coarse voxel covers
+        factor: sides of the grid over sides of the coarse one, the grid of the logits; a coarse voxel covers
             `factor^D` voxels and its centre is theirs.
-        network: "linear" (start it with `initialize_with_pca`) or "convolutional".
+        network: "linear" (initialise it with `initialize_with_pca`) or "convolutional".
         width: channels of convolutional networks.
-        floor: the least a label's frequency may be.
+        floor: least frequency of a label.
 
     Raises:
         ArgumentError: a grid that is neither 2-D nor 3-D or not divisible by factor, or an unknown network.
@@ -118,7 +118,7 @@ class LabelVAE(AbstractModel):
         return self.encoder(self.features(maps))
 
     def logits(self, z: Float[Tensor, "R L"]) -> Float[Tensor, "R M *C"]:
-        """Return the logits on the coarse grid, the location prior not yet added."""
+        """Return the logits on the coarse grid, without the location prior."""
         return self.decoder(z)
 
     def log_prior(self, z: Float[Tensor, "R L"]) -> Float[Tensor, "R M *S"]:

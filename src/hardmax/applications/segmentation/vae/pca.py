@@ -3,8 +3,8 @@
 With features y and eigenvalues lambda_i of their covariance (N maps), `sigma^2` the mean of those left out, `y = centre
 + sum_i sqrt(lambda_i - sigma^2) v_i z_i + noise`, and the posterior of z_i is `N(sqrt(lambda_i - sigma^2) / lambda_i
 v_i^T (y - centre), sigma^2 / lambda_i)`: both the decoder and the encoder. Twenty maps are too few to learn a shape
-space from scratch by gradients; this one is there at once. Only the variance of the posterior is taken from the VAE
-itself: a map of many voxels says far more about z than its features let on.
+space from scratch by gradients; this one needs no training. Only the variance of the posterior is that of the VAE
+itself: a map of many voxels has far more information about z than its features show.
 """
 
 import math
@@ -39,16 +39,16 @@ _GAINS = (0.25, 0.5, 0.75, 1.0, 1.5)
 def initialize_with_pca(vae: LabelVAE, maps: Float[Tensor, "N M *S"], *, chunk: int = 8) -> float:
     """Set encoder and decoder of a linear VAE from maps; return the fraction of the features' variance it keeps.
 
-    Features are floored frequencies of smoothed maps, the logits those of the maps themselves: they agree but for a
-    gain, which is the one of a few that gives the highest bound on these maps.
+    Features are floored frequencies of smoothed maps, the logits those of the maps themselves: they agree up to a
+    gain, chosen from a few values as the one with the highest bound on these maps.
 
     Args:
-        vae: with the network "linear".
+        vae: VAE with the network "linear".
         maps: `[N, M, *S]`, probabilities of any floating dtype (half precision saves memory), more than one.
-        chunk: maps at a time.
+        chunk: number of maps at a time.
 
     Raises:
-        ArgumentError: networks that are not linear, or a single map.
+        ArgumentError: networks that are not linear, or fewer than two maps.
 
     Example:
         >>> import torch
@@ -70,14 +70,14 @@ def initialize_with_pca(vae: LabelVAE, maps: Float[Tensor, "N M *S"], *, chunk: 
     features = torch.cat([vae.features(part.to(dtype)).flatten(1) for part in maps.split(chunk)])
     centre = features.mean(0)
     features -= centre
-    # The Gram matrix of the maps is small: the components are those of the covariance, without ever forming it.
+    # The Gram matrix of the maps is small: it gives the components of the covariance without forming it.
     values, vectors = torch.linalg.eigh((features @ features.T).double() / len(maps))
     values, vectors = values.flip(0).clamp_min(0), vectors.flip(1)
     used = min(vae.latents, len(maps) - 1, int((values > 1e-8 * values[0]).sum()))
     kept = values[:used]
     noise = float(values[used:].sum()) / max(min(len(maps), features.shape[1]) - used, 1)
     axes = (vectors[:, :used].T.to(dtype) @ features) / (kept * len(maps)).sqrt().to(dtype)[:, None]
-    # No component carries less than a hundredth of its own variance: maps that are all there is leave no noise.
+    # No component carries less than a hundredth of its variance: without left-out eigenvalues there is no noise.
     signal = (kept - noise).clamp_min(0.01 * kept).sqrt()
     encoder.centre.copy_(centre)
     encoder.projection.zero_()
@@ -91,7 +91,7 @@ def initialize_with_pca(vae: LabelVAE, maps: Float[Tensor, "N M *S"], *, chunk: 
         decoder.weight.zero_()
         decoder.weight[:used], decoder.bias[:] = gain * weight, gain * centre
         bound = _bound(vae, maps, chunk)
-        if bound <= best:  # log-probability is concave in the gain: beyond its top it only falls
+        if bound <= best:  # log-probability is concave in the gain: beyond its maximum it only falls
             decoder.weight[:used], decoder.bias[:] = before
             break
         best = bound
@@ -104,15 +104,15 @@ def fisher_information(vae: LabelVAE) -> Float[Tensor, " L"]:
     r"""Return the Fisher information of a map about each latent of a linear VAE at z = 0, others held fixed.
 
     `I_i = sum_j Var_{m ~ f_j}[W_ijm]`, W the interpolated weights; in Laplace's approximation the variance of z_i given
-    a map is `1 / (1 + I_i)`, the one being the prior's.
+    a map is `1 / (1 + I_i)`, where 1 is the precision of the prior.
     """
     f = vae.log_prior(torch.zeros(1, vae.latents, dtype=vae.log_location.dtype))[0].exp()
     base = vae.upsample(vae.logits(torch.zeros(1, vae.latents, dtype=f.dtype)))[0]
-    found = []
+    information = []
     for unit in torch.eye(vae.latents, dtype=f.dtype):
         weight = vae.upsample(vae.logits(unit[None]))[0] - base
-        found.append((f * weight.square()).sum() - (f * weight).sum(0).square().sum())
-    return torch.stack(found)
+        information.append((f * weight.square()).sum() - (f * weight).sum(0).square().sum())
+    return torch.stack(information)
 
 
 def _bound(vae: LabelVAE, maps: Tensor, chunk: int) -> float:
@@ -129,7 +129,7 @@ _BANK = 160
 
 
 def prepare_vae(prior: Path, out: Path) -> LabelVAE:
-    """Copy the atlas of a prior into a folder, and return the prior's label VAE; without one it is made of the atlas.
+    """Copy the atlas of a prior into a folder, and return the prior's label VAE; without one, build it from the atlas.
 
     Raises:
         DataError: there is no atlas, or the folder cannot be written.
@@ -156,7 +156,7 @@ def coarse_maps(atlas: Atlas) -> Float[Tensor, "N M X Y Z"]:
 
 
 def mirror_velocities(atlas: Atlas) -> Float[Tensor, "N 3 U V W"]:
-    """Return how the atlas' maps were deformed, and how their mirror images were."""
+    """Return the deformations of the atlas' maps, and of their mirror images."""
     mirrored = atlas.velocities.flip(2) * torch.tensor([-1.0, 1.0, 1.0]).view(3, 1, 1, 1)
     return torch.cat([atlas.velocities, mirrored])
 
@@ -164,36 +164,36 @@ def mirror_velocities(atlas: Atlas) -> Float[Tensor, "N 3 U V W"]:
 def make_vae(atlas: Atlas, *, latents: int = 32, bank: int = _BANK, seed: int = 0) -> LabelVAE:
     """Return a VAE of the anatomies of an atlas, before any steps of training; PCA is close to the best linear one.
 
-    The atlas' maps were deformed to agree, but a scan is aligned affinely alone: what PCA sees are maps in the shapes
-    of people, each the map of one in the shape of another, and each map in its own shape.
+    The atlas' maps were deformed to agree, but a scan is aligned only affinely: the input of PCA are maps in the shapes
+    of people, each map in its original shape, and maps of one person in the shape of another.
 
     Args:
-        atlas: with its maps and velocities.
+        atlas: atlas with its maps and velocities.
         latents: L.
-        bank: maps in all that PCA sees.
-        seed: of who gets whose shape.
+        bank: total number of maps for PCA.
+        seed: seed of the pairs of map and shape.
     """
     grid, generator = coarse_grid(atlas), stream(seed, "bank")
     people = list(zip(coarse_maps(atlas), mirror_velocities(atlas), strict=True))
 
-    def in_a_shape(one: Tensor, generator: torch.Generator) -> Tensor:
+    def deform_at_random(one: Tensor, generator: torch.Generator) -> Tensor:
         return deform_to_shape(one, people[int(torch.randint(len(people), (), generator=generator))][1], grid)
 
-    own = torch.stack([deform_to_shape(one, velocity, grid) for one, velocity in people])
-    others = augment_maps(
-        torch.stack([one for one, _ in people]), max(bank, len(people)), in_a_shape, generator=generator
+    originals = torch.stack([deform_to_shape(one, velocity, grid) for one, velocity in people])
+    augmented = augment_maps(
+        torch.stack([one for one, _ in people]), max(bank, len(people)), deform_at_random, generator=generator
     )[len(people) :]
-    found = torch.cat([own.to(others.dtype), others])
+    maps = torch.cat([originals.to(augmented.dtype), augmented])
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(stream(seed, "vae").initial_seed())
-        vae = LabelVAE(found.float().mean(0), latents=latents)
-    initialize_with_pca(vae, found)
+        vae = LabelVAE(maps.float().mean(0), latents=latents)
+    initialize_with_pca(vae, maps)
     return vae
 
 
 def deform_to_shape(
     one: Float[Tensor, "M X Y Z"], velocity: Float[Tensor, "3 U V W"], grid: Grid
 ) -> Float[Tensor, "M X Y Z"]:
-    """Return an aligned map in the shape of a person, whose deformation to the others is undone: `s(exp(-v)(y))`."""
+    """Return an aligned map in the shape of a person, with that person's deformation inverted: `s(exp(-v)(y))`."""
     points = warp(grid_points(grid), displacement(-velocity, VELOCITIES), VELOCITIES)
     return sample_at(to_channels_last(one), grid, points).view_as(one)

@@ -1,7 +1,7 @@
-"""Scans made from label maps, of any contrast: what an encoder is trained on before it sees a real one.
+"""Scans synthesised from label maps, of any contrast, for the pre-training of an encoder.
 
-Every Gaussian gets a random mean and deviation, every voxel the intensity of its label, then comes a little blur
-(partial volume), a smooth bias field and noise. Nothing is assumed about which tissue is bright.
+Every Gaussian gets a random mean and deviation, every voxel the intensity of its label; then a little blur (partial
+volume), a smooth bias field and noise are added. Nothing is assumed about which tissue is bright.
 """
 
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ _UPSAMPLE = {1: "linear", 2: "bilinear", 3: "trilinear"}
 
 @dataclass(frozen=True)
 class SyntheticScan:
-    """A scan made from a map.
+    """A scan synthesised from a label map.
 
     Attributes:
         x: `[*S]`, intensities, zero outside the mask.
         mask: `[*S]`.
-        gaussians: it was made with, before bias and noise.
+        gaussians: its Gaussians, before bias and noise.
     """
 
     x: Float[Tensor, "*S"]
@@ -41,17 +41,17 @@ def synthesise(
     noise: float = 0.03,
     generator: torch.Generator | None = None,
 ) -> SyntheticScan:
-    """Make a scan of random contrast from one label map.
+    """Synthesise a scan of random contrast from one label map.
 
     Args:
         probabilities: `[M, *S]`, a map, one-hot or with partial volume: its intensities mix.
-        mixing: `[M, K]`, which label has which Gaussians.
-        mask: `[*S]`, where the scan is; None is the brain (all but the first label, background) with a random margin,
-            as programs that strip the skull leave one.
-        blur: how much of each voxel comes from its neighbours along each axis, 0 to 1.
+        mixing: `[M, K]`, the Gaussians of each label.
+        mask: `[*S]`, mask of the scan; None is the brain (all but the first label, background) with a random margin,
+            as left by skull-stripping programs.
+        blur: fraction of each voxel that comes from its neighbours along each axis, 0 to 1.
         bias: deviation of the log of the bias field.
         noise: deviation of the noise in each voxel; means are spread over 0 to 1.
-        generator: where the randomness comes from; None is torch's global generator.
+        generator: source of randomness; None is torch's global generator.
 
     Example:
         >>> import torch
@@ -84,14 +84,14 @@ def synthesise(
 
 
 def _add_margin(brain: Tensor, generator: torch.Generator | None) -> Tensor:
-    """Return a mask of the brain, and of up to about two voxels around it."""
+    """Return a mask of the brain and up to about two voxels around it."""
     level = 0.5 * torch.rand((), generator=generator)
     around = _blur(_blur(_blur(brain, 1.0), 1.0), 1.0)
     return (brain >= 0.5) | (around > level.clamp_min(0.02))
 
 
 def _blur(x: Tensor, amount: float) -> Tensor:
-    """Return x with so much of each voxel taken from its neighbours along each axis."""
+    """Return x with the fraction `amount` of each voxel from its neighbours along each axis."""
     for axis in range(x.dim()):
         x = (1 - amount / 2) * x + amount / 4 * (_shift(x, axis, 1) + _shift(x, axis, -1))
     return x

@@ -1,4 +1,4 @@
-"""What a voxel's intensity is worth under f, and the Gaussians that make the most of it: three ways to train q(z | x).
+"""Scores of a voxel's intensity under f, each with the fit of its Gaussians: three ways to train q(z | x).
 
 | | value of a voxel | its mean over draws |
 |---|---|---|
@@ -6,7 +6,7 @@
 | `JensenBound` | `sum_m f_jm log p(x_j | m)` | itself, never above the exact one |
 | `SampledSegmentation` | `log p(x_j | s_j)`, s_j drawn from f_j | Jensen's bound |
 
-Each brings the M-step of its own objective, so that Gaussians and q go up the same one in turns.
+Each has the M-step of its objective, so that Gaussians and q alternately ascend the same one.
 """
 
 from abc import ABC, abstractmethod
@@ -28,17 +28,17 @@ _DRAW = GumbelSoftmax(tau=0.5, hard=True)
 
 
 class AbstractVoxelScore(ABC):
-    """A value for every voxel, and the Gaussians that raise it."""
+    """A score of every voxel, and the Gaussians that raise it."""
 
     def __call__(
         self, x: Float[Tensor, "*S"], log_prior: Float[Tensor, "M *S"], gaussians: Gaussians
     ) -> Float[Tensor, "*S"]:
-        """Return the value of every voxel.
+        """Return the score of every voxel.
 
         Args:
             x: `[*S]`, intensities.
             log_prior: `[M, *S]`, `log f`, normalised over labels.
-            gaussians: of this scan.
+            gaussians: Gaussians of this scan.
         """
         return self._score(x, log_prior, gaussians)
 
@@ -50,13 +50,13 @@ class AbstractVoxelScore(ABC):
         mixing: Float[Tensor, "M K"],
         before: Gaussians | None = None,
     ) -> Gaussians:
-        """Return Gaussians for a given f: a few rounds from those before, or from nothing.
+        """Return Gaussians for a given f: a few rounds from those before, or from scratch.
 
         Args:
             x: `[N]`, intensities.
             prior: `[M, N]`, f.
-            mixing: `[M, K]`, which label has which Gaussians.
-            before: Gaussians to begin with.
+            mixing: `[M, K]`, the Gaussians of each label.
+            before: initial Gaussians.
         """
         return self._fit(x, prior, mixing, before)
 
@@ -73,8 +73,8 @@ class ExactLikelihood(AbstractVoxelScore):
     """The exact log-likelihood, with rounds of EM.
 
     Args:
-        rounds: of EM from the Gaussians before; from nothing, several starts of more. The random ones among them have a
-            seed of their own: the same scan gives the same Gaussians.
+        rounds: rounds of EM from the Gaussians before; from scratch, there are several starts with more rounds. The
+            random starts have a fixed seed: the same scan gives the same Gaussians.
     """
 
     rounds: int = 3
@@ -84,7 +84,7 @@ class ExactLikelihood(AbstractVoxelScore):
         return log_likelihood(x, log_prior, gaussians)
 
     def _fit(self, x: Tensor, prior: Tensor, mixing: Tensor, before: Gaussians | None) -> Gaussians:
-        """Return what EM finds."""
+        """Return the Gaussians after EM."""
         floor = deviation_floor(x)
         if before is None:
             return fit_from_starts(x, prior, mixing, floor=floor, generator=torch.Generator().manual_seed(0)).gaussians
@@ -94,10 +94,10 @@ class ExactLikelihood(AbstractVoxelScore):
 @final
 @dataclass(frozen=True)
 class JensenBound(AbstractVoxelScore):
-    """Jensen's bound, with its own M-step, which gives voxels to labels as f says.
+    """Jensen's bound, with its M-step, which assigns voxels to labels in proportion to f.
 
-    It asks of f to be sure where the labels look different, and of the Gaussians to be wide where f is not: on phantoms
-    and on scans it segments less well than the exact likelihood, which costs no more.
+    It favours an f that is certain where the labels look different, and wide Gaussians where f is not: on phantoms and
+    on scans it segments less well than the exact likelihood, which costs no more.
     """
 
     def _score(self, x: Tensor, log_prior: Tensor, gaussians: Gaussians) -> Tensor:
@@ -105,7 +105,7 @@ class JensenBound(AbstractVoxelScore):
         return jensen_bound(x, log_prior, gaussians)
 
     def _fit(self, x: Tensor, prior: Tensor, mixing: Tensor, before: Gaussians | None) -> Gaussians:
-        """Return what one round of its own EM finds."""
+        """Return the Gaussians after one round of its EM."""
         start = start_from_prior(x, prior, mixing) if before is None else before
         return m_step(x, label_e_step(x, prior, start), start, floor=deviation_floor(x))
 
@@ -115,14 +115,14 @@ class JensenBound(AbstractVoxelScore):
 class SampledSegmentation(AbstractVoxelScore):
     r"""The score of a hard segmentation drawn from f, with a gradient through the draw: `sum_m s_jm log p(x_j | m)`.
 
-    A discrete segmentation inside the auto-encoder. Its mean over s is Jensen's bound, so what it estimates is that,
+    A discrete segmentation inside the auto-encoder. Its mean over s is Jensen's bound, so it estimates that bound,
     never the exact likelihood. Bias of the gradient: the score is linear in s, so none with `StraightThrough()`, whose
     gradient is even free of noise here; that of the relaxation with `GumbelSoftmax(hard=True)`, which falls with tau.
     Variance of the value: one draw per voxel, summed over many voxels.
 
     Args:
-        estimator: a sample-style one of the library.
-        generator: where the noise comes from; None is torch's global generator.
+        estimator: a sample-style estimator of the library.
+        generator: source of the noise; None is torch's global generator.
 
     Example:
         >>> import torch
@@ -147,5 +147,5 @@ class SampledSegmentation(AbstractVoxelScore):
         return (s * gaussians.log_density(x).movedim(0, -1)).sum(-1)
 
     def _fit(self, x: Tensor, prior: Tensor, mixing: Tensor, before: Gaussians | None) -> Gaussians:
-        """Return what raises the mean over draws: Jensen's bound."""
+        """Return the Gaussians that raise the mean over draws, Jensen's bound."""
         return JensenBound().fit(x, prior, mixing, before)

@@ -1,1 +1,1 @@
-"""Scans and label maps: files, geometry, labels, and how well two maps agree. No torch here."""
+"""Scans and label maps: files, geometry, labels, and the agreement of two maps. No torch here."""

@@ -1,4 +1,4 @@
-"""How well two label maps agree, and how large structures are. No torch here."""
+"""Agreement of two label maps, and volumes of structures. No torch here."""
 
 from dataclasses import dataclass
 
@@ -13,15 +13,15 @@ from hardmax.errors import ArgumentError, ShapeError
 
 @dataclass(frozen=True, eq=False)
 class Agreement:
-    """How well a label map agrees with the true one, structure by structure.
+    """Agreement of a label map with the true one, structure by structure.
 
     Attributes:
-        names: of the K structures.
+        names: names of the K structures.
         dice: `[K]`; NaN where both maps lack the structure.
         distance: `[K]`, 95 % surface distance in mm; NaN where a map lacks the structure.
-        volume: `[K]`, mm^3 found.
+        volume: `[K]`, mm^3 in the label map.
         true_volume: `[K]`, mm^3 in the true map.
-        notes: sentences about structures that are not there.
+        notes: sentences about missing structures.
     """
 
     names: list[str]
@@ -33,7 +33,7 @@ class Agreement:
 
     @property
     def mean_dice(self) -> float:
-        """Mean over the structures that at least one map has; one that only one has counts as 0."""
+        """Mean over the structures that at least one map has; a structure that only one map has counts as 0."""
         return _mean(self.dice)
 
     @property
@@ -46,8 +46,8 @@ def dice(found: Integer[np.ndarray, "X Y Z"], true: Integer[np.ndarray, "X Y Z"]
     """Return the overlap `2 |A and B| / (|A| + |B|)` of each label 0..count-1: 1 is perfect, 0 is none.
 
     Args:
-        found: `[X, Y, Z]` of labels.
-        true: `[X, Y, Z]` of labels.
+        found: `[X, Y, Z]`, labels of the map to judge.
+        true: `[X, Y, Z]`, true labels.
         count: M, the number of labels.
 
     Returns:
@@ -65,7 +65,7 @@ def dice(found: Integer[np.ndarray, "X Y Z"], true: Integer[np.ndarray, "X Y Z"]
         Dice, "Measures of the amount of ecologic association between species", 1945.
     """
     _check_shapes(found, true)
-    # One pass over the voxels counts all labels of both maps, and where they are the same.
+    # One pass over the voxels counts all labels of both maps, and the voxels where they are equal.
     sizes = np.bincount(found.ravel(), minlength=count)[:count] + np.bincount(true.ravel(), minlength=count)[:count]
     shared = np.bincount(found[found == true].ravel(), minlength=count)[:count]
     return np.where(sizes > 0, 2 * shared / np.maximum(sizes, 1), np.nan)
@@ -77,20 +77,20 @@ def surface_distance(
     spacing: Float[np.ndarray, "3"],
     percentile: float = 95.0,
 ) -> float:
-    """Return the distance in mm within which so many percent of each surface lie of the other: 0 is perfect.
+    """Return the distance in mm within which `percentile` percent of each surface lie of the other: 0 is perfect.
 
     With S(A) the voxels of A that have one of their six neighbours outside of A (or of the volume), and d the distance
     of their centres: `max(P_95 {d(a, S(B)): a in S(A)}, P_95 {d(b, S(A)): b in S(B)})`. 100 percent give the Hausdorff
     distance. Some programs take the percentile of both sets together, which is never larger.
 
     Args:
-        found: `[X, Y, Z]`, where the structure was found.
-        true: `[X, Y, Z]`, where it is.
+        found: `[X, Y, Z]`, mask of the structure in the map to judge.
+        true: `[X, Y, Z]`, true mask of the structure.
         spacing: mm between neighbours along each axis; the axes are at right angles.
         percentile: 0 to 100; between two distances it is interpolated.
 
     Returns:
-        The distance; NaN if there is no structure in one of them.
+        The distance; NaN if one of the masks is empty.
 
     Raises:
         ShapeError: the shapes differ.
@@ -137,12 +137,12 @@ def volumes(labels: Integer[np.ndarray, "X Y Z"], grid: Grid, count: int) -> Flo
 def compare(
     found: Integer[np.ndarray, "X Y Z"], true: Integer[np.ndarray, "X Y Z"], grid: Grid, table: LabelTable
 ) -> Agreement:
-    """Compare a label map with the true one, over the structures that the table says are judged.
+    """Compare a label map with the true one, over the judged structures of the table.
 
     Args:
         found: `[X, Y, Z]`, indices in the table.
-        true: `[X, Y, Z]`, the same.
-        grid: where the voxels of both are.
+        true: `[X, Y, Z]`, true indices in the table.
+        grid: grid of both maps.
         table: the labels.
 
     Raises:
@@ -152,8 +152,8 @@ def compare(
     sizes, true_sizes = (volumes(labels, grid, len(table)) for labels in (found, true))
     distances = [surface_distance(found == index, true == index, grid.spacing) for index in table.judged]
     notes = [
-        f"{said}: {', '.join(table.names[index] for index in which)}"
-        for said, which in (
+        f"{message}: {', '.join(table.names[index] for index in which)}"
+        for message, which in (
             ("found, but not in the true map", [i for i in table.judged if sizes[i] > 0 and not true_sizes[i]]),
             ("in the true map, but not found", [i for i in table.judged if true_sizes[i] > 0 and not sizes[i]]),
             ("in neither map, not counted", [i for i in table.judged if not true_sizes[i] and not sizes[i]]),
@@ -172,7 +172,7 @@ def compare(
 
 
 def _box(mask: Bool[np.ndarray, "X Y Z"]) -> tuple[slice, ...]:
-    """Return the smallest part of a volume that holds a mask; it is not empty."""
+    """Return the bounding box of a mask that is not empty."""
     out = []
     for axes in ((1, 2), (0, 2), (0, 1)):
         there = np.flatnonzero(mask.any(axes))

@@ -1,4 +1,4 @@
-"""Where the voxels of a volume are: grids in world space, canonical orientation, resampling. No torch here.
+"""Geometry of volumes: grids in world space, canonical orientation, resampling. No torch here.
 
 World space is RAS in mm: x grows to the right of the person, y to the front, z to the top.
 """
@@ -18,17 +18,17 @@ _SLAB = 2**22  # voxels that are resampled at a time
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """A box of voxels with its place in the world.
+    """A box of voxels with its position in the world.
 
-    `x = A v + t` takes a voxel index v (the centre of a voxel is whole) to the world in mm.
+    `x = A v + t` maps a voxel index v (whole at the centre of a voxel) to the world in mm.
 
     Args:
         shape: voxels along each axis.
         affine: `[4, 4]`, voxel index to world, mm in RAS; it may flip, permute, rotate and shear.
 
     Raises:
-        ShapeError: not three axes, or no 4x4 matrix.
-        ArgumentError: an affine that has no inverse, or whose last row is not 0 0 0 1.
+        ShapeError: not three axes, or not a 4x4 matrix.
+        ArgumentError: an affine without an inverse, or whose last row is not 0 0 0 1.
 
     Example:
         >>> import numpy as np
@@ -81,16 +81,16 @@ class Grid:
 
     @cached_property
     def tilt(self) -> float:
-        """Largest angle, in degrees, between a voxel axis and the world axis that it is nearest to."""
+        """Largest angle, in degrees, between a voxel axis and its nearest world axis."""
         cosines = np.abs(self.affine[:3, :3] / self.spacing).max(0)
         return float(np.degrees(np.arccos(np.clip(cosines, 0, 1))).max())
 
     def to_world(self, voxels: Float[np.ndarray, "N 3"]) -> Float[np.ndarray, "N 3"]:
-        """Return where voxel indices, whole or between, are in the world: `[N, 3]` mm."""
+        """Return the world points of voxel indices, whole or fractional: `[N, 3]` in mm."""
         return voxels @ self.affine[:3, :3].T + self.affine[:3, 3]
 
     def to_voxels(self, points: Float[np.ndarray, "N 3"]) -> Float[np.ndarray, "N 3"]:
-        """Return the voxel indices, seldom whole, of world points `[N, 3]` in mm."""
+        """Return the voxel indices, in general fractional, of world points `[N, 3]` in mm."""
         return (points - self.affine[:3, 3]) @ np.linalg.inv(self.affine[:3, :3]).T
 
     def points(self) -> Float[np.ndarray, "N 3"]:
@@ -103,7 +103,7 @@ class Grid:
         return self.to_world(ends.reshape(3, -1).T)
 
     def same_as(self, other: "Grid", tolerance: float = 1e-2) -> bool:
-        """Say whether voxels are the same ones: equal shapes, and corners that are apart by at most so many mm."""
+        """Return whether the voxels are the same: equal shapes, and corners at most `tolerance` mm apart."""
         return self.shape == other.shape and float(np.abs(self.corners() - other.corners()).max()) <= tolerance
 
     def at_spacing(self, spacing: float) -> "Grid":
@@ -120,10 +120,10 @@ class Grid:
 
 @dataclass(frozen=True, eq=False)
 class Reorientation:
-    """The flips and permutation of axes that bring a grid nearest to RAS, and back. Nothing is resampled.
+    """The flips and permutation of axes from a grid to the orientation nearest to RAS, and back, without resampling.
 
     Args:
-        original: the grid as it is.
+        original: the original grid.
 
     Example:
         >>> import numpy as np
@@ -139,12 +139,12 @@ class Reorientation:
 
     @cached_property
     def _orientation(self) -> tuple[tuple[int, int, int], tuple[bool, ...]]:
-        """Return, for R, A, S in turn, the axis that is nearest, and whether it points the other way."""
+        """Return, for each of R, A, S, the nearest axis, and whether it points the other way."""
         import nibabel
 
-        found = nibabel.orientations.io_orientation(self.original.affine)
-        order = np.argsort(found[:, 0])
-        return (int(order[0]), int(order[1]), int(order[2])), tuple(bool(found[axis, 1] < 0) for axis in order)
+        orientation = nibabel.orientations.io_orientation(self.original.affine)
+        order = np.argsort(orientation[:, 0])
+        return (int(order[0]), int(order[1]), int(order[2])), tuple(bool(orientation[axis, 1] < 0) for axis in order)
 
     @cached_property
     def canonical(self) -> Grid:
@@ -181,13 +181,13 @@ def resample(
     """Return a volume of intensities, or the probability of one label, on another grid, by trilinear interpolation.
 
     Where the target is coarser, the volume is blurred first, along each axis, by the Gaussian whose width at half
-    maximum makes up the difference: `sqrt(t^2 - s^2)` for voxel sizes s and t. Nothing aliases then.
+    maximum makes up the difference: `sqrt(t^2 - s^2)` for voxel sizes s and t. This prevents aliasing.
 
     Args:
-        values: `[X, Y, Z]` on the grid source.
-        source: where they are.
-        target: where they are wanted.
-        fill: what is outside of the source.
+        values: `[X, Y, Z]` on the grid `source`.
+        source: grid of the values.
+        target: grid of the result.
+        fill: value outside of the source.
 
     Returns:
         `[U, V, W]`, float32, of the target's shape.
@@ -204,7 +204,7 @@ def resample(
     _check_shape(values, source, leading=False)
     values = np.asarray(values, dtype=np.float32)
     change = np.linalg.inv(source.affine) @ target.affine
-    # How many voxels of the source a step of the target crosses, along each axis of the source.
+    # Number of source voxels per step of the target, along each axis of the source.
     steps = np.linalg.norm(change[:3, :3], axis=1)
     if (steps > 1 + 1e-3).any():
         deviations = np.sqrt(np.clip(steps**2 - 1, 0, None)) / _FWHM
@@ -215,13 +215,13 @@ def resample(
 def resample_labels(
     labels: Shaped[np.ndarray, "X Y Z"], source: Grid, target: Grid, *, fill: int = 0
 ) -> Shaped[np.ndarray, "U V W"]:
-    """Return a label map on another grid: each voxel has the label of the nearest one; the dtype stays.
+    """Return a label map on another grid: each voxel has the label of the nearest one; the dtype is kept.
 
     Args:
-        labels: `[X, Y, Z]` of whole numbers on the grid source.
-        source: where they are.
-        target: where they are wanted.
-        fill: the label of what is outside of the source.
+        labels: `[X, Y, Z]` of whole numbers on the grid `source`.
+        source: grid of the labels.
+        target: grid of the result.
+        fill: label outside of the source.
 
     Returns:
         `[U, V, W]` of the target's shape.
@@ -243,7 +243,7 @@ def resample_labels(
 def _interpolate(
     values: np.ndarray, change: np.ndarray, shape: tuple[int, int, int], order: int, fill: float
 ) -> np.ndarray:
-    """Sample values at the indices `change v`, v in the shape; half a voxel beyond the edge still belongs to it."""
+    """Sample values at the indices `change v`, v in the shape; points up to half a voxel beyond the edge are inside."""
     out = np.empty(shape, dtype=values.dtype)
     thick = max(1, _SLAB // (shape[1] * shape[2]))
     ends = np.array(values.shape)[:, None] - 1
@@ -253,12 +253,12 @@ def _interpolate(
         indices[0] += start
         places = change[:3, :3] @ indices + change[:3, 3:]
         inside = ((places > -0.5 - 1e-6) & (places < ends + 0.5 + 1e-6)).all(0)
-        found = np.full(inside.shape, fill, dtype=values.dtype)
+        sampled = np.full(inside.shape, fill, dtype=values.dtype)
         if inside.any():
-            # Rounding noise of a flip must not push a voxel's centre over to its neighbour.
+            # Rounding errors of a flip must not move a voxel's centre to its neighbour.
             near = np.clip(np.round(places[:, inside], 6), 0, ends)
-            found[inside] = ndimage.map_coordinates(values, near, order=order, mode="nearest", prefilter=False)
-        part[:] = found.reshape(part.shape)
+            sampled[inside] = ndimage.map_coordinates(values, near, order=order, mode="nearest", prefilter=False)
+        part[:] = sampled.reshape(part.shape)
     return out
 
 

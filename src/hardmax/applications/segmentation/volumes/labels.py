@@ -1,4 +1,4 @@
-"""Which structures there are: their numbers, names, colours and tissues. No torch here."""
+"""The structures: their numbers, names, colours and tissues. No torch here."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -22,12 +22,12 @@ class Label:
     """A structure.
 
     Args:
-        number: what it is called in files.
-        name: in words, with underscores.
+        number: its value in files.
+        name: its name, with underscores.
         colour: red, green and blue, 0 to 255.
-        tissues: structures of one tissue look alike in a scan: they share a Gaussian. One of several tissues is a
-            mixture of theirs.
-        judged: whether it counts where a segmentation is compared with another.
+        tissues: structures of one tissue look similar in a scan: they share a Gaussian. A structure of several tissues
+            is a mixture of theirs.
+        judged: whether it counts when a segmentation is compared with another.
     """
 
     number: int
@@ -39,14 +39,14 @@ class Label:
 
 @dataclass(frozen=True)
 class LabelTable:
-    """Labels in their order: inside, a label is its index 0..M-1, and 0 is the background.
+    """Labels in order: in memory, a label is its index 0..M-1, and 0 is the background.
 
     Args:
-        labels: all of them, the background first.
-        other: index of the label for what is known to be none of them.
+        labels: all labels, the background first.
+        other: index of the label for everything that is none of the others.
 
     Raises:
-        ArgumentError: a number or a name twice, or no background.
+        ArgumentError: a repeated number or name, or no background.
 
     Example:
         >>> from hardmax.applications.segmentation.volumes.labels import STRUCTURES
@@ -58,10 +58,10 @@ class LabelTable:
     other: int = 0
 
     def __post_init__(self) -> None:
-        for what in ("number", "name"):
-            found = [getattr(label, what) for label in self.labels]
-            if twice := sorted({value for value in found if found.count(value) > 1}):
-                raise ArgumentError(f"a {what} of a label must be there once, got {twice[0]!r} more than once")
+        for field in ("number", "name"):
+            values = [getattr(label, field) for label in self.labels]
+            if twice := sorted({value for value in values if values.count(value) > 1}):
+                raise ArgumentError(f"a {field} of a label must be there once, got {twice[0]!r} more than once")
         if not self.labels or self.labels[0].tissues != ("background",) or self.labels[0].number != 0:
             raise ArgumentError(
                 "the first label must be the background, with the number 0 and the tissue 'background' alone"
@@ -96,24 +96,24 @@ class LabelTable:
         """Return the index of a label by its name.
 
         Raises:
-            ArgumentError: there is none of that name.
+            ArgumentError: the name is unknown.
         """
         if name not in self.names:
             raise ArgumentError(f"no label is called {name!r}; there are: {', '.join(self.names)}")
         return self.names.index(name)
 
     def to_indices(self, numbers: Shaped[np.ndarray, "..."]) -> tuple[Integer[np.ndarray, "..."], list[str]]:
-        """Return the indices (uint8 where they fit) of a map of numbers, and sentences about what was not plain.
+        """Return the indices (uint8 where they fit) of a map of numbers, and notes on how they were read.
 
-        The numbers are this table's own, or, where some are not in it, those of FreeSurfer and SynthSeg (aseg, aparc,
-        wmparc), in which left and right have numbers of their own and are taken together. A number that neither knows
+        The numbers are those of this table, or, where some are not in it, those of FreeSurfer and SynthSeg (aseg,
+        aparc, wmparc), in which left and right have different numbers and are merged. A number that is in neither
         becomes `other`.
 
         Args:
             numbers: whole numbers of any shape.
 
         Raises:
-            DataError: no number but 0 is known.
+            DataError: no number except 0 is known.
 
         Example:
             >>> import numpy as np
@@ -122,25 +122,25 @@ class LabelTable:
             >>> indices.tolist(), notes
             ([0, 1, 1, 13, 13], ['read as numbers of FreeSurfer: left and right are taken together'])
         """
-        found, places = np.unique(numbers, return_inverse=True)
-        own = {int(number): index for index, number in enumerate(self.numbers)}
-        notes, known = [], own
-        if any(int(number) not in own for number in found):
+        values, places = np.unique(numbers, return_inverse=True)
+        index_of = {int(number): index for index, number in enumerate(self.numbers)}
+        notes, known = [], index_of
+        if any(int(number) not in index_of for number in values):
             known = {number: self.names.index(name) for number, name in _FREESURFER.items() if name in self.names}
             notes.append("read as numbers of FreeSurfer: left and right are taken together")
-        strange = [int(number) for number in found if int(number) not in known]
-        if strange and all(int(number) in strange for number in found if number):
+        unknown = [int(number) for number in values if int(number) not in known]
+        if unknown and all(int(number) in unknown for number in values if number):
             raise DataError(
-                f"no label is known: the numbers are {_listed(strange)}, expected those of the table, "
-                f"{_listed(sorted(own))}, or of FreeSurfer's aseg"
+                f"no label is known: the numbers are {_list_numbers(unknown)}, expected those of the table, "
+                f"{_list_numbers(sorted(index_of))}, or of FreeSurfer's aseg"
             )
-        if strange:
-            notes.append(f"unknown numbers {_listed(strange)} are taken as {self.names[self.other]}")
-        table = np.array([known.get(int(number), self.other) for number in found])
+        if unknown:
+            notes.append(f"unknown numbers {_list_numbers(unknown)} are taken as {self.names[self.other]}")
+        table = np.array([known.get(int(number), self.other) for number in values])
         return table[places].reshape(numbers.shape).astype(np.uint8 if len(self) <= 256 else np.int32), notes
 
     def to_numbers(self, indices: Integer[np.ndarray, "..."]) -> Integer[np.ndarray, "..."]:
-        """Return the numbers, as they stand in files, of a map of indices: in uint8, or int16, or int32."""
+        """Return the numbers in files of a map of indices: uint8, int16 or int32."""
         top = int(self.numbers.max())
         kind = np.uint8 if top < 2**8 else np.int16 if top < 2**15 else np.int32
         return self.numbers.astype(kind)[indices]
@@ -154,15 +154,15 @@ class LabelTable:
         """Return the table that `to_json` wrote.
 
         Raises:
-            DataError: the text is no such table.
+            DataError: the text is not such a table.
         """
         try:
-            said: Mapping[str, Any] = json.loads(text)
+            content: Mapping[str, Any] = json.loads(text)
             labels = [
                 Label(**{**label, "colour": tuple(label["colour"]), "tissues": tuple(label["tissues"])})
-                for label in said["labels"]
+                for label in content["labels"]
             ]
-            return cls(tuple(labels), said["other"])
+            return cls(tuple(labels), content["other"])
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise DataError(f"this is no table of labels: {error}; make the model again") from error
 
@@ -175,12 +175,12 @@ class LabelTable:
         return "\n".join(["# number, name, red, green, blue, transparency", *lines, ""])
 
 
-def _listed(numbers: Sequence[int]) -> str:
-    shown = ", ".join(map(str, numbers[:20]))
-    return shown if len(numbers) <= 20 else f"{shown} and {len(numbers) - 20} more"
+def _list_numbers(numbers: Sequence[int]) -> str:
+    text = ", ".join(map(str, numbers[:20]))
+    return text if len(numbers) <= 20 else f"{text} and {len(numbers) - 20} more"
 
 
-# The colours are those of FreeSurfer, which eyes are used to.
+# The colours are those of FreeSurfer, which readers are used to.
 STRUCTURES = LabelTable(
     (
         Label(0, "background", (0, 0, 0), ("background",), judged=False),
@@ -208,7 +208,7 @@ STRUCTURES = LabelTable(
 
 # Numbers of FreeSurfer's and SynthSeg's label maps by the name of the structure here.
 _BY_NAME: dict[str, Sequence[int]] = {
-    "background": [0, 165, 257, 258, 259, *range(502, 531)],  # with what lies outside of the brain: skull, skin
+    "background": [0, 165, 257, 258, 259, *range(502, 531)],  # including tissue outside of the brain: skull, skin
     "cerebral_white_matter": [2, 41, 77, 78, 79, *range(250, 256), *range(3000, 3036), *range(4000, 4036),
                               *range(13100, 13176), *range(14100, 14176), 5001, 5002],
     "cerebral_cortex": [3, 42, *range(1000, 1036), *range(2000, 2036), *range(11100, 11176), *range(12100, 12176)],

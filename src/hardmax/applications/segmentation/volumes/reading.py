@@ -23,9 +23,9 @@ class Volume:
     Attributes:
         values: `[X, Y, Z]`, finite.
         grid: where the voxels are.
-        header: of the file, for what is written in its geometry; None gives a plain one.
-        path: of the file.
-        notes: sentences about what was wrong with it.
+        header: header of the file, for files written in its geometry; None gives a plain one.
+        path: path of the file.
+        notes: sentences about errors in the file.
     """
 
     values: Float32[np.ndarray, "X Y Z"]
@@ -42,7 +42,7 @@ class LabelMap:
     Attributes:
         labels: `[X, Y, Z]`, indices in a table of labels.
         grid: where the voxels are.
-        path: of the file.
+        path: path of the file.
         notes: sentences about how it was read.
     """
 
@@ -53,10 +53,10 @@ class LabelMap:
 
 
 def stem(path: Path) -> str:
-    """Return the name of a scan's file without its suffix, of which .nii.gz is one.
+    """Return the name of a scan's file without its suffix; .nii.gz counts as one suffix.
 
     Raises:
-        DataError: it has none of the suffixes of scans.
+        DataError: the suffix is not that of a scan.
     """
     for suffix in SUFFIXES:
         if path.name.lower().endswith(suffix) and len(path.name) > len(suffix):
@@ -68,7 +68,7 @@ def import_nibabel() -> Any:
     """Return the module nibabel, which reads and writes the files.
 
     Raises:
-        MissingExtraError: it is not installed.
+        MissingExtraError: nibabel is not installed.
     """
     try:
         import nibabel
@@ -79,23 +79,23 @@ def import_nibabel() -> Any:
     return nibabel
 
 
-_APART = 1.0  # mm between the corners of the box by the two transforms of a NIfTI header, beyond which they disagree
+_APART = 1.0  # mm between the corners by the two transforms of a NIfTI header, beyond which they disagree
 
 
 def read_volume(path: Path) -> Volume:
     """Read a scan.
 
-    Voxels that are NaN or infinite become 0, or the smallest value where there are negative ones. Of a NIfTI file's
-    two transforms the sform is taken, then the qform, as nibabel does.
+    Voxels that are NaN or infinite become 0, or the smallest value where there are negative ones. For a NIfTI file,
+    the sform is used, or else the qform, as in nibabel.
 
     Args:
         path: a file .nii, .nii.gz, .mgh or .mgz with one volume of any axes, voxel size and dtype.
 
     Returns:
-        Its values in float32, scaled as its header says.
+        Its values in float32, scaled as in its header.
 
     Raises:
-        DataError: there is no such file, it is broken or no scan, has several volumes, or is empty.
+        DataError: the file is missing, broken or not a scan, has several volumes, or is empty.
 
     Example:
         >>> import nibabel, numpy as np, tempfile
@@ -107,7 +107,7 @@ def read_volume(path: Path) -> Volume:
         ((3, 4, 5), 'LAS', 2.0)
     """
     values, grid, header, notes = _read(path)
-    with np.errstate(over="ignore"):  # what is too large for float32 is infinite, and handled as such
+    with np.errstate(over="ignore"):  # values too large for float32 become infinite, and are handled as such
         values = values.astype(np.float32)
     finite = np.isfinite(values)
     if not (whole := bool(finite.all())):
@@ -126,17 +126,17 @@ def read_volume(path: Path) -> Volume:
 
 
 def read_labels(path: Path, table: LabelTable = STRUCTURES) -> LabelMap:
-    """Read a label map, in the table's own numbers or those of FreeSurfer.
+    """Read a label map, in the numbers of the table or of FreeSurfer.
 
     Args:
         path: a file .nii, .nii.gz, .mgh or .mgz of whole numbers.
-        table: the labels to tell.
+        table: the labels.
 
     Returns:
         Their indices in the table; see `LabelTable.to_indices`.
 
     Raises:
-        DataError: as for `read_volume`, or the values are no whole numbers, or none of them is known.
+        DataError: as for `read_volume`, or the values are not whole numbers, or none of them is known.
 
     Example:
         >>> import nibabel, numpy as np, tempfile
@@ -156,20 +156,20 @@ def read_labels(path: Path, table: LabelTable = STRUCTURES) -> LabelMap:
     if not values.any():
         raise DataError(f"{path} is empty: all of its voxels are 0, expected a map of labels")
     try:
-        labels, said = table.to_indices(values)
+        labels, messages = table.to_indices(values)
     except DataError as error:
         raise DataError(f"{path} cannot be read as a label map: {error}") from error
-    return LabelMap(labels, grid, path, tuple(notes + said))
+    return LabelMap(labels, grid, path, tuple(notes + messages))
 
 
 def _read(path: Path) -> tuple[Shaped[np.ndarray, "X Y Z"], Grid, Any, list[str]]:
-    """Read a file's single volume, where it is, its header, and what was not right with it."""
+    """Read the single volume of a file, its grid, its header, and notes on its errors."""
     nibabel = import_nibabel()
     stem(path)
     if not path.is_file():
         raise DataError(f"{path} {'is a folder, expected a file' if path.is_dir() else 'does not exist'}")
     try:
-        with nibabel.imageglobals.LoggingOutputSuppressor():  # what it repairs in a header is checked below
+        with nibabel.imageglobals.LoggingOutputSuppressor():  # its repairs of a header are checked below
             # nibabel leaves an .mgh file open.
             plain = path.name.lower().endswith(".mgh")
             image = nibabel.MGHImage.from_bytes(path.read_bytes()) if plain else nibabel.load(path)
@@ -186,14 +186,14 @@ def _read(path: Path) -> tuple[Shaped[np.ndarray, "X Y Z"], Grid, Any, list[str]
 
 
 def _check_sum(path: Path) -> None:
-    """Read a compressed file to its end, where its check sum stands; nibabel stops before."""
+    """Read a compressed file to its end, where its checksum is; nibabel stops before."""
     with gzip.open(path) as file:
         while file.read(2**22):
             pass
 
 
 def _check_kind(path: Path, image: Any) -> None:
-    """Check what the header says of the values, before any of them is read."""
+    """Check the shape and dtype in the header, before any value is read."""
     shape, kind = tuple(image.shape), image.get_data_dtype()
     if 0 in shape:
         raise DataError(f"{path} is empty: its shape is {shape}")
@@ -210,7 +210,7 @@ def _check_kind(path: Path, image: Any) -> None:
 
 
 def _geometry(path: Path, image: Any) -> tuple[Grid, list[str]]:
-    """Return where the voxels are, and what is doubtful about it."""
+    """Return the grid of the voxels, and notes on doubtful headers."""
     x, y, z = (int(side) for side in image.shape[:3])
     shape, notes, grids = (x, y, z), [], {}
     if hasattr(image.header, "get_sform"):
@@ -229,7 +229,7 @@ def _geometry(path: Path, image: Any) -> tuple[Grid, list[str]]:
                 "nibabel does; sides may be swapped"
             )
     if grids:
-        # The sform, if it is there, as nibabel has it.
+        # The sform, if there is one, as in nibabel.
         grid = next(iter(grids.values()))
     else:
         try:

@@ -1,4 +1,4 @@
-"""Which scans a user means, what their results are called, and which label map is the truth for which scan."""
+"""The scans that a user names, the names of their results, and the true label map of each scan."""
 
 import re
 from collections.abc import Sequence
@@ -8,11 +8,11 @@ from pathlib import Path
 from hardmax.applications.segmentation.volumes.reading import SUFFIXES, stem
 from hardmax.errors import DataError
 
-# Endings of names that say what a file is, not whose it is.
+# Endings of names for the kind of a file, not for its subject.
 _MAPS = ("labels", "label", "seg", "dseg", "aseg", "synthseg", "segmentation", "truth", "gt", "parc", "aparc+aseg")
 _OTHERS = ("posterior", "posteriors", "mask", "brainmask")
 _SCANS = ("t1", "t1w", "t2", "t2w", "pd", "pdw", "flair", "scan", "image", "img", "orig", "norm", "brain", "mri")
-_APART = re.compile(r"[_.\-]")
+_SEPARATORS = re.compile(r"[_.\-]")
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Scan:
 
     Attributes:
         path: its file.
-        name: what its results are called: the file's name without its suffix.
+        name: name of its results: the file's name without its suffix.
     """
 
     path: Path
@@ -31,31 +31,31 @@ class Scan:
 def find_scans(given: Sequence[Path]) -> list[Scan]:
     """Return the scans among files and folders, in order.
 
-    Of a folder, the files in it that are named as scans are, without the label maps, posteriors and masks, which are
-    told by the ends of their names (`_labels`, `_seg`, `_mask`, ...). A file that is given itself is always taken.
+    For a folder, these are the files in it with the suffix of a scan, without label maps, posteriors and masks, which
+    are recognised by the endings of their names (`_labels`, `_seg`, `_mask`, ...). A named file is always included.
 
     Raises:
-        DataError: no such file or folder, a folder without scans, or two scans whose results would have one name.
+        DataError: a missing file or folder, a folder without scans, or two scans whose results would have one name.
     """
-    found = [Scan(path, stem(path)) for path in _files(given, maps=False)]
+    scans = [Scan(path, stem(path)) for path in _files(given, maps=False)]
     named: dict[str, Path] = {}
-    for scan in found:
+    for scan in scans:
         if scan.name in named:
             raise DataError(
                 f"{named[scan.name]} and {scan.path} would both be written as {scan.name}_labels.nii.gz; rename one, "
                 "or segment them in two runs with different --out"
             )
         named[scan.name] = scan.path
-    return found
+    return scans
 
 
 def find_maps(given: Sequence[Path]) -> list[Path]:
     """Return the label maps among files and folders, in order.
 
-    Of a folder, the files whose names end as those of label maps (`_labels`, `_seg`, ...), or, if none does, all.
+    For a folder, these are the files whose names end as those of label maps (`_labels`, `_seg`, ...), or else all.
 
     Raises:
-        DataError: no such file or folder, or a folder without label maps.
+        DataError: a missing file or folder, or a folder without label maps.
     """
     return _files(given, maps=True)
 
@@ -63,14 +63,14 @@ def find_maps(given: Sequence[Path]) -> list[Path]:
 def find_truths(scans: Sequence[Scan], given: Path) -> dict[str, Path]:
     """Return the true label map of each scan, by the scan's name; a scan without one is left out.
 
-    One file belongs to the one scan. In a folder, a map belongs to a scan of the same name, or of one that differs by
-    endings such as `_t1` and `_labels` alone: `17_labels.nii.gz` to `17_t1.nii.gz`.
+    A single file belongs to the single scan. In a folder, a map belongs to the scan of the same name up to endings such
+    as `_t1` and `_labels`: `17_labels.nii.gz` to `17_t1.nii.gz`.
 
     Raises:
-        DataError: there is no such file or folder, one file for several scans, none for any, or two for one.
+        DataError: a missing file or folder, one file for several scans, no map for any scan, or two for one.
     """
     if not given.is_dir():
-        _check_there(given)
+        _check_exists(given)
         if len(scans) > 1:
             raise DataError(
                 f"{given} is one label map, but there are {len(scans)} scans; give a folder with a map for each"
@@ -78,20 +78,20 @@ def find_truths(scans: Sequence[Scan], given: Path) -> dict[str, Path]:
         stem(given)
         return {scans[0].name: given}
     # The scans themselves may be in the same folder.
-    files = [path for path in _listed(given) if all(path.resolve() != scan.path.resolve() for scan in scans)]
+    files = [path for path in _list_files(given) if all(path.resolve() != scan.path.resolve() for scan in scans)]
     truths: dict[str, Path] = {}
     for scan in scans:
-        fitting = [path for path in files if _subject(stem(path)) == _subject(scan.name)]
-        fitting = (
-            [path for path in fitting if _ending(stem(path)) in _MAPS]
-            or [path for path in fitting if stem(path) == scan.name]
-            or [path for path in fitting if _ending(stem(path)) not in _SCANS]
+        matches = [path for path in files if _subject(stem(path)) == _subject(scan.name)]
+        matches = (
+            [path for path in matches if _ending(stem(path)) in _MAPS]
+            or [path for path in matches if stem(path) == scan.name]
+            or [path for path in matches if _ending(stem(path)) not in _SCANS]
         )
-        if len(fitting) > 1:
-            names = ", ".join(path.name for path in fitting)
-            raise DataError(f"{given} has {len(fitting)} label maps for {scan.path.name}: {names}; keep one of them")
-        if fitting:
-            truths[scan.name] = fitting[0]
+        if len(matches) > 1:
+            names = ", ".join(path.name for path in matches)
+            raise DataError(f"{given} has {len(matches)} label maps for {scan.path.name}: {names}; keep one of them")
+        if matches:
+            truths[scan.name] = matches[0]
     if not truths:
         raise DataError(
             f"{given} has no label map for any of the scans; for {scans[0].path.name}, expected "
@@ -104,23 +104,23 @@ def _files(given: Sequence[Path], *, maps: bool) -> list[Path]:
     out: list[Path] = []
     for path in given:
         if path.is_dir():
-            listed = _listed(path)
+            candidates = _list_files(path)
             if maps:
-                chosen = [file for file in listed if _ending(stem(file)) in _MAPS] or listed
+                chosen = [file for file in candidates if _ending(stem(file)) in _MAPS] or candidates
             else:
-                chosen = [file for file in listed if _ending(stem(file)) not in _MAPS + _OTHERS]
+                chosen = [file for file in candidates if _ending(stem(file)) not in _MAPS + _OTHERS]
             if not chosen:
-                raise DataError(_nothing(path, "label maps" if maps else "scans", len(listed)))
+                raise DataError(_nothing(path, "label maps" if maps else "scans", len(candidates)))
             out += chosen
         else:
-            _check_there(path)
+            _check_exists(path)
             stem(path)
             out.append(path)
     unique = {path.resolve(): path for path in reversed(out)}
     return [path for path in dict.fromkeys(out) if unique[path.resolve()] == path]
 
 
-def _listed(folder: Path) -> list[Path]:
+def _list_files(folder: Path) -> list[Path]:
     try:
         files = sorted(folder.iterdir())
     except OSError as error:
@@ -139,17 +139,17 @@ def _nothing(folder: Path, what: str, left_out: int) -> str:
     return f"{folder} holds no {what}{others}: expected files that end in {', '.join(SUFFIXES)}{hint}"
 
 
-def _check_there(path: Path) -> None:
+def _check_exists(path: Path) -> None:
     if not path.exists():
         raise DataError(f"{path} does not exist")
 
 
 def _ending(name: str) -> str:
-    return _APART.split(name)[-1].lower()
+    return _SEPARATORS.split(name)[-1].lower()
 
 
 def _subject(name: str) -> str:
-    """Return a file's name without the endings that say what it is."""
-    while _ending(name) in _MAPS + _SCANS and len(_APART.split(name)) > 1:
+    """Return a file's name without the endings for its kind."""
+    while _ending(name) in _MAPS + _SCANS and len(_SEPARATORS.split(name)) > 1:
         name = name[: -len(_ending(name)) - 1]
     return name

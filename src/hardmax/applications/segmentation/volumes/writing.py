@@ -1,6 +1,6 @@
-"""Label maps and posteriors are written as NIfTI files. No torch here.
+"""Write label maps and posteriors as NIfTI files. No torch here.
 
-Whatever is written has the voxels, the axes and the header of the scan that it belongs to.
+Each file has the voxels, the axes and the header of its scan.
 """
 
 import gzip
@@ -15,7 +15,7 @@ from hardmax.applications.segmentation.volumes.reading import Volume, import_nib
 from hardmax.errors import ShapeError
 from hardmax.files import write_output
 
-_MAKER = b"hardmax segment"  # stands in the header of what is written
+_MAKER = b"hardmax segment"  # in the header of each written file
 _LEVELS = 255  # a probability is written as a whole number of 255ths
 
 
@@ -26,8 +26,8 @@ def write_labels(
 
     Args:
         path: the file.
-        labels: `[X, Y, Z]`, indices in the table, in the scan's own voxels.
-        scan: what was segmented.
+        labels: `[X, Y, Z]`, indices in the table, in the scan's voxels.
+        scan: the segmented scan.
         table: gives the numbers that are written.
 
     Raises:
@@ -47,13 +47,13 @@ def write_labels(
 def write_posterior(path: Path, posterior: Float[np.ndarray, "M X Y Z"], scan: Volume) -> None:
     """Write the probabilities of all labels as one 4-D .nii.gz, in the geometry of its scan.
 
-    A probability is stored as one byte, in 255ths (`scl_slope` = 1/255; NIfTI knows no float16): it is off by at most
-    0.002, and the file has a quarter of the size that floats need. Frame m belongs to label m of the table.
+    A probability is stored as one byte, in 255ths (`scl_slope` = 1/255; NIfTI has no float16): the error is at most
+    0.002, and the file has a quarter of the size of floats. Frame m belongs to label m of the table.
 
     Args:
         path: the file.
-        posterior: `[M, X, Y, Z]` in [0, 1], in the scan's own voxels.
-        scan: what was segmented.
+        posterior: `[M, X, Y, Z]` in [0, 1], in the scan's voxels.
+        scan: the segmented scan.
 
     Raises:
         ShapeError: the posterior is not of the scan's shape.
@@ -67,17 +67,17 @@ def write_posterior(path: Path, posterior: Float[np.ndarray, "M X Y Z"], scan: V
         stored[..., label] = np.round(np.clip(probability, 0, 1) * _LEVELS)
     image = _image(stored, scan)
     image.header.set_data_dtype(np.uint8)
-    image.header.set_slope_inter(1 / _LEVELS, 0)  # nibabel writes it, and the values as they are
+    image.header.set_slope_inter(1 / _LEVELS, 0)  # nibabel writes the slope, and the values unchanged
     image.header["cal_min"], image.header["cal_max"] = 0, 1
     image.header.set_intent("none", name="posterior")
     _write(image, path)
 
 
 def is_made_by_hardmax(path: Path) -> bool:
-    """Say whether a file was written here, and may be written over."""
+    """Return whether hardmax wrote a file, which may then be overwritten."""
     try:
         return bytes(import_nibabel().load(path).header["descrip"]).rstrip(b"\0") == _MAKER
-    except Exception:  # whatever it is, it is not ours
+    except Exception:  # a file that cannot be read is not ours
         return False
 
 
@@ -85,7 +85,7 @@ def _image(values: np.ndarray, scan: Volume) -> Any:
     """Return a NIfTI image of values in the scan's geometry."""
     nibabel = import_nibabel()
     kind = nibabel.Nifti2Image if isinstance(scan.header, nibabel.Nifti2Header) else nibabel.Nifti1Image
-    if not isinstance(scan.header, nibabel.Nifti1Header):  # of which Nifti2Header is one
+    if not isinstance(scan.header, nibabel.Nifti1Header):  # base class of Nifti2Header
         image = kind(values, scan.grid.affine)
         image.header.set_xyzt_units("mm")
         image.header["descrip"] = _MAKER
@@ -93,7 +93,7 @@ def _image(values: np.ndarray, scan: Volume) -> Any:
         image.set_sform(scan.grid.affine, code=1)
         return image
     header = scan.header.copy()
-    header.extensions.clear()  # they tell of the scan's intensities, its acquisition and, at times, of the person
+    header.extensions.clear()  # they describe the scan's intensities, its acquisition and, at times, the person
     header["descrip"], header["aux_file"] = _MAKER, b""
     return kind(values, scan.grid.affine, header)
 
