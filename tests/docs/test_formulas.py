@@ -3,7 +3,6 @@
 import ast
 import re
 from importlib import import_module
-from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -32,10 +31,11 @@ def resolve(file, name):
             raise LookupError(f"{file} defines no function {name}")
         return found[0]
     head, *path = name.split(".")
-    module = import_module("hardmax" if head == "hm" else head)
-    while path and not hasattr(module, path[0]):
-        module = import_module(f"{module.__name__}.{path.pop(0)}")
-    return attrgetter(".".join(path))(module) if path else module
+    thing = import_module("hardmax" if head == "hm" else head)
+    for part in path:
+        # A submodule is an attribute only once something has imported it.
+        thing = getattr(thing, part) if hasattr(thing, part) else import_module(f"{thing.__name__}.{part}")
+    return thing
 
 
 @pytest.mark.parametrize("row", ROWS, ids=range(len(ROWS)))
