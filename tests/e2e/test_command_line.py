@@ -58,9 +58,9 @@ def test_help_is_there_and_quick(command):
 
 def test_help_imports_no_torch():
     code = (
-        "import sys\nfrom hardmax.applications.registry import application_commands\n"
+        "import sys\nfrom hardmax.applications.registry import list_commands\n"
         "from hardmax.cli.main import COMMANDS, GROUPS, main\n"
-        "for name in [*COMMANDS, *GROUPS, *application_commands()]:\n"
+        "for name in [*COMMANDS, *GROUPS, *list_commands()]:\n"
         "    try: main([*name.split(), '--help'])\n"
         "    except SystemExit: pass\n"
         "assert 'torch' not in sys.modules"

@@ -43,41 +43,40 @@ class TrainConfig:
     """Options of every run; each application adds its own in its `config.py`."""
 
     model: str = ""
-    """What is trained; each kind has options of its own."""
+    """Model to train; each model has options of its own."""
     data: str = "sample"
-    """What it is trained on."""
+    """Data to train on."""
     out: str = "run"
-    """Folder that the run is written to."""
+    """Folder to write the run to."""
     resume: bool = False
-    """Continue the run in --out; only --epochs (epoch-based schedules are rescaled) and --devices may be
-    changed."""
+    """Continue the run in --out; only --epochs (epoch-based schedules are rescaled) and --devices may change."""
     data_dir: str | None = None
-    """Folder that holds the named data sets; default: the environment variable HARDMAX_DATA."""
+    """Folder with the named data sets; default: the environment variable HARDMAX_DATA."""
     epochs: int = 20
     """Number of passes over the training set."""
     starts: int = 1
-    """Initial weights that are tried; the one that is best on the validation examples is trained."""
+    """Number of initial weights to try; the one that is best on the validation set is trained."""
     start_epochs: int = 4
-    """Epochs that each of several starts is tried for; they are not counted in --epochs."""
+    """Epochs to train each of several starts before choosing one; not counted in --epochs."""
     batch_size: int = 100
-    """Examples in a step, of all --devices together."""
+    """Number of examples per step, summed over --devices."""
     lr: float | None = None
-    """Learning rate of Adam; default, as measured best: 1e-3; of a discrete VAE 3e-3 for several variables, 2e-3 for
-    structured z; of a sequence GAN 4e-3."""
+    """Learning rate of Adam. Defaults, chosen by measurement: 1e-3; for a discrete VAE 3e-3 with several variables and
+    2e-3 with structured z; for a sequence GAN 4e-3."""
     lr_schedule: Literal["linear", "constant"] = "linear"
-    """linear: constant for half of the run, then down to zero, which takes the noise out of the end; or constant."""
+    """linear: constant for half of the run, then linear decay to zero, which removes noise at the end; or constant."""
     seed: int = 0
-    """Seed of all randomness."""
+    """Random seed."""
     clip: float | None = None
-    """Largest norm of the gradient; larger ones are scaled down."""
+    """Maximum norm of the gradient; larger gradients are scaled down to it."""
     patience: int | None = None
-    """Stop after so many epochs without getting better on the validation examples."""
+    """Stop after this number of epochs without an improvement on the validation set."""
     device: str = "cpu"
-    """cpu, cuda, cuda:1, mps, ..."""
+    """Device: cpu, cuda, cuda:1, mps, ..."""
     devices: int = 1
-    """Processes on this machine that share every batch, on a GPU each with --device cuda; the result is the same."""
+    """Number of processes that share every batch, with one GPU each for --device cuda; the result is the same."""
     checkpoint_every: int | None = None
-    """Steps between two checkpoints, beside the one after each epoch."""
+    """Steps between checkpoints, in addition to the one after each epoch."""
 
     def __post_init__(self) -> None:
         self.need_at_least_one("epochs", "starts", "start_epochs", "batch_size", "devices")
@@ -115,17 +114,17 @@ class PictureConfig(TrainConfig):
     """Options of runs that train on images."""
 
     data: str = "sample"
-    """A data set by name (hardmax data lists them), a folder of pictures, an .npz, .npy or IDX file."""
+    """Name of a data set (see hardmax data list), folder of images, or .npz, .npy or IDX file."""
     size: int | None = None
-    """Height and width that the pictures of a folder, or of celeba, are read as; default: that of most of them, 64."""
+    """Height and width to resize images of a folder or of celeba to; default: the most common size; celeba: 64."""
     limit: int | None = None
-    """Most pictures of a folder, or of celeba, that are read, evenly spread; default: all."""
+    """Maximum number of images to read from a folder or from celeba, evenly spread; default: all."""
     binarize: Literal["threshold", "stochastic", "none"] = "threshold"
-    """Grey to black and white: rounded at 0.5 (as in the paper's code), drawn anew each time, or left grey."""
+    """How grey pixels become binary: rounded at 0.5 (as in the paper's code), sampled at every use, or left grey."""
     mixed_precision: bool = False
-    """Compute in bfloat16 where that is safe (GPU only)."""
+    """Compute in bfloat16 where it is safe (GPU only)."""
     evaluate_images: int = 10_000
-    """Most pictures of a split that are evaluated after each epoch (500 where z has more than 1,024 values)."""
+    """Maximum number of images of a split to evaluate after each epoch (500 if z has more than 1,024 values)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -145,35 +144,35 @@ class EstimatorConfig(TrainConfig):
     """Options of runs that train through an arg max."""
 
     estimator: EstimatorName = "auto"
-    """How the encoder's gradient is estimated. auto: for one categorical posterior direct, then the exact gradient;
-    for several variables local expectation with roulette; for structured z the Gibbs covariance with 16 samples, for
-    more than 20 pairwise bits the conditional gradient with roulette."""
+    """Estimator of the encoder's gradient. auto: for one categorical variable posterior direct, then the exact
+    gradient; for several variables local expectation with roulette; for structured z the Gibbs covariance with 16
+    samples; for more than 20 pairwise bits the conditional gradient with roulette."""
     draws: Literal["perturb-and-map", "gibbs"] = "perturb-and-map"
-    """Where the z of the conditional gradient come from."""
+    """Samples of z for the conditional gradient: perturb-and-MAP, or exact Gibbs samples."""
     epsilon: float = 1.0
-    """Strength of the perturbation of direct; step of implicit-mle."""
+    """Size of the perturbation (direct family); step size (implicit-mle)."""
     two_sided: bool = False
-    """Perturb in both directions (direct)."""
+    """Perturb in both directions (direct, averaged-direct, implicit-mle)."""
     tau: float = 1.0
-    """Temperature of Gumbel-softmax and the straight-through family; where rebar's starts."""
+    """Temperature (Gumbel-softmax, straight-through family); initial temperature (rebar)."""
     hard: bool = False
-    """Let the decoder see hard z (Gumbel-softmax)."""
+    """Pass hard z to the decoder (Gumbel-softmax)."""
     anneal: float = 0.0
-    """Rate r of exp(-r step), which epsilon and tau are multiplied by; the paper's is 1e-5."""
+    """Rate r of the annealing factor exp(-r step) of epsilon and tau; the paper uses 1e-5."""
     anneal_every: int = 1000
     """Steps between two updates of epsilon and tau."""
     epsilon_floor: float = 0.1
-    """Smallest epsilon that annealing goes down to."""
+    """Minimum epsilon of the annealing."""
     tau_floor: float = 0.5
-    """Smallest tau that annealing goes down to."""
+    """Minimum tau of the annealing."""
     direct_epochs: int | None = None
-    """Epochs of posterior direct before the exact gradient, with --estimator auto, one categorical; default: half."""
+    """Epochs of posterior direct before the exact gradient (auto, one categorical variable); default: half of all."""
     shortlist: int = 4
-    """Values of a variable that shortlist-direct evaluates for each picture and step."""
+    """Number of values per variable that shortlist-direct evaluates for each image and step."""
     shortlist_variables: int | None = None
-    """Variables that shortlist-direct looks at for each picture and step, others every time; default: all."""
+    """Number of variables that shortlist-direct evaluates for each image and step, others each time; default: all."""
     samples: int | None = None
-    """Samples of z for each picture and step; default: 1, for the Gibbs covariance 16."""
+    """Samples of z for each image and step; default: 1; Gibbs covariance: 16."""
     baseline: Literal["none", "mean", "leave-one-out"] = "mean"
     """Baseline of reinforce."""
 
@@ -202,5 +201,5 @@ class VAEConfig(EstimatorConfig, PictureConfig):
     """Options of runs that train a variational auto-encoder of images through an arg max."""
 
     kl: Literal["auto", "beside", "none"] = "auto"
-    """How the KL takes part in the encoder's gradient: auto (inside the objective of direct, else beside), beside
-    (the paper's form), none (what the paper's released code trains with direct)."""
+    """Where the KL divergence enters the encoder's gradient: auto (inside the objective for direct, else beside),
+    beside (a separate term, as in the paper), none (as in the paper's released code for direct)."""

@@ -22,22 +22,22 @@ class DiscreteConfig(VAEConfig):
 
     model: Literal["discrete"] = "discrete"
     space: SpaceName = "categorical"
-    """What z may be: categorical variables; bits, independent or interacting in pairs; a subset, a chain of states, a
-    permutation, a spanning tree."""
+    """Space of z: categorical variables; bits, independent or with pairwise interactions; subsets; chains of states;
+    permutations; spanning trees."""
     categories: int = 10
-    """Values of each categorical variable, or states of a chain."""
+    """Number of values of each categorical variable, or of states of a chain."""
     variables: int = 1
-    """Number of categorical variables, of bits, of items to choose from or to order, of states or of nodes."""
+    """Number of categorical variables, bits, items of a subset or permutation, steps of a chain, or nodes of a tree."""
     chosen: int = 1
-    """Items in a subset."""
+    """Number of items in a subset."""
     supermodular: bool = False
-    """Keep the couplings of pairwise bits at zero or above, so that the arg max is a min-cut."""
+    """Constrain the couplings of pairwise bits to be non-negative, so that the arg max is a min-cut."""
     graph: Literal["complete", "chain"] = "complete"
-    """Which pairs of bits interact: all, or each with the next."""
+    """Pairs of bits that interact: all pairs, or neighbours in a chain."""
     solver: str = "auto"
-    """What solves the arg max of pairwise bits: auto, enumeration, min-cut, branch-and-bound, max-flow, heuristic."""
+    """Solver of the arg max of pairwise bits: auto, enumeration, min-cut, branch-and-bound, max-flow, heuristic."""
     architecture: Literal["auto", "mlp", "conv"] = "auto"
-    """Networks: the paper's with one hidden layer, or convolutional; auto: convolutional for pictures over 32 x 32."""
+    """Networks: the paper's with one hidden layer, or convolutional; auto: convolutional for images over 32 x 32."""
     hidden: int = 300
     """Width of the hidden layer."""
     encoder_layers: int = 1
