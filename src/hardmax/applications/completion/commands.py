@@ -113,7 +113,7 @@ def complete(options: "CompleteOptions") -> None:
         save_image(photo.completed(picture).image(), out / f"{path.stem}-{number}.png")
     save_image(make_contact_sheet(photo, completed), out / f"{path.stem}-sheet.png")
     files = f"{path.stem}-1.png to {path.stem}-{options.count}.png" if options.count > 1 else f"{path.stem}-1.png"
-    print(f"{path} ({photo.told}): {options.count} completions in {out}: {files}")
+    print(f"{path} ({photo.description}): {options.count} completions in {out}: {files}")
     print(f"all beside each other, with component and weight: {out / f'{path.stem}-sheet.png'}")
 
 

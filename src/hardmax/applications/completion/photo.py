@@ -26,12 +26,12 @@ class Canvas:
     Attributes:
         pixels: `[H, W, channels]`: grey or RGB, then alpha if there is one; bytes, or 16 bits of grey.
         alpha: whether the last channel is alpha.
-        told: description of the file and of its conversion.
+        description: what the file is and how it was converted.
     """
 
     pixels: np.ndarray
     alpha: bool
-    told: str
+    description: str
 
     @property
     def size(self) -> tuple[int, int]:
@@ -108,7 +108,7 @@ class HoledPhoto:
         box: left, top, right and bottom of the part that the model sees.
         x: `[1, *shape]`, the model's input.
         mask: `[1, 1, h, w]`, which of its pixels are hidden: those that contain any hidden pixel of the photo.
-        told: description of the file and of its conversion.
+        description: what the file is and how it was converted.
     """
 
     canvas: Canvas
@@ -116,7 +116,7 @@ class HoledPhoto:
     box: tuple[int, int, int, int]
     x: Tensor
     mask: Tensor
-    told: str
+    description: str
 
     def completed(self, picture: Tensor) -> Canvas:
         """Return the photo with its hole filled from the model's picture `[channels, h, w]`."""
@@ -140,7 +140,7 @@ def read_holed(
     hidden = _hidden(canvas, path, mask, seed)
     check_hole(torch.from_numpy(hidden), mask or f"the transparency of {path}")
     channels, height, width = shape
-    box, done = _box(canvas.size, (height, width)), [canvas.told]
+    box, done = _box(canvas.size, (height, width)), [canvas.description]
     left, top, right, bottom = box
     if not hidden[top:bottom, left:right].sum() == hidden.sum():
         raise DataError(

@@ -164,7 +164,7 @@ def tile_samples(run: MixedRun, meaning: Meaning, generator: torch.Generator) ->
 
 def _caption(meaning: Meaning, predictions: Predictions, index: int) -> list[str]:
     """Return what a picture is classified as, and its label."""
-    predicted, labels = predictions.found[index].tolist(), predictions.labels[index].tolist()
+    predicted, labels = predictions.predicted[index].tolist(), predictions.labels[index].tolist()
     known = bool(predictions.counted[index].any())
     if not meaning.attributes:
         label = [f"label {meaning.value_name(labels[0])}"] if known else []

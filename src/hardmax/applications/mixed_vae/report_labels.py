@@ -188,12 +188,12 @@ class Predictions:
     """Predictions for N pictures with V variables each.
 
     Attributes:
-        found: the values of the arg max.
+        predicted: the values of the arg max.
         labels: the values that the pictures are labelled with, -1 where not known.
         probability: of the label under the encoder, the share of its samples that is right; 0 where not known.
     """
 
-    found: Int64[Tensor, "N V"]
+    predicted: Int64[Tensor, "N V"]
     labels: Int64[Tensor, "N V"]
     probability: Float[Tensor, "N V"]
 
@@ -205,7 +205,7 @@ class Predictions:
     @property
     def right(self) -> Bool[Tensor, "N V"]:
         """Where the arg max is the label."""
-        return (self.found == self.labels) & self.counted
+        return (self.predicted == self.labels) & self.counted
 
     def accuracy(self, variable: int | slice = slice(None)) -> float | None:
         """Return the share of labels that the arg max has right; None where there are none."""
@@ -217,7 +217,7 @@ class Predictions:
 
     def confusion(self, values: int) -> Int64[Tensor, "classes values"]:
         """Return how many pictures of each class, by row, are classified as each category, by column."""
-        labels, predicted = self.labels[self.counted[:, 0], 0], self.found[self.counted[:, 0], 0]
+        labels, predicted = self.labels[self.counted[:, 0], 0], self.predicted[self.counted[:, 0], 0]
         classes = max(values, int(labels.max()) + 1 if len(labels) else 0)
         return (labels * values + predicted).bincount(minlength=classes * values).view(classes, values)
 
@@ -310,7 +310,7 @@ def _attributes(meaning: Meaning, predictions: Predictions) -> Confusion:
         if not counted.any():
             rows.append((name, [Shaded("no labels"), Shaded(""), Shaded(""), Shaded("")]))
             continue
-        labels, best = (values[counted, variable].double() for values in (predictions.labels, predictions.found))
+        labels, best = (values[counted, variable].double() for values in (predictions.labels, predictions.predicted))
         parts = (predictions.accuracy(variable), predictions.accuracy_sampled(variable), labels.mean(), best.mean())
         rows.append((name, [Shaded(format_percent(float(part or 0))) for part in parts]))
     note = "How often each attribute of the test pictures is predicted, how often it is on, and how often taken to be."
