@@ -56,7 +56,7 @@ def refuse_options(options: Any, *names: str) -> None:
 class EvaluateOptions:
     """Say how good a trained model is: bound and -log p(x), exact where z can be enumerated; accuracy, completions.
 
-    Of a sequence GAN: -log q, and validity and coverage of a language, exact; what else is told of draws.
+    Of a sequence GAN: -log q, and validity and coverage of a language, exact; other numbers from draws.
 
     Examples: hardmax evaluate runs/first --split test; hardmax evaluate runs/faces --samples 20 --json
     """

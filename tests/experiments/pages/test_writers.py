@@ -15,10 +15,10 @@ from hardmax.experiments.pages.blocks import (
     Page,
     Paragraph,
     Table,
+    as_html,
     as_markdown,
     spans,
 )
-from hardmax.experiments.pages.html import as_html
 from hardmax.experiments.pages.latex import as_latex
 
 NASTY = r"50% & a_b #1 $x$ {c} ~ ^ \d <i> p(x | z) [q]"

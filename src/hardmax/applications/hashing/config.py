@@ -44,7 +44,7 @@ class HashingConfig(EstimatorConfig, PictureConfig):
     epochs: int = 4
     """Number of passes over the training set."""
     batch_size: int = 200
-    """Pairs in a step; each is told from all others."""
+    """Number of pairs per step; each is contrasted with all others."""
     binarize: Literal["threshold", "stochastic", "none"] = "none"
     """Grey to black and white: rounded at 0.5, drawn anew each time, or left grey."""
     evaluate_images: int = 1000

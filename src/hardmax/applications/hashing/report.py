@@ -137,7 +137,7 @@ class HashingReport(AbstractReport[HashingRun]):
 
     row = HashingMeasured
     quantities = (
-        Quantity("Loss", "of the codes of pairs, told from others", lambda row: row.loss, "lower", _format_value),
+        Quantity("Loss", "contrastive loss of the codes of pairs", lambda row: row.loss, "lower", _format_value),
         Quantity(
             "Precision@100",
             "of the 100 nearest training pictures, those of the same class",

@@ -1,4 +1,4 @@
-"""A page as blocks of text, tables and figures, and its Markdown form.
+"""A page as blocks of text, tables and figures, and its Markdown and HTML forms.
 
 Every text may contain **strong** words, *emphasis* and `code`, marked as in Markdown.
 """
@@ -8,6 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, assert_never
+
+from hardmax.drawing.svg import inline_svg
+from hardmax.report.templates import load_template, read_style
+
+_FEW = 3  # commands that are shown; more are folded away
+_TEMPLATE = Path(__file__).with_name("page.html.j2")
 
 Kind = Literal["plain", "strong", "emphasis", "code"]
 
@@ -144,3 +150,22 @@ def _rule(column: Column) -> str:
 def _entry(entry: Entry) -> str:
     text = f"**{entry.text}**" if entry.best else entry.text
     return (f"{text}<br>{entry.note}" if entry.note else text).replace("|", "\\|")
+
+
+def as_html(page: Page, drawings: Mapping[str, str]) -> str:
+    """Return the text of an HTML file, which needs no other file and no network.
+
+    Args:
+        page: the page to write.
+        drawings: the SVG of its images, by name.
+    """
+    html = load_template(_TEMPLATE).render(
+        title="".join(piece for _, piece in spans(page.title)),
+        style=read_style(),
+        page=page,
+        blocks=[(type(block).__name__, block) for block in page.blocks],
+        spans=spans,
+        draw=lambda image: inline_svg(drawings[image.name], image.caption, f"{image.name}-"),
+        few=_FEW,
+    )
+    return f"{html}\n"

@@ -5,9 +5,8 @@ from functools import partial
 from pathlib import Path
 
 from hardmax.experiments.pages import measurement_ladders, measurement_points
-from hardmax.experiments.pages.blocks import Block, Code, Draw, Heading, Image, Page, Paragraph, as_markdown
+from hardmax.experiments.pages.blocks import Block, Code, Draw, Heading, Image, Page, Paragraph, as_html, as_markdown
 from hardmax.experiments.pages.gallery_page import arrange_panels, draw_gallery, find_panels, gallery_tables
-from hardmax.experiments.pages.html import as_html
 from hardmax.experiments.pages.latex import as_latex
 from hardmax.experiments.pages.summary import summarize
 from hardmax.experiments.pages.training_curves import draw_curves
