@@ -4,6 +4,8 @@ TORCH := 2.13.0
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 WORKERS ?= 2
+SECONDS ?= 600
+FUZZ_ARGS ?=
 
 # The first Python that is new enough and can make a virtual environment.
 PYTHON ?= $(shell for p in python3.11 python3.13 python3.12 python3; do \
@@ -21,7 +23,7 @@ PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS)
 PLAIN := $$(find tests -name '*_plain.py') -o addopts='--strict-markers --import-mode=importlib'
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-slow lint format bench docs lock clean
+.PHONY: help venv demo test test-slow fuzz lint format bench docs serve lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -37,7 +39,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/python $(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: venv ## train four estimators on the embedded pictures and write hardmax-demo/report.html
+demo: venv ## train four estimators on the embedded images and write hardmax-demo/report.html
 	$(BIN)/hardmax demo
 
 # Both calls always run. pytest's code 5, "nothing collected", is fine when PYTEST_ARGS selects tests.
@@ -53,6 +55,9 @@ test-slow: venv ## run only the tests marked slow
 	$(PYTEST) $(PLAIN) -m 'slow and plain' $(PYTEST_ARGS) || [ $$? -eq 5 ] || failed=1; \
 	exit $$failed
 
+fuzz: venv ## try to break hardmax for SECONDS=600 s: mutated files, kills, full disks, hostile names; options in FUZZ_ARGS
+	$(ONE_THREAD) $(BIN)/python -m tools.fuzz --seconds $(SECONDS) --workers $(WORKERS) $(FUZZ_ARGS)
+
 lint: venv ## check style, formatting, types, the direction of imports, and words
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -67,8 +72,11 @@ format: venv ## format the code and mend what ruff can mend
 bench: venv ## run the benchmarks on one thread; their options in BENCH_ARGS
 	$(ONE_THREAD) $(BIN)/python -m benchmarks $(BENCH_ARGS)
 
-docs: venv ## build the documentation into site/
+docs: venv ## build the documentation into site/; open site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir site
+
+serve: venv ## show the documentation at http://127.0.0.1:8000 and rebuild it on changes
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 # torch first and by exact version, so that nothing else can choose another one.
 lock: ## pin the newest versions of all packages in requirements.lock
@@ -84,5 +92,5 @@ lock: ## pin the newest versions of all packages in requirements.lock
 	mv requirements.lock.new requirements.lock
 
 clean: ## remove everything made here, .venv too
-	rm -rf .venv site build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv site build dist fuzz-defects .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests tools docs benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,1 +1,1 @@
-"""Speed, as ratios in one run: interleaved, medians, one thread."""
+"""Benchmarks of speed, as ratios measured in one run: interleaved calls, medians, one thread."""

@@ -4,7 +4,7 @@ import os
 import sys
 from importlib import import_module
 
-os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # or each look at the memory is told on the terminal
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # otherwise each measurement of memory is logged
 
 import torch
 

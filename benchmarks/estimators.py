@@ -1,7 +1,7 @@
-"""Time and memory of one training step with every estimator, beside those of Gumbel-softmax.
+"""Time and memory of one training step with every estimator, compared with Gumbel-softmax.
 
 A small discrete VAE through the public API: 784-200-scores, decoder with 200 hidden units, batch 100, one thread. Each
-estimator takes the fewest samples it can work with, so the evaluations of f differ: the table tells them.
+estimator takes the fewest samples that it can use, so the evaluations of f differ: the table lists them.
 """
 
 from collections.abc import Callable
@@ -11,10 +11,10 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
 import hardmax as hm
-from benchmarks.timing import medians
+from benchmarks.timing import measure_medians
 
 PIXELS, HIDDEN, BATCH = 784, 200, 100
-pictures = torch.rand(10_000, 1, 28, 28, generator=torch.Generator().manual_seed(0)).round()
+images = torch.rand(10_000, 1, 28, 28, generator=torch.Generator().manual_seed(0)).round()
 
 FACTORISED: dict[str, tuple[hm.AbstractEstimator, int]] = {
     "GumbelSoftmax": (hm.GumbelSoftmax(), 1),
@@ -53,15 +53,15 @@ CATEGORIES: dict[str, tuple[hm.AbstractEstimator, int]] = {
 }
 
 
-def our_step(space: hm.AbstractSpace, estimator: hm.AbstractEstimator, samples: int) -> Callable[[], hm.Elbo]:
-    """Return one step of training."""
+def make_step(space: hm.AbstractSpace, estimator: hm.AbstractEstimator, samples: int) -> Callable[[], hm.Elbo]:
+    """Return a function that makes one step of training."""
     torch.manual_seed(0)
     model = hm.DiscreteVAE.build(space, (1, 28, 28), hidden=HIDDEN)
     learned: list[nn.Parameter] = estimator.parameters() if isinstance(estimator, hm.AbstractControlled) else []
     optimizer = torch.optim.Adam([*model.parameters(), *learned], lr=1e-4, fused=True)
 
     def step() -> hm.Elbo:
-        x = pictures[torch.randint(0, len(pictures), (BATCH,))]
+        x = images[torch.randint(0, len(images), (BATCH,))]
         out = model(x, estimator=estimator, samples=samples)
         optimizer.zero_grad()
         loss = -out.value.mean()
@@ -72,13 +72,13 @@ def our_step(space: hm.AbstractSpace, estimator: hm.AbstractEstimator, samples: 
     return step
 
 
-def peak_bytes(step: Callable[[], object]) -> int:
-    """Return how much more memory tensors took at the worst moment of a step than before it."""
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as found:
+def measure_peak_bytes(step: Callable[[], object]) -> int:
+    """Return the maximum memory of tensors during a step, minus the memory before it."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         step()
-    assert found.profiler is not None
-    assert found.profiler.kineto_results is not None
-    events = [event for event in found.profiler.kineto_results.events() if event.name() == "[memory]"]
+    assert profiler.profiler is not None
+    assert profiler.profiler.kineto_results is not None
+    events = [event for event in profiler.profiler.kineto_results.events() if event.name() == "[memory]"]
     now = peak = 0
     for event in sorted(events, key=lambda event: event.start_ns()):
         now += event.nbytes()
@@ -87,12 +87,12 @@ def peak_bytes(step: Callable[[], object]) -> int:
 
 
 def main() -> bool:
-    """Print a table for bits and one for categories; there is no limit to keep."""
+    """Print a table for bits and one for categories; always returns True, since there is no limit."""
     for space, more in ((hm.Binary(20), BITS), (hm.Categorical(8, 4), CATEGORIES)):
-        steps = {name: our_step(space, *chosen) for name, chosen in (FACTORISED | more).items()}
+        steps = {name: make_step(space, *chosen) for name, chosen in (FACTORISED | more).items()}
         evaluations = {name: step().evaluations for name, step in steps.items()}
-        memory = {name: peak_bytes(step) for name, step in steps.items()}
-        times = medians(steps, rounds=60, warm_up=5)
+        memory = {name: measure_peak_bytes(step) for name, step in steps.items()}
+        times = measure_medians(steps, rounds=60, warm_up=5)
         print(f"one training step, {space}, decoder of {HIDDEN} hidden units, batch {BATCH}, one thread")
         print(f"{'estimator':<28}{'evaluations':>12}{'ms':>8}{'over GSM':>10}{'peak MB':>9}")
         for name, seconds in times.items():

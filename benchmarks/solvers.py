@@ -1,9 +1,9 @@
-"""The best bits under pairwise scores, against the libraries people use: batches of 100 hard instances, one thread.
+"""Time to find the best bits for pairwise scores, compared with common libraries: 100 hard instances, one thread.
 
-Hard means balanced: unary scores are shifted so that neither all zeros nor all ones is a trivial best z. General signs
-are those of a young encoder, N(0, 0.3), with logistic noise on the unary scores. OR-tools and scipy solve one example
-after the other and take integer capacities; building their networks is part of the time, vectorised over the batch.
-CP-SAT and CPLEX solve a few examples, scaled to 100.
+Hard means balanced: unary scores are shifted so that neither all zeros nor all ones is a trivial best z. Couplings of
+any sign are those of an encoder early in training, N(0, 0.3), with logistic noise on the unary scores. OR-tools and
+scipy solve one example after the other and take integer capacities; the time includes building their networks,
+vectorised over the batch. CP-SAT and CPLEX solve a few examples, and their time is scaled to 100.
 """
 
 import math
@@ -17,35 +17,35 @@ from scipy.sparse.csgraph import maximum_flow
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from benchmarks.timing import medians
-from hardmax.random import logistic
+from benchmarks.timing import measure_medians
+from hardmax.random import draw_logistic
 from hardmax.solvers import pairwise_argmax, solve_pairwise
 from hardmax.solvers.max_flow import compute_fields
 
 BATCH = 100
 FASTER_THAN_ORTOOLS = 5.0  # for dense n <= 50
 FASTER_THAN_CPLEX = 50.0  # for n = 15
-# The first sketch of these solvers, ms per batch on the reference machine: only for scale, other machines differ.
+# The first version of these solvers, ms per batch on the reference machine: only for orientation, machines differ.
 SKETCH = {15: 0.39, 30: 1.5, 50: 3.6, 100: 10.9}
 SKETCH_OF_ANY_SIGN = {15: 0.95, 20: 1.8, 30: 17.0}
 
 Instance = tuple[Tensor, Tensor, Tensor]
 
 
-def complete(n: int) -> Tensor:
+def list_complete_edges(n: int) -> Tensor:
     return torch.triu_indices(n, n, 1).T.contiguous()
 
 
-def grid(side: int) -> Tensor:
+def list_grid_edges(side: int) -> Tensor:
     index = torch.arange(side**2).view(side, side)
     across = torch.stack([index[:, :-1].flatten(), index[:, 1:].flatten()], 1)
     down = torch.stack([index[:-1].flatten(), index[1:].flatten()], 1)
     return torch.cat([across, down])
 
 
-def instance(n: int, edges: Tensor, *, supermodular: bool, batch: int = BATCH, spread: float = 1.0) -> Instance:
+def make_instance(n: int, edges: Tensor, *, supermodular: bool, batch: int = BATCH, spread: float = 1.0) -> Instance:
     generator = torch.Generator().manual_seed(n)
-    unary = torch.randn(batch, n, generator=generator) + logistic((batch, n), generator=generator)
+    unary = torch.randn(batch, n, generator=generator) + draw_logistic((batch, n), generator=generator)
     couplings = 0.3 * torch.randn(batch, len(edges), generator=generator)
     if supermodular:
         couplings = softplus(couplings)
@@ -55,7 +55,7 @@ def instance(n: int, edges: Tensor, *, supermodular: bool, batch: int = BATCH, s
     return unary, couplings, edges
 
 
-def scipy_flow(unary: Tensor, couplings: Tensor, edges: Tensor) -> list[int]:
+def solve_with_scipy(unary: Tensor, couplings: Tensor, edges: Tensor) -> list[int]:
     n = unary.shape[1]
     left, right = edges.numpy().T
     nodes = np.arange(n)
@@ -68,7 +68,7 @@ def scipy_flow(unary: Tensor, couplings: Tensor, edges: Tensor) -> list[int]:
     return [maximum_flow(network, n, n + 1).flow_value for network in networks]
 
 
-def cp_sat(unary: Tensor, couplings: Tensor, edges: Tensor) -> list[float]:
+def solve_with_cp_sat(unary: Tensor, couplings: Tensor, edges: Tensor) -> list[float]:
     from ortools.sat.python import cp_model
 
     values = []
@@ -92,7 +92,7 @@ def cp_sat(unary: Tensor, couplings: Tensor, edges: Tensor) -> list[float]:
     return values
 
 
-def cplex(unary: Tensor, couplings: Tensor, edges: Tensor) -> list[float]:
+def solve_with_cplex(unary: Tensor, couplings: Tensor, edges: Tensor) -> list[float]:
     import cplex as library  # pyright: ignore[reportMissingImports]
 
     values = []
@@ -113,19 +113,19 @@ def cplex(unary: Tensor, couplings: Tensor, edges: Tensor) -> list[float]:
     return values
 
 
-def ours(problem: Instance, *, supermodular: bool, solver: str = "auto") -> Callable[[], Tensor]:
+def make_solver(problem: Instance, *, supermodular: bool, solver: str = "auto") -> Callable[[], Tensor]:
     return lambda: pairwise_argmax(*problem, supermodular, solver)
 
 
-def some(problem: Instance, count: int) -> Instance:
+def take_examples(problem: Instance, count: int) -> Instance:
     return problem[0][:count], problem[1][:count], problem[2]
 
 
-def cell(seconds: float | None, width: int = 12) -> str:
+def format_cell(seconds: float | None, width: int = 12) -> str:
     return f"{seconds * 1e3:{width}.2f}" if seconds is not None else f"{'':>{width}}"
 
 
-def supermodular_table() -> bool:
+def print_supermodular_table() -> bool:
     print(f"supermodular, complete graph: ms per batch of {BATCH} (limit: OR-tools / ours >= 5 for n <= 50)")
     print(
         f"{'n':>5}{'min-cut':>12}{'OR-tools':>12}{'scipy':>12}{'enumeration':>12}{'torch flow':>12}"
@@ -133,24 +133,24 @@ def supermodular_table() -> bool:
     )
     within = True
     for n in (15, 30, 50, 100):
-        problem = instance(n, complete(n), supermodular=True, spread=math.sqrt(n) / 2)
+        problem = make_instance(n, list_complete_edges(n), supermodular=True, spread=math.sqrt(n) / 2)
         functions = {
-            "ours": ours(problem, supermodular=True),
-            "ortools": ours(problem, supermodular=True, solver="max-flow"),
-            "scipy": lambda problem=problem: scipy_flow(*problem),
-            "torch": ours(problem, supermodular=True, solver="push-relabel"),
+            "ours": make_solver(problem, supermodular=True),
+            "ortools": make_solver(problem, supermodular=True, solver="max-flow"),
+            "scipy": lambda problem=problem: solve_with_scipy(*problem),
+            "torch": make_solver(problem, supermodular=True, solver="push-relabel"),
         }
         if n == 15:
-            functions["enumeration"] = ours(problem, supermodular=True, solver="enumeration")
-        times = medians(functions, rounds=20 if n < 50 else 7, warm_up=1)
+            functions["enumeration"] = make_solver(problem, supermodular=True, solver="enumeration")
+        times = measure_medians(functions, rounds=20 if n < 50 else 7, warm_up=1)
         ratio = times["ortools"] / times["ours"]
         within &= n > 50 or ratio >= FASTER_THAN_ORTOOLS
-        cells = "".join(cell(times.get(name)) for name in ("ours", "ortools", "scipy", "enumeration", "torch"))
+        cells = "".join(format_cell(times.get(name)) for name in ("ours", "ortools", "scipy", "enumeration", "torch"))
         print(f"{n:5}{cells}{ratio:15.1f}{times['scipy'] / times['ours']:12.1f}{SKETCH[n]:10.2f}")
     return within
 
 
-def any_sign_table() -> bool:
+def print_any_sign_table() -> bool:
     print(f"\nany sign, N(0, 0.3), complete graph: ms per batch of {BATCH}")
     print(
         f"{'n':>5}{'b. & bound':>12}{'enumeration':>12}{'CP-SAT':>12}{'CPLEX':>12}"
@@ -158,21 +158,23 @@ def any_sign_table() -> bool:
     )
     within = True
     for n in (15, 20, 30, 40):
-        problem = instance(n, complete(n), supermodular=False)
-        functions = {"ours": ours(problem, supermodular=False)}
+        problem = make_instance(n, list_complete_edges(n), supermodular=False)
+        functions = {"ours": make_solver(problem, supermodular=False)}
         scaled = {}
         if n <= 20:
-            functions["enumeration"] = ours(problem, supermodular=False, solver="enumeration")
+            functions["enumeration"] = make_solver(problem, supermodular=False, solver="enumeration")
         if n == 15:
-            functions["cp-sat"], scaled["cp-sat"] = (lambda problem=problem: cp_sat(*some(problem, 5))), BATCH / 5
+            functions["cp-sat"] = lambda problem=problem: solve_with_cp_sat(*take_examples(problem, 5))
+            scaled["cp-sat"] = BATCH / 5
         if find_spec("cplex") is not None:
-            functions["cplex"], scaled["cplex"] = (lambda problem=problem: cplex(*some(problem, 20))), BATCH / 20
-        times = medians(functions, rounds=20 if n == 15 else 5, warm_up=1)
+            functions["cplex"] = lambda problem=problem: solve_with_cplex(*take_examples(problem, 20))
+            scaled["cplex"] = BATCH / 20
+        times = measure_medians(functions, rounds=20 if n == 15 else 5, warm_up=1)
         times = {name: seconds * scaled.get(name, 1) for name, seconds in times.items()}
         ratios = {name: seconds / times["ours"] for name, seconds in times.items()}
         within &= ratios.get("enumeration", math.inf) > 1
         within &= n > 15 or ratios.get("cplex", math.inf) >= FASTER_THAN_CPLEX
-        cells = "".join(cell(times.get(name)) for name in ("ours", "enumeration", "cp-sat", "cplex"))
+        cells = "".join(format_cell(times.get(name)) for name in ("ours", "enumeration", "cp-sat", "cplex"))
         over = "".join(
             f"{ratios[name]:{width}.0f}" if name in ratios else f"{'':>{width}}"
             for name, width in (("enumeration", 12), ("cp-sat", 13), ("cplex", 12))
@@ -181,37 +183,37 @@ def any_sign_table() -> bool:
     return within
 
 
-def grid_table() -> bool:
+def print_grid_table() -> bool:
     print("\nsupermodular grids, 4 neighbours: ms per 100 (limit: not slower than OR-tools)")
     print(f"{'nodes':>7}{'min-cut':>12}{'OR-tools':>12}{'scipy':>12}{'OR-tools/ours':>15}")
     within = True
     for side, batch in ((30, 20), (100, 5)):
-        problem = instance(side**2, grid(side), supermodular=True, batch=batch)
+        problem = make_instance(side**2, list_grid_edges(side), supermodular=True, batch=batch)
         functions = {
-            "ours": ours(problem, supermodular=True),
-            "ortools": ours(problem, supermodular=True, solver="max-flow"),
-            "scipy": lambda problem=problem: scipy_flow(*problem),
+            "ours": make_solver(problem, supermodular=True),
+            "ortools": make_solver(problem, supermodular=True, solver="max-flow"),
+            "scipy": lambda problem=problem: solve_with_scipy(*problem),
         }
-        times = {name: s * BATCH / batch for name, s in medians(functions, rounds=7, warm_up=1).items()}
+        times = {name: s * BATCH / batch for name, s in measure_medians(functions, rounds=7, warm_up=1).items()}
         ratio = times["ortools"] / times["ours"]
         within &= ratio >= 1
-        cells = "".join(cell(times[name]) for name in functions)
+        cells = "".join(format_cell(times[name]) for name in functions)
         print(f"{side**2:7}{cells}{ratio:15.1f}")
     return within
 
 
-def overhead() -> None:
-    problem = instance(15, complete(15), supermodular=False)
-    few = some(problem, 1)
-    times = medians({"one": ours(few, supermodular=False), "start": lambda: None}, rounds=500)
+def print_overhead() -> None:
+    problem = make_instance(15, list_complete_edges(15), supermodular=False)
+    few = take_examples(problem, 1)
+    times = measure_medians({"one": make_solver(few, supermodular=False), "start": lambda: None}, rounds=500)
     print(f"\na call of pairwise_argmax with one example of 15 bits: {times['one'] * 1e6:.0f} us")
-    found = {name: solve_pairwise(*problem, supermodular=False, solver=name) for name in ("auto", "heuristic")}
-    missed = (found["heuristic"].value < found["auto"].value - 1e-9).sum()
+    solutions = {name: solve_pairwise(*problem, supermodular=False, solver=name) for name in ("auto", "heuristic")}
+    missed = (solutions["heuristic"].value < solutions["auto"].value - 1e-9).sum()
     print(f"the heuristic misses the best z in {missed} of {BATCH} of these instances")
 
 
 def main() -> bool:
     """Print the tables; return whether the limits hold."""
-    results = [supermodular_table(), any_sign_table(), grid_table()]
-    overhead()
+    results = [print_supermodular_table(), print_any_sign_table(), print_grid_table()]
+    print_overhead()
     return all(results)

@@ -1,15 +1,15 @@
 """One training step of a VAE with 15 bits, decoder 30-300-784, B = 100, through the public API.
 
-- Structured against unstructured: what the couplings cost, with the same estimator (`Direct`, posterior form).
-- Flips: all n by shortcuts, and only those that can matter, against the n + 1 decoder passes they stand for.
+- Structured compared with unstructured: the cost of couplings, with the same estimator (`Direct`, posterior form).
+- Flips: all n flips by shortcuts, and only those that can matter, compared with the n + 1 decoder passes they replace.
 """
 
 import torch
 from torch import Tensor
 
 import hardmax as hm
-from benchmarks.timing import medians
-from hardmax.data import binarize, load
+from benchmarks.timing import measure_medians
+from hardmax.data import binarize, load_images
 
 N, BATCH, WARM_UP = 15, 100, 150
 LIMITS = {"supermodular": 1.25, "general": 1.5}  # over the unstructured step
@@ -18,7 +18,7 @@ SPACES = {
     "supermodular": hm.PairwiseBinary(N, supermodular=True),
     "general": hm.PairwiseBinary(N),
 }
-pictures = binarize(load("sample").train, "threshold").flatten(1)
+images = binarize(load_images("sample").train, "threshold").flatten(1)
 
 
 class Bare:
@@ -31,8 +31,8 @@ class Bare:
         return self.likelihood(z)
 
 
-class Run:
-    """A model in training; call it for a step."""
+class TrainingStep:
+    """A model in training; a call makes one step."""
 
     def __init__(self, space: hm.AbstractSpace, estimator: hm.AbstractEstimator, shortcuts: bool = True) -> None:
         torch.manual_seed(0)
@@ -41,8 +41,8 @@ class Run:
         self.estimator, self.shortcuts, self.step, self.evaluations = estimator, shortcuts, 0, 0.0
 
     def __call__(self) -> None:
-        start = self.step * BATCH % (len(pictures) - BATCH)
-        x = pictures[start : start + BATCH]
+        start = self.step * BATCH % (len(images) - BATCH)
+        x = images[start : start + BATCH]
         f = self.model.likelihood(x) if self.shortcuts else Bare(self.model.likelihood(x))
         out = hm.elbo(f, self.model.encoder(x), self.model.space, self.estimator)
         self.optimizer.zero_grad()
@@ -55,29 +55,29 @@ class Run:
 def main() -> bool:
     """Print two tables; return whether the limits hold."""
     print(f"one step, {N} bits, B={BATCH}, one thread, after {WARM_UP} steps of training")
-    runs = {name: Run(space, hm.Direct()) for name, space in SPACES.items()}
-    runs["general, all flips evaluated"] = Run(SPACES["general"], hm.Direct(), shortcuts=False)
-    runs["general, conditional gradient"] = Run(SPACES["general"], hm.ConditionalGradient(roulette=True))
-    runs["general, Gibbs covariance"] = Run(SPACES["general"], hm.GibbsCovariance())
-    times = medians(runs, rounds=100, warm_up=WARM_UP)
+    runs = {name: TrainingStep(space, hm.Direct()) for name, space in SPACES.items()}
+    runs["general, all flips evaluated"] = TrainingStep(SPACES["general"], hm.Direct(), shortcuts=False)
+    runs["general, conditional gradient"] = TrainingStep(SPACES["general"], hm.ConditionalGradient(roulette=True))
+    runs["general, Gibbs covariance"] = TrainingStep(SPACES["general"], hm.GibbsCovariance())
+    times = measure_medians(runs, rounds=100, warm_up=WARM_UP)
     within = True
     print(f"{'':<32}{'ms':>8}{'over unstructured':>20}{'limit':>8}{'evaluations':>14}")
     for name, seconds in times.items():
         ratio, limit = seconds / times["unstructured"], LIMITS.get(name)
         within &= limit is None or ratio <= limit
         print(f"{name:<32}{1e3 * seconds:8.2f}{ratio:20.2f}{limit or '':>8}{runs[name].evaluations:14.1f}")
-    return within & _flips()
+    return within & _measure_flips()
 
 
 @torch.no_grad()
-def _flips() -> bool:
+def _measure_flips() -> bool:
     model = hm.DiscreteVAE.build(hm.Binary(N), (1, 28, 28))
-    likelihood = model.likelihood(pictures[:BATCH])
+    likelihood = model.likelihood(images[:BATCH])
     z = (torch.rand(1, BATCH, N) < 0.5).float()
     every = torch.ones(1, BATCH, N, dtype=torch.bool)
     few = torch.rand(1, BATCH, N) < 0.2
     neighbours = torch.cat([z, hm.Binary(N).neighbours(z[0])])
-    times = medians(
+    times = measure_medians(
         {
             f"{N + 1} decoder passes": lambda: likelihood(neighbours),
             "all flips by shortcuts": lambda: likelihood.flips(z).gains(every),

@@ -1,17 +1,19 @@
-"""Time functions side by side, so that a busy machine slows all of them alike."""
+"""Time functions alternately, so that other work on the machine slows all of them equally."""
 
 from collections.abc import Callable, Mapping
 from statistics import median
 from time import perf_counter
 
 
-def medians(functions: Mapping[str, Callable[[], object]], *, rounds: int = 300, warm_up: int = 20) -> dict[str, float]:
-    """Return the median seconds of one call of each function, the functions taking turns."""
+def measure_medians(
+    functions: Mapping[str, Callable[[], object]], *, rounds: int = 300, warm_up: int = 20
+) -> dict[str, float]:
+    """Return the median seconds of one call of each function; the functions are called alternately."""
     seconds: dict[str, list[float]] = {name: [] for name in functions}
-    for turn in range(warm_up + rounds):
+    for round_number in range(warm_up + rounds):
         for name, function in functions.items():
             start = perf_counter()
             function()
-            if turn >= warm_up:
+            if round_number >= warm_up:
                 seconds[name].append(perf_counter() - start)
     return {name: median(times) for name, times in seconds.items()}

@@ -1,7 +1,7 @@
-"""One training step of a discrete VAE, 784-300-k / k-300-784, through the public API, against two yardsticks.
+"""One training step of a discrete VAE, 784-300-k / k-300-784, through the public API, compared with two references.
 
 - A lean Gumbel-softmax step: `F.gumbel_softmax`, the same networks, fused Adam, nothing else.
-- The bare matrix products of our own step and the optimizer: what no library can be faster than.
+- The bare matrix products of our own step and the optimizer: a lower limit for every library.
 """
 
 import math
@@ -12,29 +12,29 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, gumbel_softmax
 
 import hardmax as hm
-from benchmarks.timing import medians
+from benchmarks.timing import measure_medians
 
 PIXELS, HIDDEN = 784, 300
 LIMITS = {10: 0.85, 20: 0.85, 50: 0.95}  # of the lean Gumbel-softmax step, at batch size 100
 BARE_LIMIT = 3.0  # of the bare products, at k = 10
-pictures = torch.rand(10_000, PIXELS, generator=torch.Generator().manual_seed(0)).round()
+images = torch.rand(10_000, PIXELS, generator=torch.Generator().manual_seed(0)).round()
 
 
-def networks(k: int) -> tuple[nn.Module, nn.Module, torch.optim.Optimizer]:
+def build_networks(k: int) -> tuple[nn.Module, nn.Module, torch.optim.Optimizer]:
     encoder = nn.Sequential(nn.Linear(PIXELS, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, k))
     decoder = nn.Sequential(nn.Linear(k, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, PIXELS))
     return encoder, decoder, torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], lr=1e-3, fused=True)
 
 
-def batch(size: int) -> Tensor:
-    return pictures[torch.randint(0, len(pictures), (size,))]
+def draw_batch(size: int) -> Tensor:
+    return images[torch.randint(0, len(images), (size,))]
 
 
-def lean_step(k: int, size: int) -> Callable[[], None]:
-    encoder, decoder, optimizer = networks(k)
+def make_lean_step(k: int, size: int) -> Callable[[], None]:
+    encoder, decoder, optimizer = build_networks(k)
 
     def step() -> None:
-        x = batch(size)
+        x = draw_batch(size)
         scores = encoder(x)
         log_q = scores.log_softmax(-1)
         kl = (log_q.exp() * (log_q + math.log(k))).sum()
@@ -46,12 +46,12 @@ def lean_step(k: int, size: int) -> Callable[[], None]:
     return step
 
 
-def our_step(k: int, size: int, estimator: hm.AbstractEstimator) -> Callable[[], None]:
-    encoder, decoder, optimizer = networks(k)
+def make_our_step(k: int, size: int, estimator: hm.AbstractEstimator) -> Callable[[], None]:
+    encoder, decoder, optimizer = build_networks(k)
     space = hm.Categorical(k)
 
     def step() -> None:
-        x = batch(size)
+        x = draw_batch(size)
         out = hm.elbo(hm.BernoulliLikelihood(decoder, x), encoder(x), space, estimator)
         optimizer.zero_grad()
         (-out.value.mean()).backward()
@@ -60,17 +60,17 @@ def our_step(k: int, size: int, estimator: hm.AbstractEstimator) -> Callable[[],
     return step
 
 
-def bare_step(k: int, size: int) -> Callable[[], None]:
-    """The products of our step, forward and backward, and Adam; the numbers mean nothing."""
-    encoder, decoder, optimizer = networks(k)
-    optimizer.param_groups[0]["lr"] = 0.0  # or the weights would run away
+def make_bare_step(k: int, size: int) -> Callable[[], None]:
+    """Return a step with only the matrix products of our step and Adam; its results are meaningless."""
+    encoder, decoder, optimizer = build_networks(k)
+    optimizer.param_groups[0]["lr"] = 0.0  # otherwise the weights would diverge
     w1, w2, d1, d2 = (layer.weight for net in (encoder, decoder) for layer in (net[0], net[2]))
     for parameter in [*encoder.parameters(), *decoder.parameters()]:
         parameter.grad = torch.zeros_like(parameter)
 
     @torch.no_grad()
     def step() -> None:
-        x = batch(size)
+        x = draw_batch(size)
         hidden = x @ w1.T  # encoder
         scores = hidden @ w2.T
         codes = d1.T @ d2.T  # decoder of all k one-hot codes
@@ -79,7 +79,7 @@ def bare_step(k: int, size: int) -> Callable[[], None]:
         torch.mm((values @ w2).T, x, out=w1.grad)
         slope = scores.T @ x
         torch.mm(slope.T, d1.T, out=d2.grad)
-        d1.grad.copy_((slope @ d2).T)  # this way round: the other is slow where k is small
+        d1.grad.copy_((slope @ d2).T)  # in this order: the other is slow if k is small
         optimizer.step()
 
     return step
@@ -91,12 +91,12 @@ def main() -> bool:
     print("one training step, ms (median, one thread, interleaved), and direct over lean Gumbel-softmax")
     print(f"{'k':>6}{'batch':>7}{'lean GSM':>10}{'direct':>9}{'exact':>9}{'bare':>8}{'direct/GSM':>12}{'limit':>7}")
     for k, size in [(10, 100), (20, 100), (50, 100), (200, 100), (1000, 100), (10, 20), (10, 500), (10, 1000)]:
-        times = medians(
+        times = measure_medians(
             {
-                "lean": lean_step(k, size),
-                "direct": our_step(k, size, hm.Direct()),
-                "exact": our_step(k, size, hm.Exact()),
-                "bare": bare_step(k, size),
+                "lean": make_lean_step(k, size),
+                "direct": make_our_step(k, size, hm.Direct()),
+                "exact": make_our_step(k, size, hm.Exact()),
+                "bare": make_bare_step(k, size),
             },
             rounds=200 if k < 200 else 50,
         )

@@ -6,14 +6,14 @@ Encoder 784-300-20, decoder 20-300-784, Bernoulli pixels; the bound is Kingma & 
 import torch
 
 import hardmax as hm
-from hardmax.data import binarize, load
+from hardmax.data import binarize, load_images
 
 LATENTS, EPOCHS, BATCH = 20, 5, 100
 
 
 def main() -> None:
     torch.manual_seed(0)
-    images = load("sample")
+    images = load_images("sample")
     train, test = binarize(images.train), binarize(images.test)
     model = hm.GaussianVAE.build(LATENTS, images.shape, hidden=300)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)

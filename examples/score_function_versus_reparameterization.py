@@ -5,9 +5,9 @@ Minimise E[z^2] for z ~ N(a theta + b, 1); the best theta is -b / a. With m = a 
     score function       z^2 a (z - m)    mean 2 a m, variance a^2 (m^4 + 14 m^2 + 15)
     reparameterization   2 a z            mean 2 a m, variance 4 a^2
 
-Reparameterization knows the slope of z^2, the score function its value alone: that is what the variance pays for.
+Reparameterization uses the slope of z^2, the score function only its value: hence the larger variance.
 
-    python examples/score_function_versus_reparameterization.py [PICTURE]
+    python examples/score_function_versus_reparameterization.py [FIGURE]
 """
 
 import sys
@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 import hardmax as hm
-from hardmax.drawing.style import save_figure, use_house_style
+from hardmax.drawing.style import save_figure, use_plot_style
 
 A, B = 2.0, 3.0
 
@@ -46,20 +46,20 @@ def gradients(method, theta: float, draws: int, generator: torch.Generator) -> T
 
 
 def variance(method, m: float) -> float:
-    """Return the closed form."""
+    """Return the variance in closed form."""
     return A**2 * (m**4 + 14 * m**2 + 15) if method is score_function else 4 * A**2
 
 
-def draw(path: Path) -> None:
-    """Draw the gradients of single samples, and their variance along theta: closed forms as lines, draws as dots."""
+def draw_figure(path: Path) -> None:
+    """Draw the gradients of single samples, and their variance by theta: closed forms as lines, measured as dots."""
     generator = torch.Generator().manual_seed(0)
-    with use_house_style("two-gradients"):
+    with use_plot_style("two-gradients"):
         figure = Figure(figsize=(8, 3), layout="constrained")
         left, right = figure.subplots(1, 2)
         for i, method in enumerate((score_function, reparameterization)):
             name = method.__name__.replace("_", " ")
-            found = gradients(method, -1.0, 100_000, generator).numpy()
-            left.hist(found, bins=120, range=(-25, 35), density=True, color=f"C{i}", alpha=0.6, label=name)
+            samples = gradients(method, -1.0, 100_000, generator).numpy()
+            left.hist(samples, bins=120, range=(-25, 35), density=True, color=f"C{i}", alpha=0.6, label=name)
             thetas = torch.linspace(-3, 1, 81)
             right.plot(thetas, [variance(method, A * theta + B) for theta in thetas.tolist()], color=f"C{i}")
             for theta in thetas[::10].tolist():
@@ -71,17 +71,17 @@ def draw(path: Path) -> None:
         save_figure(figure, {path.suffix[1:]: path})
 
 
-def main(picture: str = "two_gradients.svg") -> None:
+def main(path: str = "two_gradients.svg") -> None:
     generator = torch.Generator().manual_seed(0)
     print(f"minimise E[z^2], z ~ N({A:g} theta + {B:g}, 1)\n")
     print(f"{'theta':>6}  {'method':<18}  {'mean':>8}  {'exact':>8}  {'variance':>9}  {'exact':>9}")
     for theta in (-2.0, -1.5, 0.0, 1.0):
         m = A * theta + B
         for method in (score_function, reparameterization):
-            found = gradients(method, theta, 400_000, generator)
+            samples = gradients(method, theta, 400_000, generator)
             print(
-                f"{theta:6.1f}  {method.__name__:<18}  {found.mean():8.3f}  {2 * A * m:8.3f}  "
-                f"{found.var():9.2f}  {variance(method, m):9.2f}"
+                f"{theta:6.1f}  {method.__name__:<18}  {samples.mean():8.3f}  {2 * A * m:8.3f}  "
+                f"{samples.var():9.2f}  {variance(method, m):9.2f}"
             )
 
     print(f"\ngradient descent, each step 0.01 times the mean gradient of 50 samples; the best theta is {-B / A:g}")
@@ -92,8 +92,8 @@ def main(picture: str = "two_gradients.svg") -> None:
             print(f"{step:6d}  {thetas[0]:18.3f}  {thetas[1]:18.3f}")
         for i, method in enumerate((score_function, reparameterization)):
             thetas[i] -= 0.01 * gradients(method, thetas[i], 50, generator).mean().item()
-    draw(Path(picture))
-    print(f"\nsee {picture}")
+    draw_figure(Path(path))
+    print(f"\nsee {path}")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""Where softmax comes up, and how to draw from it: labels of a classifier, words beside a word. Both by one arg max.
+"""Two softmax distributions, sampled with one arg max each: labels of a classifier, and words next to a word.
 
-Scores are inner products, and the arg max of scores plus Gumbel noise is the draw:
+Scores are inner products, and the arg max of scores plus Gumbel noise is a sample:
 
-    classifier     scores_i = x . theta_i    p(label | picture), learned from the pictures that come with hardmax
-    word vectors   scores_i = u_i . v_c      p(word beside c), learned from the reference manual inside Python
+    classifier     scores_i = x . theta_i    p(label | image), learned from the images that come with hardmax
+    word vectors   scores_i = u_i . v_c      p(word next to c), learned from the reference manual inside Python
 
-    python examples/softmax_sampling.py [PICTURE]
+    python examples/softmax_sampling.py [FIGURE]
 """
 
 import re
@@ -19,16 +19,16 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 import hardmax as hm
-from hardmax.data import load
-from hardmax.drawing.style import save_figure, use_house_style
+from hardmax.data import load_images
+from hardmax.drawing.style import save_figure, use_plot_style
 
 CLASSES = ["T-shirt", "trousers", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "boot"]
-SKIPPED, WORDS, VECTOR, WINDOW = 40, 400, 20, 3  # the commonest words, such as "the", say little
-BESIDE = "dictionary"
+SKIPPED, WORDS, VECTOR, WINDOW = 40, 400, 20, 3  # the most common words, such as "the", carry little information
+CENTRE = "dictionary"
 
 
-def classifier(x: Tensor, labels: Tensor) -> nn.Linear:
-    """Return theta, fitted to pictures `[N, D]` by the cross-entropy of softmax(x . theta)."""
+def train_classifier(x: Tensor, labels: Tensor) -> nn.Linear:
+    """Return theta, fitted to images `[N, D]` by the cross-entropy of softmax(x . theta)."""
     model = nn.Linear(x.shape[1], len(CLASSES))
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2, weight_decay=1e-4)
     for _ in range(100):
@@ -39,7 +39,7 @@ def classifier(x: Tensor, labels: Tensor) -> nn.Linear:
 
 
 def count_pairs() -> tuple[list[str], Tensor]:
-    """Return common words of the manual, and how often each stands within three of each, `[V, V]`."""
+    """Return common words of the manual, and the counts of pairs at most three words apart, `[V, V]`."""
     text = re.findall(r"[a-z]+", " ".join(topics[name] for name in sorted(topics)).lower())
     words = [word for word, _ in Counter(text).most_common(SKIPPED + WORDS)][SKIPPED:]
     number = {word: i for i, word in enumerate(words)}
@@ -51,8 +51,8 @@ def count_pairs() -> tuple[list[str], Tensor]:
     return words, counts + counts.T
 
 
-def word_vectors(counts: Tensor) -> tuple[Tensor, Tensor]:
-    """Return u and v, each `[V, D]`, the most likely ones for p(i beside c) = softmax_i(u_i . v_c)."""
+def train_word_vectors(counts: Tensor) -> tuple[Tensor, Tensor]:
+    """Return u and v, each `[V, D]`, fitted to p(i next to c) = softmax_i(u_i . v_c) by maximum likelihood."""
     u, v = (nn.Parameter(0.1 * torch.randn(WORDS, VECTOR)) for _ in range(2))
     optimizer = torch.optim.Adam([u, v], lr=0.05)
     for _ in range(200):
@@ -63,55 +63,55 @@ def word_vectors(counts: Tensor) -> tuple[Tensor, Tensor]:
     return u.detach(), v.detach()
 
 
-def frequencies(scores: Tensor, draws: int = 100_000) -> Tensor:
+def count_frequencies(scores: Tensor, draws: int = 100_000) -> Tensor:
     """Return how often each category is the arg max of scores plus Gumbel noise: `[K] -> [K]`."""
     space = hm.Categorical(len(scores))
     noise = space.noise((draws,), torch.Generator().manual_seed(0))
     return space.argmax(space.perturb(scores, noise)).mean(0)
 
 
-def show(title: str, names: list[str], scores: Tensor, axes) -> None:
+def plot_categories(title: str, names: list[str], scores: Tensor, axes) -> None:
     """Print and draw the likeliest categories: softmax as bars, frequencies as dots."""
-    share, found = scores.softmax(0), frequencies(scores)
+    share, sampled = scores.softmax(0), count_frequencies(scores)
     top = share.topk(8).indices.tolist()
     print(f"\n{title}\n{'':<12}{'softmax':>8}  {'frequency of the arg max':>24}")
     for i in top:
-        print(f"{names[i]:<12}{share[i]:8.4f}  {found[i]:24.4f}")
+        print(f"{names[i]:<12}{share[i]:8.4f}  {sampled[i]:24.4f}")
     axes.barh(range(8), share[top].tolist(), color="#a8c5e2", label="softmax")
-    axes.plot(found[top].tolist(), range(8), "o", color="#d1495b", markersize=4, label="arg max of 100,000 draws")
+    axes.plot(sampled[top].tolist(), range(8), "o", color="#d1495b", markersize=4, label="arg max of 100,000 draws")
     axes.set_yticks(range(8), [names[i] for i in top])
     axes.invert_yaxis()
     axes.set_title(title, fontsize=10)
 
 
-def main(picture: str = "softmax_sampling.svg") -> None:
+def main(path: str = "softmax_sampling.svg") -> None:
     torch.manual_seed(0)
-    images = load("sample")
+    images = load_images("sample")
     train, test = (part.flatten(1).float() / 255 for part in (images.train, images.test))
-    model = classifier(train, images.labels["train"])
+    model = train_classifier(train, images.labels["train"])
     with torch.no_grad():
         scores = model(test)
     right = (scores.argmax(-1) == images.labels["test"]).double().mean()
     drawn = hm.Categorical(10).sample(scores, 1, generator=torch.Generator().manual_seed(1))[0]
     right_drawn = (drawn.argmax(-1) == images.labels["test"]).double().mean()
-    print(f"classifier: {right:.1%} of the test pictures right by the arg max, {right_drawn:.1%} by a drawn label")
+    print(f"classifier: {right:.1%} of the test images right by the arg max, {right_drawn:.1%} by a drawn label")
     unsure = int(hm.Categorical(10).entropy(scores).argmax())
 
     words, counts = count_pairs()
-    u, v = word_vectors(counts)
+    u, v = train_word_vectors(counts)
     entropy = -(counts / counts.sum() * (counts / counts.sum(-1, keepdim=True)).log().clamp_min(-99)).sum()
     loss = -(counts / counts.sum() * (v @ u.T).log_softmax(-1)).sum()
-    print(f"word vectors: {loss:.2f} nats for a word beside a word; {entropy:.2f} with a table of all pairs")
+    print(f"word vectors: {loss:.2f} nats for a word next to a word; {entropy:.2f} with a table of all pairs")
 
-    with use_house_style("softmax-sampling"):
+    with use_plot_style("softmax-sampling"):
         figure = Figure(figsize=(8, 3), layout="constrained")
         left, right_axes = figure.subplots(1, 2)
         truth = CLASSES[int(images.labels["test"][unsure])]
-        show(f"label of the least clear test picture ({truth})", CLASSES, scores[unsure], left)
-        show(f'word beside "{BESIDE}"', words, u @ v[words.index(BESIDE)], right_axes)
+        plot_categories(f"label of the least clear test image ({truth})", CLASSES, scores[unsure], left)
+        plot_categories(f'word next to "{CENTRE}"', words, u @ v[words.index(CENTRE)], right_axes)
         right_axes.legend(loc="lower right")
-        save_figure(figure, {Path(picture).suffix[1:]: Path(picture)})
-    print(f"\nsee {picture}")
+        save_figure(figure, {Path(path).suffix[1:]: Path(path)})
+    print(f"\nsee {path}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the tests are a cross product of: spaces, estimators, and an objective with all its optional methods."""
+"""Spaces, estimators and objectives that the tests combine in cross products."""
 
 from functools import partial
 
@@ -37,16 +37,16 @@ class Network(nn.Module):
 
 
 def relax(space: hm.AbstractSpace) -> hm.Relax:
-    """With a network to be trained."""
+    """Return Relax with a network to train."""
     return hm.Relax(Network(space))
 
 
 def fixed_relax(space: hm.AbstractSpace) -> hm.Relax:
-    """With one that is not, beside f at the relaxed z."""
+    """Return Relax with a fixed network, in addition to f at the relaxed z."""
     return hm.Relax(Network(space).requires_grad_(False), hm.Rebar(0.5))
 
 
-# What stands here as a function is made for each space.
+# A function in this list creates an estimator for each space.
 VALUE_STYLE = [
     hm.Exact(),
     hm.Direct(0.5),
@@ -98,36 +98,36 @@ SAMPLE_STYLE = [
     hm.IdentityBackward("both"),
 ]
 ESTIMATORS = VALUE_STYLE + SAMPLE_STYLE
-# Their baseline or step is that of the whole call: an example's gradient depends on the other examples.
+# Their baseline or step is shared by all examples of a call: the gradient of an example depends on the other examples.
 COUPLES_EXAMPLES = (hm.Reinforce("mean"), hm.AdaptiveDirect(), hm.AdaptiveImplicitMLE())
 
 
 def learns(estimator: hm.AbstractEstimator) -> bool:
-    """Whether it has parameters of its own to train."""
+    """Return whether the estimator has parameters to train."""
     return isinstance(estimator, hm.AbstractControlled) and bool(estimator.parameters())
 
 
 def pairs(spaces, estimators=ESTIMATORS):
-    """Return `(space, estimator)`: every space with every estimator that serves it."""
+    """Return `(space, estimator)`: every space with every estimator that supports it."""
     return [pair for pair in _product(spaces, estimators) if samples_for(*pair)]
 
 
 def refused(spaces, estimators=ESTIMATORS):
-    """Return `(space, estimator)`: every space with every estimator that does not serve it."""
+    """Return `(space, estimator)`: every space with every estimator that does not support it."""
     return [pair for pair in _product(spaces, estimators) if not samples_for(*pair)]
 
 
 def one_each(spaces, estimators=ESTIMATORS):
-    """Return `(space, estimator)`: every estimator once, with the first of the spaces that it serves."""
+    """Return `(space, estimator)`: every estimator once, with the first space that it supports."""
     return [pairs(spaces, [estimator])[0] for estimator in estimators]
 
 
 def _product(spaces, estimators):
-    return [(space, made(space) if callable(made) else made) for space in spaces for made in estimators]
+    return [(space, item(space) if callable(item) else item) for space in spaces for item in estimators]
 
 
 def samples_for(space: hm.AbstractSpace, estimator: hm.AbstractEstimator, at_most: int = 3) -> int:
-    """Return with how many samples this estimator serves this space: at most so many, 0 if it does not."""
+    """Return the largest number of samples, at most `at_most`, that this estimator supports on the space; 0 if none."""
     for samples in range(at_most, 0, -1):
         try:
             estimator.check(space, samples)
@@ -142,13 +142,13 @@ def samples_for(space: hm.AbstractSpace, estimator: hm.AbstractEstimator, at_mos
 def noise_for(
     space: hm.AbstractSpace, estimator: hm.AbstractEstimator, batch: tuple[int, ...], generator, dtype=torch.float64
 ):
-    """Return noise for these samples."""
+    """Return noise for the number of samples that `samples_for` returns."""
     samples = samples_for(space, estimator)
     return space.noise((samples * estimator.noises, *batch), generator=generator, dtype=dtype)
 
 
 class Toy:
-    """A smooth non-linear f with a weight of its own, differing between examples.
+    """A smooth non-linear f with a weight, different for each example.
 
     f(z) = sin(u) + u^2, u = <weight + shift_b, z>.
     """
@@ -190,19 +190,19 @@ class Table(Toy):
 
 
 class Counted:
-    """Another f, and how often it was evaluated: (method, evaluations) of every call."""
+    """A wrapper of f that records (method, evaluations) of every call."""
 
     def __init__(self, f: Toy) -> None:
         self.f = f
         self.calls: list[tuple[str, int]] = []
         for name in ("rows", "table"):
             if hasattr(f, name):
-                setattr(self, name, partial(self._counted, name))
+                setattr(self, name, partial(self._call, name))
 
     def __call__(self, z: Tensor) -> Tensor:
-        return self._counted("f", z)
+        return self._call("f", z)
 
-    def _counted(self, name: str, *arguments: Tensor) -> Tensor:
+    def _call(self, name: str, *arguments: Tensor) -> Tensor:
         values = (self.f if name == "f" else getattr(self.f, name))(*arguments)
         self.calls.append((name, values.numel()))
         return values

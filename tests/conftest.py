@@ -1,4 +1,4 @@
-"""Two test processes share two cores: one thread each, and no limit of time for an example of a property."""
+"""Settings of all tests: one thread, as two test processes share two cores; no time limit for hypothesis examples."""
 
 import torch
 from hypothesis import settings

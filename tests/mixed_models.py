@@ -1,22 +1,22 @@
-"""A model with a discrete and a Gaussian latent, small enough that all is known; and its bound by the definitions."""
+"""A small model with a discrete and a Gaussian latent, whose bound is computed from the definitions."""
 
 import torch
 from torch import nn
 from torch.distributions import Bernoulli, Normal, kl_divergence
 
 import hardmax as hm
-from hardmax.applications.mixed_vae import GaussianBeside, GaussianRows, MixedObjective
+from hardmax.applications.mixed_vae import GaussianRows, MixedObjective, SharedGaussian
 
 JOINS = [
     GaussianRows(hm.Categorical(3), 2),
     GaussianRows(hm.Binary(2), 2),
-    GaussianBeside(hm.Categorical(3), 2),
-    GaussianBeside(hm.Binary(2), 2),
+    SharedGaussian(hm.Categorical(3), 2),
+    SharedGaussian(hm.Binary(2), 2),
 ]
 
 
 class Small:
-    """One picture, its scores, its Gaussians, noise for them, a prior and a decoder, in float64.
+    """One image, its scores, its Gaussians, noise for them, a prior and a decoder, in float64.
 
     The seed is one where the gradient for scores is large enough to be measured.
     """
@@ -44,7 +44,7 @@ class Small:
         return [self.scores, self.prior, self.mean, self.log_variance, *self.decoder.parameters()]
 
     def objective(self, *batch, join=None, noise=None, **options):
-        """Return f for a batch of this one picture, each with the same noise, or with the one given."""
+        """Return f for a batch of this one image, each with the same noise, or with the given noise."""
 
         def spread(tensor):
             return tensor.expand(*batch, *tensor.shape)
@@ -56,7 +56,7 @@ class Small:
         return MixedObjective(likelihood, join, spread(self.mean), spread(self.log_variance), noise=noise, **options)
 
     def any_batch(self, z):
-        """Evaluate f for any batch shape, as the helpers of `hardmax.testing` want it."""
+        """Evaluate f for any batch shape, as the helpers of `hardmax.testing` need it."""
         batch = z.shape[1 : z.dim() - len(self.space.event_shape)]
         return self.objective(*batch)(z)
 
@@ -65,7 +65,7 @@ class Small:
         """Return w of one z, by hand."""
         return torch.cat([1 - z, z]) if isinstance(self.space, hm.Binary) else z.flatten()
 
-    def seen(self, z):
+    def used_rows(self, z):
         """Return the rows that one z uses."""
         rows = isinstance(self.join, GaussianRows)
         return [d for d, w in enumerate(self.weights(z).tolist()) if w] if rows else [0]
@@ -84,7 +84,7 @@ class Small:
         return Normal(self.mean[row], (self.log_variance[row] / 2).exp())
 
     def gaussian_kl(self, z):
-        return sum(kl_divergence(self.posterior(row), Normal(0.0, 1.0)).sum() for row in self.seen(z))
+        return sum(kl_divergence(self.posterior(row), Normal(0.0, 1.0)).sum() for row in self.used_rows(z))
 
     def values(self):
         """Return f of every member, `[M]`, at the noise of this model."""
@@ -103,7 +103,7 @@ class Small:
         return (log_q.exp() * (self.values() + self.log_p() - log_q)).sum()
 
 
-def largest_z(found, exact):
-    """Return the largest |z| of the mean of draws `[draws, ...]`; above 5.5 it is no chance (1e-6, 25 components)."""
-    error = found.std(0) / len(found) ** 0.5
-    return ((found.mean(0) - exact) / error.clamp_min(1e-12)).abs().max().item()
+def largest_z(draws, exact):
+    """Return the largest |z| of the mean of draws `[draws, ...]`; above 5.5 is significant (1e-6, 25 components)."""
+    error = draws.std(0) / len(draws) ** 0.5
+    return ((draws.mean(0) - exact) / error.clamp_min(1e-12)).abs().max().item()

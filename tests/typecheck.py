@@ -1,4 +1,4 @@
-"""How shapes and types are checked under pytest: an int may stand for a float, as PEP 484 has it."""
+"""The type checker of shapes and types under pytest; as in PEP 484, an int is accepted where a float is expected."""
 
 from beartype import BeartypeConf, beartype
 

@@ -1,6 +1,6 @@
 """Collect runs into result rows: ``collect_runs.py RUN... > rows.jsonl``; ``collect_runs.py --table rows.jsonl``.
 
-A row holds what a run reached on the test pictures after chosen epochs, and the command and commit that made it.
+A row has the test metrics of a run after chosen epochs, and its command and commit.
 """
 
 import json

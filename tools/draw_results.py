@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/results from runs: ``draw_results.py RUNS_FOLDER``."""
+"""Draw two figures of docs/results/discrete-vae.md from runs: ``draw_results.py RUNS_FOLDER``."""
 
 import json
 import sys
@@ -22,8 +22,8 @@ CURVES = {
 }
 
 
-def curves(runs: Path) -> None:
-    """Draw the test bound by epoch of the estimators on MNIST with ten categories."""
+def draw_curves(runs: Path) -> None:
+    """Draw the test bound of each estimator by epoch, on MNIST with ten categories."""
     figure = Figure(figsize=(8, 4), layout="constrained")
     axes = figure.subplots()
     for name, label in CURVES.items():
@@ -39,16 +39,16 @@ def curves(runs: Path) -> None:
     figure.savefig(OUT / "mnist-k10.svg", metadata={"Date": None})
 
 
-def categories(runs: Path) -> None:
-    """Draw what each of fifty categories of Fashion-MNIST means."""
+def draw_categories(runs: Path) -> None:
+    """Draw the decoder's image of each of fifty categories of Fashion-MNIST."""
     model = load_run(runs / "fashion-k50-auto-s0", kind=DiscreteVAE).model
-    picture = make_grid(model.decode(torch.eye(50)), columns=10)
-    picture.resize((picture.width * 2, picture.height * 2), resample=0).save(OUT / "fashion-k50.png", optimize=True)
+    image = make_grid(model.decode(torch.eye(50)), columns=10)
+    image.resize((image.width * 2, image.height * 2), resample=0).save(OUT / "fashion-k50.png", optimize=True)
 
 
 if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit("usage: draw_results.py RUNS_FOLDER")
-    curves(Path(sys.argv[1]))
-    categories(Path(sys.argv[1]))
+    draw_curves(Path(sys.argv[1]))
+    draw_categories(Path(sys.argv[1]))
     print(json.dumps([path.name for path in sorted(OUT.glob("*.[sp][vn]g"))]))

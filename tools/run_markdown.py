@@ -1,7 +1,7 @@
 """Run the Python examples of Markdown files: ``run_markdown.py FILE...``.
 
-All ```python blocks of a file run in order in one namespace; those marked ```python no-run are skipped. A
-failure's traceback names the Markdown file and the line in it.
+All ```python blocks of a file run in order in one namespace; those marked ```python no-run are skipped. The
+traceback of a failure names the Markdown file and its line.
 """
 
 import re
@@ -14,8 +14,8 @@ from typing import Any
 FENCE = re.compile(r"^\s*(?P<marks>`{3,}|~{3,})\s*(?P<info>[^`]*)$")
 
 
-def blocks(path: str | Path) -> Iterator[tuple[int, str]]:
-    """Yield the first line's number and the text of every block to run."""
+def find_blocks(path: str | Path) -> Iterator[tuple[int, str]]:
+    """Yield the number of the first line and the text of every block to run."""
     lines = Path(path).read_text(encoding="utf-8").splitlines()
     start, marks, words = 0, "", []
     for number, line in enumerate(lines, 1):
@@ -33,7 +33,7 @@ def blocks(path: str | Path) -> Iterator[tuple[int, str]]:
 def run_blocks(path: str | Path) -> dict[str, Any]:
     """Run all blocks of one file in order and return their namespace."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
-    for first_line, text in list(blocks(path)):
+    for first_line, text in list(find_blocks(path)):
         # The empty lines before the block give tracebacks the line numbers of the Markdown file.
         exec(compile("\n" * (first_line - 1) + text, str(path), "exec", dont_inherit=True), namespace)
     return namespace
@@ -44,4 +44,4 @@ if __name__ == "__main__":
         sys.exit("usage: run_markdown.py FILE...")
     for name in sys.argv[1:]:
         run_blocks(name)
-        print(f"{name}: {len(list(blocks(name)))} blocks ran")
+        print(f"{name}: {len(list(find_blocks(name)))} blocks ran")

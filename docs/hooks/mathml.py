@@ -1,7 +1,7 @@
 """Hook of mkdocs: formulas become MathML while the pages are built; they show with no script and no network.
 
-The Markdown extension arithmatex finds `$...$` and `$$...$$`, never in code, in pages and in docstrings
-alike, and keeps Markdown away from them. Here its marks are replaced in the finished HTML.
+The Markdown extension arithmatex finds `$...$` and `$$...$$` in pages and in docstrings, never in code, and
+keeps Markdown away from them. Here its marks are replaced in the finished HTML.
 """
 
 import html
@@ -27,7 +27,7 @@ math[display="block"] { margin: 1em 0; overflow-x: auto; overflow-y: hidden; pad
 math [mathvariant="bold"] { font-weight: bold; }
 math [mathvariant="bold-italic"] { font-weight: bold; font-style: italic; }
 math mtd[columnalign="left"] { text-align: left; }
-math mtd[columnalign="right"] { text-align: right; }
+math mtd[columnalign="right"] { text-align: right; text-align: -webkit-right; }
 math mtable[columnspacing^="0em"] > mtr > mtd { padding-left: 0; padding-right: 0; }
 """
 
@@ -53,11 +53,23 @@ LIMITS = (r"(\\(?:argmax|argmin|max|min|sup|inf|lim))\s*_", r"\1\\limits_")
 # What latex2mathml writes, made better.
 REPAIRS = [
     # These are operators, not names of variables.
-    (r"<mi>([⟨⟩⌊⌋⌈⌉{}:±∓∖])</mi>", r'<mo stretchy="false">\1</mo>'),
-    # Names of functions are no operators; they stand a little apart from an argument without brackets.
+    (r"<mi>([⟨⟩⌊⌋⌈⌉{}:;±∓∖])</mi>", r'<mo stretchy="false">\1</mo>'),
+    # A bar is a bracket of a norm, with no space around it; "given" is another sign.
+    (r'<mo stretchy="false">\|</mo>', r'<mo stretchy="false" lspace="0" rspace="0">|</mo>'),
+    # Directly before a bracket the max and the arg max are functions.
+    (r'<mo(?: movablelimits="true")?>((?:arg\s)?(?:max|min))</mo>(?=<mo stretchy="false">\()', r"<mi>\1</mi>"),
+    # A minus after an opening bracket, a relation or a comma is a sign.
+    (r"(<mo[^>]*>[(\[{⟨=≤≥∝,]</mo>)<mo>−</mo>", r'\1<mo form="prefix">−</mo>'),
+    # Names of functions are not operators; they stand a little apart from an argument without brackets.
     (r"<mo>(?!max|min|sup|inf|lim)([A-Za-z]{2,})</mo>", r"<mi>\1</mi>"),
     (
         r"(?<!<msub>)(?<!<msup>)(?<!<msubsup>)(?<!<mfrac>)(<mi>[A-Za-z]{2,}</mi>)(?=<m(?!o|space))",
+        r'\1<mspace width="0.167em" />',
+    ),
+    # And a little apart from a factor before them.
+    (
+        r'((?<!<msub>)(?<!<msup>)(?<!<msubsup>)(?<!<mfrac>)<mi>[^<]</mi>|</msu[bp]>|<mo stretchy="false">[)\]]</mo>'
+        r"|<mo>∇</mo>)(?=<mi>[A-Za-z]{2,}</mi>)",
         r'\1<mspace width="0.167em" />',
     ),
 ]

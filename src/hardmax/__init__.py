@@ -4,10 +4,9 @@ Everything is an expectation `E_{z ~ q(z | scores)}[f(z)]` that we want the grad
 may be, an estimator how the gradient is estimated, and f what z is worth.
 """
 
-import warnings
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from hardmax._deprecation import load_renamed
 from hardmax._lazy import load_lazily
 from hardmax.version import __version__ as __version__
 
@@ -187,8 +186,8 @@ _MOVED = {
     "AbstractJoin": "hardmax.applications.mixed_vae",
     "BernoulliMixture": "hardmax.applications.discrete_vae",
     "CompletionModel": "hardmax.applications.completion",
-    "Encoded": "hardmax.applications.mixed_vae",
-    "GaussianBeside": "hardmax.applications.mixed_vae",
+    "Encoded": "hardmax.applications.mixed_vae:Encoding",
+    "GaussianBeside": "hardmax.applications.mixed_vae:SharedGaussian",
     "GaussianMixture": "hardmax.applications.completion",
     "GaussianRows": "hardmax.applications.mixed_vae",
     "HashEncoder": "hardmax.applications.hashing",
@@ -216,14 +215,8 @@ _MOVED = {
 }
 __all__ = sorted([*_HOMES, "__version__"])  # pyright: ignore[reportUnsupportedDunderAll]
 _load, _ = load_lazily(__name__, _HOMES)
-
-
-def __getattr__(name: str) -> object:
-    if name in _MOVED:
-        place = _MOVED[name]
-        warnings.warn(f"hardmax.{name} has moved: from {place} import {name}", DeprecationWarning, stacklevel=2)
-        return getattr(import_module(place), name)
-    return _load(name)
+_PLACES = {name: place if ":" in place else f"{place}:{name}" for name, place in _MOVED.items()}
+__getattr__ = load_renamed(__name__, _PLACES, otherwise=_load)
 
 
 def __dir__() -> list[str]:

@@ -8,7 +8,7 @@ from hardmax.spaces import AbstractSpace, Binary, Categorical
 
 
 def from_distribution(distribution: td.Distribution) -> tuple[AbstractSpace, Tensor]:
-    """Return the space and the scores of a torch distribution, so that `q(z | scores)` is that distribution.
+    r"""Return the space and the scores of a torch distribution: $q(z \mid \mathrm{scores})$ is that distribution.
 
     Args:
         distribution: `OneHotCategorical` or `Categorical` (z is one-hot here), `Bernoulli` (each element of its batch
@@ -44,7 +44,7 @@ def from_distribution(distribution: td.Distribution) -> tuple[AbstractSpace, Ten
 
 
 def to_distribution(scores: Tensor, space: AbstractSpace) -> td.Distribution:
-    """Return q(z | scores) as a torch distribution over the same z.
+    r"""Return $q(z \mid \mathrm{scores})$ as a torch distribution over the same z.
 
     Args:
         scores: `[*B, *score]`.
@@ -65,6 +65,6 @@ def to_distribution(scores: Tensor, space: AbstractSpace) -> td.Distribution:
     if isinstance(space, Binary):
         return td.Independent(td.Bernoulli(logits=scores), 1)
     if isinstance(space, Categorical):
-        one = td.OneHotCategorical(logits=scores)
-        return one if space.n is None else td.Independent(one, 1)
+        one_hot = td.OneHotCategorical(logits=scores)
+        return one_hot if space.n is None else td.Independent(one_hot, 1)
     raise ArgumentError(f"torch.distributions has no counterpart of {space}")

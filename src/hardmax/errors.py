@@ -1,11 +1,19 @@
-"""The errors hardmax raises on purpose; every one is a `HardmaxError`.
+"""Errors that hardmax raises on purpose; all are subclasses of `HardmaxError`.
 
 A message says what is wrong, what was received, what was expected and what to do.
 """
 
+from hardmax.names import escape_control_characters
+
 
 class HardmaxError(Exception):
-    """Base of every error that hardmax raises on purpose."""
+    r"""Base class of all errors that hardmax raises on purpose.
+
+    Its message is one line of visible characters, also if it quotes a file: a control character is written as `\n`.
+    """
+
+    def __str__(self) -> str:
+        return escape_control_characters(super().__str__())
 
 
 class ArgumentError(HardmaxError, ValueError):
@@ -21,7 +29,7 @@ class DtypeError(ArgumentError, TypeError):
 
 
 class NotExactError(HardmaxError):
-    """A space cannot give, or not at this size, an exact quantity that was asked of it."""
+    """A space cannot compute a requested quantity exactly, or not at this size."""
 
 
 class DataError(HardmaxError, ValueError):
@@ -29,8 +37,8 @@ class DataError(HardmaxError, ValueError):
 
 
 class MissingExtraError(HardmaxError, ImportError):
-    """A library is needed that comes with an optional extra of hardmax."""
+    """A required library is not installed; it comes with an optional extra of hardmax."""
 
 
 class ClusterError(HardmaxError):
-    """A cluster does not answer, or cannot do the work."""
+    """A cluster does not respond, or cannot run the work."""

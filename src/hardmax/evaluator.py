@@ -1,31 +1,36 @@
-"""Calls of f, with results checked, memory bounded and evaluations counted."""
+"""`Evaluator` calls f: it checks the results, limits the memory and counts the evaluations."""
 
 import math
 from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from hardmax._deprecation import RenamedMember
 from hardmax.errors import ArgumentError, DtypeError, ShapeError
 from hardmax.spaces.abstract import AbstractSpace
 from hardmax.types import Flips, Objective
-from hardmax.validation import can_read_values, find_first_index, is_transformed
+from hardmax.validation import can_read_values, check_finite, is_transformed
+
+T = TypeVar("T")
 
 
 class Evaluator:
-    """The only interface between an estimator and f, so that `evaluations` is correct by construction.
+    r"""The function f as an estimator sees it. Estimators call f only through it, so `evaluations` is always correct.
 
-    To the user's f a part that is linear in the statistics may be added, `<linear, statistics(z)>`: for a bound,
-    `log p(z) - log q(z)`. It costs no evaluation, and estimators that solve for an arg max take it exactly.
+    It can add to f a part that is linear in the statistics, $\langle \mathrm{linear}, \mathrm{statistics}(z) \rangle$:
+    for a bound, $\log p(z) - \log q(z)$. This part costs no evaluation, and estimators that solve for an arg max use it
+    exactly.
 
     Attributes:
         linear: `[*B, *score]`, weights of the linear part, or None.
-        evaluations: evaluations of f so far, mean per example.
-        chunk_size: the largest C of one call of f, or None.
+        evaluations: number of evaluations of f so far, mean per example.
+        chunk_size: maximal number of candidates C in one call of f, or None for no limit.
         has_table: whether values of all categories come from `f.table()` or `f.pairs()`.
-        has_rows: whether chosen examples can be evaluated alone, by `f.rows()`.
-        has_flips: whether the flips of single bits are cheaper than separate evaluations, by `f.flips()`.
+        has_rows: whether f can evaluate only some examples, by `f.rows()`.
+        has_flips: whether `f.flips()` evaluates flips of single bits, more cheaply than separate calls.
     """
 
     def __init__(
@@ -52,38 +57,41 @@ class Evaluator:
 
     def __call__(self, z: Tensor) -> Tensor:
         """Evaluate f with its linear part, `[C, *B, *event] -> [C, *B]`."""
-        return self.plain(z) if self.linear is None else self.plain(z) + self.linear_part(z)
+        return self.evaluate_plain(z) if self.linear is None else self.evaluate_plain(z) + self.linear_part(z)
 
     def linear_part(self, z: Tensor) -> Tensor:
-        """Return `<linear, statistics(z)>`, zero if there is none: `[C, *B, *event] -> [C, *B]`."""
+        r"""Return the linear part, zero if there is none: `[C, *B, *event] -> [C, *B]`.
+
+        $$ \langle \mathrm{linear}, \mathrm{statistics}(z) \rangle $$
+        """
         if self.linear is None:
             return z.new_zeros(z.shape[: z.dim() - len(self._space.event_shape)])
         return self._space.dot(self.linear, self._space.statistics(z))
 
-    def plain(self, z: Tensor) -> Tensor:
+    def evaluate_plain(self, z: Tensor) -> Tensor:
         """Evaluate f without the linear part, `[C, *B, *event] -> [C, *B]`, at most `chunk_size` candidates at a time.
 
-        The activations of a chunk are not kept but recomputed in the backward pass; otherwise chunks would not bound
-        the memory.
+        The backward pass recomputes the activations of each chunk. Keeping them would need the memory that chunks save.
         """
         self.evaluations += len(z)
-        return self._in_chunks(self._call, z, 0)
+        return self._call_in_chunks(self._call, z, 0)
 
-    def _in_chunks(self, call: Callable[[Tensor], Tensor], z: Tensor, dim: int) -> Tensor:
+    def _call_in_chunks(self, call: Callable[[Tensor], Tensor], z: Tensor, dim: int) -> Tensor:
         """Call with at most `chunk_size` z at a time and join the results along dim."""
         if self.fits(len(z)):
             return call(z)
-        # torch.func refuses the saved-tensor hooks of checkpoint; there, the caller has to limit the memory.
+        # torch.func refuses the saved-tensor hooks of checkpoint; under it, the caller has to limit the memory.
         recompute = torch.is_grad_enabled() and not is_transformed()
         chunks = z.split(self.chunk_size or len(z))
         return torch.cat(
             [checkpoint(call, chunk, use_reentrant=False) if recompute else call(chunk) for chunk in chunks], dim
         )
 
-    def distinct(self, z: Tensor) -> Tensor:
-        """Evaluate like `__call__`, `[S, *B, *event] -> [S, *B]`, but equal samples of an example only once.
+    def evaluate_distinct(self, z: Tensor) -> Tensor:
+        """Evaluate f with its linear part, `[S, *B, *event] -> [S, *B]`, equal samples of an example only once.
 
-        Needs `f.rows()`, and zeros and ones that fit the bits of an integer; a q of low entropy repeats its samples.
+        This saves evaluations if q has low entropy, and its samples repeat. It needs `f.rows()`, and a z whose zeros
+        and ones fit the bits of an integer; otherwise every sample is evaluated.
         """
         samples, examples, width = len(z), math.prod(self._batch_shape), math.prod(self._space.event_shape)
         if not self.has_rows or width + examples.bit_length() > 62 or not can_read_values():
@@ -110,19 +118,19 @@ class Evaluator:
         return values + flat
 
     def _plain_table(self) -> Tensor:
-        """Evaluate by `f.pairs()` or `f.table()` where f has them."""
+        """Evaluate f without its linear part at every member, by `f.pairs()` or `f.table()` if f has them."""
         pairs = hasattr(self._f, "pairs")
         if self.has_table and not pairs:
             self.evaluations += self._space.size
             table = self._f.table()  # pyright: ignore[reportFunctionMemberAccess]
-            return self._checked(table, (*self._batch_shape, self._space.size), "f.table()", lambda at: at[:-1])
+            return self._check_values(table, (*self._batch_shape, self._space.size), "f.table()", lambda at: at[:-1])
         members = self._space.enumerate(dtype=self._scores.dtype, device=self._scores.device)
         if pairs:
             self.evaluations += len(members)
-            return self._in_chunks(self._pairs, members, -1)
+            return self._call_in_chunks(self._call_pairs, members, -1)
         event_shape = self._space.event_shape
         spread = members.view(-1, *(1 for _ in self._batch_shape), *event_shape)
-        return self.plain(spread.expand(-1, *self._batch_shape, *event_shape)).movedim(0, -1)
+        return self.evaluate_plain(spread.expand(-1, *self._batch_shape, *event_shape)).movedim(0, -1)
 
     def rows(self, z: Tensor, index: Tensor) -> Tensor:
         """Evaluate f without its linear part at chosen examples, `[R, *event]` and flat batch index `[R] -> [R]`."""
@@ -130,34 +138,36 @@ class Evaluator:
         self.evaluations += len(index) / examples
         step = max(len(index) if self.chunk_size is None else self.chunk_size * examples, 1)
         rows = self._f.rows  # pyright: ignore[reportFunctionMemberAccess]
-        values = torch.cat([rows(*pair) for pair in zip(z.split(step), index.split(step), strict=True)])
+        pairs = zip(z.split(step), index.split(step), strict=True)
+        values = torch.cat([self._call_without_writes(rows, "f.rows()", *pair) for pair in pairs])
 
         def example(at: list[int]) -> list[int]:
             return [int(i) for i in torch.unravel_index(index[at[0]], self._batch_shape)]
 
-        return self._checked(values, (len(index),), "f.rows()", example)
+        return self._check_values(values, (len(index),), "f.rows()", example)
 
     def flips(self, z: Tensor) -> "CountedFlips":
         """Return the flips of the bits of z `[S, *B, N]`, without the linear part."""
-        return CountedFlips(self._f.flips(z), self._check_gains)  # pyright: ignore[reportFunctionMemberAccess]
+        flips = self._call_without_writes(self._f.flips, "f.flips()", z)  # pyright: ignore[reportFunctionMemberAccess]
+        return CountedFlips(flips, self._check_gains)
 
     def _check_gains(self, gains: Tensor, wanted: Tensor) -> Tensor:
-        """Count and check the gains of flips where wanted `[S, *B, N]`."""
+        """Count and check the gains of the flips that the mask `wanted` `[S, *B, N]` selects."""
         count = int(wanted.sum())
         self.evaluations += count / max(math.prod(self._batch_shape), 1)
 
         def example(at: list[int]) -> list[int]:
             return wanted.nonzero()[at[0]].tolist()[1:-1]
 
-        return self._checked(gains, (count,), "f.flips(z).gains()", example)
+        return self._check_values(gains, (count,), "f.flips(z).gains()", example)
 
     def keeps_table(self, samples: int) -> bool:
-        """Whether to keep the graph of a whole table in order to use its entries at z.
+        """Return whether to keep the graph of a complete table, in order to use its entries at z.
 
-        Not if it does not fit; nor if many categories share their rows between few examples: backward would process K
-        rows, where f at z takes one for each example and sample. Nor if every category of every example is a separate
-        row, as `f.rows()` without a table implies: backward costs twice as much as forward, so that K rows forward and
-        backward cost more than K rows forward, and those at z again.
+        It is discarded in three cases. It does not fit. Or many categories share their rows between few examples: the
+        backward pass would process K rows, while f at z needs one row for each example and sample. Or every category of
+        every example is a separate row, as `f.rows()` without a table implies: the backward pass costs twice as much as
+        the forward pass, so K rows forward and backward cost more than K rows forward plus another call at z.
         """
         if not self.has_table:
             separate_rows = self.has_rows and 2 * self._space.size > 3 * samples
@@ -165,17 +175,35 @@ class Evaluator:
         return not hasattr(self._f, "pairs") or self._space.size <= 2 * samples * math.prod(self._batch_shape)
 
     def fits(self, count: int) -> bool:
-        """Whether this many candidates may be evaluated in one call."""
+        """Return whether f may evaluate this number of candidates in one call."""
         return self.chunk_size is None or count <= self.chunk_size
 
+    plain = RenamedMember("evaluate_plain")
+
+    distinct = RenamedMember("evaluate_distinct")
+
     def _call(self, z: Tensor) -> Tensor:
-        return self._checked(self._f(z), (z.shape[0], *self._batch_shape), "f", lambda at: at[1:])
+        values = self._call_without_writes(self._f, "f", z)
+        return self._check_values(values, (z.shape[0], *self._batch_shape), "f", lambda at: at[1:])
 
-    def _pairs(self, z: Tensor) -> Tensor:
-        values = self._f.pairs(z)  # pyright: ignore[reportFunctionMemberAccess]
-        return self._checked(values, (*self._batch_shape, len(z)), "f.pairs()", lambda at: at[:-1])
+    def _call_without_writes(self, function: Callable[..., T], name: str, z: Tensor, *rest: Tensor) -> T:
+        """Call f or one of its methods, and check that it does not write into z, which estimators use again."""
+        if not self._validate or z.is_inference():  # inference tensors have no version
+            return function(z, *rest)
+        version = z._version
+        values = function(z, *rest)
+        if z._version != version:
+            raise ArgumentError(
+                f"{name} changed its argument z of shape {list(z.shape)} in place, which would change the samples that "
+                "the estimator uses; work on a copy, z.clone()"
+            )
+        return values
 
-    def _checked(
+    def _call_pairs(self, z: Tensor) -> Tensor:
+        values = self._call_without_writes(self._f.pairs, "f.pairs()", z)  # pyright: ignore[reportFunctionMemberAccess]
+        return self._check_values(values, (*self._batch_shape, len(z)), "f.pairs()", lambda at: at[:-1])
+
+    def _check_values(
         self, values: Tensor, shape: tuple[int, ...], name: str, example: Callable[[list[int]], list[int]]
     ) -> Tensor:
         """Check the values that f returned; `example` maps an index into them to the index of the example."""
@@ -187,18 +215,13 @@ class Evaluator:
                 f"{name} must return one value per candidate and example, shape {list(shape)}, got "
                 f"{list(values.shape)}; f maps z [C, *B, *event] to [C, *B]: sum over the event's dimensions only"
             )
-        # Without a NaN in the sum there is none in the terms.
-        if self._validate and math.isnan(values.detach().sum().item()) and (nan := values.isnan()).any():
-            index = find_first_index(nan)
-            raise ArgumentError(
-                f"{name} returned NaN for example {example(index)} (at index {index} of its result, "
-                f"{int(nan.sum())} NaN in all); look at that example, or at a diverged decoder"
-            )
+        if self._validate:
+            check_finite(values, name, example)
         return values
 
 
 class CountedFlips:
-    """The result of `f.flips(z)`, with its evaluations counted."""
+    """The result of `f.flips(z)`; it counts the evaluations."""
 
     def __init__(self, flips: Flips, count: Callable[[Tensor, Tensor], Tensor]) -> None:
         self._flips = flips
@@ -206,9 +229,9 @@ class CountedFlips:
 
     @property
     def bounds(self) -> Tensor:
-        """`[S, *B, N]`. No flip gains more than this; computed on access."""
+        """`[S, *B, N]`. Upper bound of the gain of each flip; computed on access."""
         return self._flips.bounds
 
     def gains(self, wanted: Tensor) -> Tensor:
-        """Return f(z with bit i flipped) - f(z) where wanted `[S, *B, N]`, a flat tensor in that order."""
+        """Return `f(z with bit i flipped) - f(z)` where `wanted` `[S, *B, N]` is True: a flat tensor in that order."""
         return self._count(self._flips.gains(wanted), wanted)

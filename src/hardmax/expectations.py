@@ -1,4 +1,4 @@
-"""hm.expectation and hm.sample: apply an estimator to an objective and a space."""
+"""`hm.expectation` and `hm.sample`: apply an estimator to an objective and a space."""
 
 from dataclasses import replace
 from typing import Literal
@@ -34,10 +34,10 @@ def expectation(
     chunk_size: int | None = None,
     validate: bool = True,
 ) -> Estimate:
-    """Estimate `E_{z ~ q(z | scores)}[f(z)]` so that backward gives its gradient.
+    r"""Estimate $\mathbb{E}_{z \sim q(z \mid \mathrm{scores})}[f(z)]$ so that backward gives its gradient.
 
-    The gradient for `scores` is the estimator's, with the bias and variance that its page states; the gradient for all
-    that f closes over (a decoder's weights) is the ordinary one.
+    The estimator determines the gradient for `scores`; its page states the bias and the variance. Everything that f
+    closes over (a decoder's weights) gets the ordinary gradient.
 
     Args:
         f: `f(z [C, *B, *event]) -> [C, *B]`, one leading dimension for samples or candidates; deterministic within one
@@ -48,16 +48,16 @@ def expectation(
         scores: `[*B, *score]`, floating point, finite.
         space: the space of z.
         estimator: how the gradient is estimated. "auto": `Exact` for one categorical, `LocalExpectation`
-            (with roulette where f has rows) for independent variables, `GibbsCovariance` for structured spaces with
+            (with roulette if f has rows) for independent variables, `GibbsCovariance` for structured spaces with
             exact samples, else `Direct`.
         samples: S, the number of z drawn for each example; by default 1, for `GibbsCovariance` 16.
-        generator: where the noise comes from; None is torch's global generator.
-        noise: `[S, *B, *score]`, instead of drawing it (`space.noise`): the same noise gives the same estimate.
-            `[S * estimator.noises, *B, *score]` for the few estimators that take more than one noise tensor for a
-            sample.
-        chunk_size: the most candidates C that f gets in one call; bounds the memory. Beyond it, the activations of f
-            are recomputed in the backward pass.
-        validate: check values for NaN and inf; never done while compiling or under `torch.func`.
+        generator: source of the noise; None is torch's global generator.
+        noise: `[S, *B, *score]`, noise to use instead of drawing it (`space.noise`): the same noise gives the same
+            estimate. `[S * estimator.noises, *B, *score]` for the few estimators that use more than one noise tensor
+            for a sample.
+        chunk_size: maximal number of candidates C in one call of f; this limits the memory. With more candidates, the
+            backward pass recomputes the activations of f.
+        validate: check values for NaN and inf; values are never checked while compiling or under `torch.func`.
 
     Returns:
         The value `[*B]`, the draws, and their cost.
@@ -109,15 +109,18 @@ def estimate(
     chunk_size: int | None,
     validate: bool,
 ) -> Estimate:
-    """Estimate `E_q[f(z) + <linear, statistics(z)>]`: `expectation` for objectives with a linear part."""
+    r"""Estimate an expectation: `expectation` for objectives with a linear part.
+
+    $$ \mathbb{E}_q[f(z) + \langle \mathrm{linear}, \mathrm{statistics}(z) \rangle] $$
+    """
     batch_shape = check_scores(scores, space, values=validate and can_read_values())
     if chunk_size is not None and chunk_size < 1:
         raise ArgumentError(f"chunk_size must be at least 1, got {chunk_size}")
-    noise = _noise(scores, space, estimator, batch_shape, samples, generator, noise)
+    noise = _prepare_noise(scores, space, estimator, batch_shape, samples, generator, noise)
     evaluator = Evaluator(f, scores, space, linear=linear, chunk_size=chunk_size, validate=validate)
     if space.chosen_solver is None:
         return estimator.estimate(evaluator, scores, space, noise)
-    if not can_read_values():  # which solver runs is not known while compiling, or under vmap
+    if not can_read_values():  # the solver that will run is not known while compiling, or under vmap
         return replace(estimator.estimate(evaluator, scores, space, noise), solver=space.chosen_solver)
     with record_solvers() as solvers:
         out = estimator.estimate(evaluator, scores, space, noise)
@@ -139,11 +142,11 @@ def sample(
     Args:
         scores: `[*B, *score]`, floating point, finite.
         space: the space of z.
-        estimator: a sample-style one: `GumbelSoftmax`, `StraightThrough`, `ReinMax`, `GumbelRao`; for structured spaces
-            `ImplicitMLE`, `AdaptiveImplicitMLE`, `PerturbedOptimizer`, `Blackbox`, `IdentityBackward`.
-        samples: S.
-        generator: where the noise comes from; None is torch's global generator.
-        noise: `[S, *B, *score]`, instead of drawing it.
+        estimator: a sample-style estimator: `GumbelSoftmax`, `StraightThrough`, `ReinMax`, `GumbelRao`; for structured
+            spaces `ImplicitMLE`, `AdaptiveImplicitMLE`, `PerturbedOptimizer`, `Blackbox`, `IdentityBackward`.
+        samples: S, the number of z drawn for each example.
+        generator: source of the noise; None is torch's global generator.
+        noise: `[S, *B, *score]`, noise to use instead of drawing it.
         validate: check scores for NaN and inf.
 
     Returns:
@@ -165,7 +168,9 @@ def sample(
             f"{estimator} gives no z with a gradient: it needs f. Call hardmax.expectation(f, scores, space, "
             f"estimator), or use a sample-style estimator such as GumbelSoftmax() or StraightThrough()"
         )
-    return estimator.sample(scores, space, _noise(scores, space, estimator, batch_shape, samples, generator, noise))[1]
+    return estimator.sample(
+        scores, space, _prepare_noise(scores, space, estimator, batch_shape, samples, generator, noise)
+    )[1]
 
 
 def _choose_estimator(name: str, f: Objective, space: AbstractSpace) -> AbstractEstimator:
@@ -178,7 +183,7 @@ def _choose_estimator(name: str, f: Objective, space: AbstractSpace) -> Abstract
     return GibbsCovariance() if space.offers("draw") else Direct()
 
 
-def _noise(
+def _prepare_noise(
     scores: Tensor,
     space: AbstractSpace,
     estimator: AbstractEstimator,
@@ -187,7 +192,7 @@ def _noise(
     generator: torch.Generator | None,
     noise: Tensor | None,
 ) -> Tensor:
-    """Return the caller's noise, checked, or draw it; the estimator's check comes first."""
+    """Check the caller's noise and return it, or draw noise if there is none; the estimator checks the space first."""
     if noise is not None:
         estimator.check(space, check_noise(noise, scores, samples, estimator.noises))
         return noise

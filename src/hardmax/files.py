@@ -1,39 +1,44 @@
 """Write files and folders atomically: complete, or not at all."""
 
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import TemporaryDirectory, TemporaryFile, mkdtemp
 
 from hardmax.errors import DataError
 
 
 @contextmanager
-def replace_atomically(path: Path, suffix: str = ".tmp") -> Iterator[Path]:
-    """Yield a temporary path in the same folder; the file that the block writes there is flushed to disk and renamed.
+def _make_private_place(path: Path) -> Iterator[Path]:
+    """Yield a path of the same name in a new folder next to it, which only this user can enter; removed at the end.
 
-    A reader sees the old file or the new one. If the block fails, nothing is left, and the old file stays.
+    The name of the folder is random: it never is that of a file or folder of someone else, nor a symbolic link placed
+    there to be followed. A killed process leaves the folder, which has no other use and can be deleted.
+    """
+    prefix = f".{path.name[:50]}."  # shortened, since a name has at most 255 bytes
+    with TemporaryDirectory(prefix=prefix, suffix=".tmp", dir=path.parent, ignore_cleanup_errors=True) as folder:
+        yield Path(folder) / path.name
+
+
+@contextmanager
+def replace_atomically(path: Path) -> Iterator[Path]:
+    """Yield a temporary path on the same disk; the file that the block writes there is flushed to disk and renamed.
+
+    Other processes read the old file or the new one; of two that write at once, the last one wins. If the block fails,
+    the old file stays. A symbolic link at the path is replaced, and its target is unchanged.
 
     Args:
         path: path of the file.
-        suffix: suffix of the temporary name. The default is constant, so that the next write replaces the leftovers
-            of a kill; give each process its own suffix if several may write the file at once.
 
     Raises:
         OSError: the file cannot be written.
     """
-    temporary = path.with_name(path.name + suffix)
-    try:
+    with _make_private_place(path) as temporary:
         yield temporary
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())  # or a power failure may leave an empty file under the new name
         temporary.replace(path)
-    finally:
-        # After a failure of any kind, including Ctrl-C; after a success no file has this name.
-        if temporary.is_file():
-            temporary.unlink()
 
 
 def write_text(path: Path, text: str) -> None:
@@ -48,11 +53,11 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def write_output(path: Path, instead: str = "file") -> Iterator[Path]:
-    """Write a file that the user has named, atomically; its folder is created if it is missing.
+    """Write a file at a path that the user chose, atomically; a missing folder is created.
 
     Args:
         path: path of the file.
-        instead: what --out names; the error message asks for another one.
+        instead: noun for the value of --out, which the error message asks the user to change.
 
     Raises:
         DataError: the file cannot be written.
@@ -61,9 +66,9 @@ def write_output(path: Path, instead: str = "file") -> Iterator[Path]:
         >>> import tempfile
         >>> path = Path(tempfile.mkdtemp()) / "a" / "b.txt"
         >>> with write_output(path) as temporary:
-        ...     _ = temporary.write_text("whole")
+        ...     _ = temporary.write_text("complete")
         >>> path.read_text(), [file.name for file in path.parent.iterdir()]
-        ('whole', ['b.txt'])
+        ('complete', ['b.txt'])
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -92,25 +97,42 @@ def make_folder(folder: Path) -> None:
 
 
 @contextmanager
+def replace_folder(folder: Path) -> Iterator[Path]:
+    """Yield a temporary folder to write to; at the end it replaces this one, whose contents are removed.
+
+    If the block fails, the old folder stays.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    with _make_private_place(folder) as temporary:
+        temporary.mkdir()
+        yield temporary
+        if folder.is_symlink():
+            folder.unlink()
+        elif folder.exists():
+            folder.rename(Path(mkdtemp(dir=temporary.parent)) / "old")  # is removed with the private folder
+        temporary.rename(folder)
+
+
+@contextmanager
 def write_folder(folder: Path) -> Iterator[Path]:
-    """Yield a temporary folder next to this one to write to; at the end it is renamed.
+    """Yield a temporary folder to write to; at the end it is renamed to a folder that did not exist, or was empty.
 
     If the block fails, nothing is left.
 
     Raises:
         DataError: the folder is not empty, or it cannot be written.
     """
-    if folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()
-    if folder.exists():
-        raise DataError(f"{folder} is there already, and is not written over; choose another one with --out")
-    temporary = folder.with_name(folder.name + ".tmp")
-    shutil.rmtree(temporary, ignore_errors=True)  # leftovers of a killed program
-    make_folder(temporary)
     try:
-        yield temporary
-        temporary.replace(folder)
+        if folder.is_symlink() or (folder.exists() and not (folder.is_dir() and not any(folder.iterdir()))):
+            raise DataError(f"{folder} exists and is not overwritten; choose another one with --out")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with _make_private_place(folder) as temporary:
+            temporary.mkdir()
+            yield temporary
+            if folder.is_dir():
+                folder.rmdir()  # fails if it is not empty
+            temporary.rename(folder)
     except OSError as error:
         raise DataError(f"cannot write {folder}: {error.strerror or error}; choose another one with --out") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)

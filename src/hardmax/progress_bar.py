@@ -1,7 +1,8 @@
-"""The progress display of all commands. The only module that imports `rich.progress`."""
+"""Progress bars of all commands. The only module that imports `rich.progress`."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Literal
 
 from rich.console import Console
@@ -19,6 +20,19 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
+from hardmax.console import make_console
+from hardmax.names import escape_control_characters
+
+
+def format_clock(seconds: float) -> str:
+    """Return a duration as hours, minutes and seconds.
+
+    Example:
+        >>> format_clock(3725.4)
+        '1:02:05'
+    """
+    return str(timedelta(seconds=round(seconds)))
+
 
 class ProgressBar:
     """A bar with the time elapsed, the time left, and a description; created by `show_bar`."""
@@ -28,11 +42,11 @@ class ProgressBar:
 
     def update(self, done: float, total: float | None = None, description: str | None = None) -> None:
         """Set the amount done; the total and the description stay unchanged if they are not given."""
-        self._display.update(self._task, completed=max(done, 0), total=total, description=description)
+        self._display.update(self._task, completed=max(done, 0), total=total, description=_make_visible(description))
 
     def advance(self, count: float = 1, description: str | None = None) -> None:
         """Add `count` to the amount done."""
-        self._display.update(self._task, advance=count, description=description)
+        self._display.update(self._task, advance=count, description=_make_visible(description))
 
 
 @contextmanager
@@ -45,7 +59,7 @@ def show_bar(
         description: what is being done.
         total: the amount to do; the bar pulses while it is unknown.
         console: the console to write to; by default standard error.
-        seconds: the time left is estimated from the mean speed over this many seconds.
+        seconds: the time left is estimated from the mean speed over this number of seconds.
     """
     columns = (
         BarColumn(),
@@ -54,9 +68,9 @@ def show_bar(
         TimeRemainingColumn(),
         TextColumn("{task.description}", markup=False),  # last, as its width changes
     )
-    console = console or Console(stderr=True)
+    console = console or make_console(stderr=True)
     with Progress(*columns, console=console, transient=True, speed_estimate_period=seconds) as display:
-        yield ProgressBar(display, display.add_task(description, total=total))
+        yield ProgressBar(display, display.add_task(_make_visible(description) or "", total=total))
 
 
 @contextmanager
@@ -70,14 +84,14 @@ def show_named_bars(unit: Literal["bytes", "items"]) -> Iterator[Callable[[str, 
         "items": (MofNCompleteColumn(),),
     }
     name_column = TextColumn("{task.description}", markup=False)
-    display = Progress(name_column, BarColumn(), *counts[unit], console=Console(stderr=True))
+    display = Progress(name_column, BarColumn(), *counts[unit], console=make_console(stderr=True))
     tasks: dict[str, TaskID] = {}
 
     def update(name: str, done: int, total: int | None) -> None:
         if not tasks:
             display.start()  # not earlier: an empty display would leave an empty line
         if name not in tasks:
-            tasks[name] = display.add_task(name, total=total)
+            tasks[name] = display.add_task(escape_control_characters(name), total=total)
         display.update(tasks[name], completed=done, total=total)
 
     try:
@@ -85,3 +99,7 @@ def show_named_bars(unit: Literal["bytes", "items"]) -> Iterator[Callable[[str, 
     finally:
         if tasks:
             display.stop()
+
+
+def _make_visible(description: str | None) -> str | None:
+    return None if description is None else escape_control_characters(description)

@@ -1,83 +1,99 @@
-"""Noise that turns an arg max into a sample, never inf or NaN; and generators derived by name from one seed."""
+"""Random numbers: generators derived by name from one seed, and the noise that turns an arg max into a sample."""
 
 from hashlib import sha256
 
 import torch
 from torch import Tensor
 
+from hardmax._deprecation import load_renamed
 
-def stream(seed: int, *names: str | int, device: torch.device | str = "cpu") -> torch.Generator:
-    """Return the generator of these names for a seed: always the same, and different from every other.
+_RENAMED = {
+    "stream": "make_generator",
+    "gumbel": "draw_gumbel",
+    "logistic": "draw_logistic",
+    "noise_dtype": "choose_noise_dtype",
+    "from_exponential": "transform_to_gumbel",
+}
+__getattr__ = load_renamed(__name__, _RENAMED)
+
+
+def make_generator(seed: int, *names: str | int, device: torch.device | str = "cpu") -> torch.Generator:
+    """Create a generator from a seed and names: the same arguments always give the same random numbers.
+
+    Other names give independent random numbers. The names are part of the seed: renaming one changes the results of
+    runs.
 
     Example:
-        >>> a, b = stream(0, "noise", 3), stream(0, "noise", 3)
-        >>> a.initial_seed() == b.initial_seed() != stream(0, "data", 3).initial_seed()
+        >>> a, b = make_generator(0, "noise", 3), make_generator(0, "noise", 3)
+        >>> a.initial_seed() == b.initial_seed() != make_generator(0, "data", 3).initial_seed()
         True
     """
     digest = sha256("/".join(map(str, (seed, *names))).encode()).digest()
     return torch.Generator(device).manual_seed(int.from_bytes(digest[:8], "big") >> 1)
 
 
-def noise_dtype(dtype: torch.dtype) -> torch.dtype:
-    """Return float32 or wider: in half precision, perturbed scores tie and the arg max is no longer a sample."""
+def choose_noise_dtype(dtype: torch.dtype) -> torch.dtype:
+    """Return the dtype of noise, float32 or wider: in half precision scores tie and the arg max is not a sample."""
     return torch.promote_types(dtype, torch.float32)
 
 
-def gumbel(
+def draw_gumbel(
     shape: tuple[int, ...],
     *,
     generator: torch.Generator | None = None,
     dtype: torch.dtype = torch.float32,
     device: torch.device | str | None = None,
 ) -> Tensor:
-    """Draw standard Gumbel noise, `-log(Exponential(1))`.
+    r"""Draw standard Gumbel noise, $-\log(\mathrm{Exponential}(1))$.
 
-    The density is `exp(-(g + exp(-g)))` and the CDF `exp(-exp(-g))`; `argmax_k (scores_k + g_k)` is then a sample of
-    `softmax(scores)` (Gumbel-max). `torch.distributions.Gumbel` takes no generator and inverts a uniform, whose edges
-    are the reason for the clamp below.
+    The density is $\exp(-(g + e^{-g}))$ and the CDF $\exp(-e^{-g})$;
+    $\operatorname{argmax}_k (\mathrm{scores}_k + g_k)$ is then a sample of $\operatorname{softmax}(\mathrm{scores})$
+    (Gumbel-max). `torch.distributions.Gumbel` takes no generator and inverts a uniform, whose edges give infinite
+    noise: hence the clamp in `transform_to_gumbel`.
 
     Args:
-        shape: any.
-        generator: where the randomness comes from; None is torch's global generator.
+        shape: any shape.
+        generator: source of the randomness; None is torch's global generator.
         dtype: half precision is drawn, and returned, as float32.
-        device: of the noise.
+        device: device of the noise.
 
     Returns:
         `[*shape]`, finite.
 
     Example:
         >>> import torch
-        >>> g = gumbel((2, 3), generator=torch.Generator().manual_seed(0))
+        >>> g = draw_gumbel((2, 3), generator=torch.Generator().manual_seed(0))
         >>> g.shape, bool(g.isfinite().all())
         (torch.Size([2, 3]), True)
 
     References:
         Gumbel, 1954; Maddison, Tarlow & Minka, "A* sampling", 2014.
     """
-    exponential = torch.empty(shape, dtype=noise_dtype(dtype), device=device).exponential_(generator=generator)
-    return from_exponential(exponential)
+    exponential = torch.empty(shape, dtype=choose_noise_dtype(dtype), device=device).exponential_(generator=generator)
+    return transform_to_gumbel(exponential)
 
 
-def from_exponential(exponential: Tensor) -> Tensor:
-    """Return Gumbel noise from Exponential(1) draws; a draw of zero gives the largest noise the dtype can hold."""
+def transform_to_gumbel(exponential: Tensor) -> Tensor:
+    """Transform Exponential(1) draws to Gumbel noise; a draw of zero gives the largest finite noise of the dtype."""
     return -exponential.clamp_min(torch.finfo(exponential.dtype).tiny).log()
 
 
-def logistic(
+def draw_logistic(
     shape: tuple[int, ...],
     *,
     generator: torch.Generator | None = None,
     dtype: torch.dtype = torch.float32,
     device: torch.device | str | None = None,
 ) -> Tensor:
-    """Draw standard logistic noise: the difference of two Gumbels, so both tails are equally accurate.
+    r"""Draw standard logistic noise: the difference of two Gumbels, so both tails are equally accurate.
 
-    With it `1[logit + noise > 0]` is a Bernoulli sample of `sigmoid(logit)`. Arguments as for `gumbel`.
+    With it $\mathbb{1}[\mathrm{logit} + \mathrm{noise} > 0]$ is a Bernoulli sample of `sigmoid(logit)`. Arguments as
+    for `draw_gumbel`.
 
     Example:
         >>> import torch
-        >>> logistic((4,), generator=torch.Generator().manual_seed(0)).shape
+        >>> draw_logistic((4,), generator=torch.Generator().manual_seed(0)).shape
         torch.Size([4])
     """
-    first, second = gumbel((2, *shape), generator=generator, dtype=dtype, device=device)
+    first, second = draw_gumbel((2, *shape), generator=generator, dtype=dtype, device=device)
     return first - second

@@ -1,4 +1,4 @@
-"""The number of threads that torch uses."""
+"""Limit the number of threads that torch uses."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,15 +7,16 @@ import torch
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
+def use_one_thread() -> Iterator[None]:
     """Run torch with one thread, and restore the previous number on exit.
 
-    For many small operations more threads are slower, and much slower on a busy machine: each waits for all others at
-    the end of every operation. With one the result is also the same on every machine, to the last bit.
+    For many small operations more threads are slower, and much slower on a busy machine, because each thread waits for
+    all the rest at the end of every operation. With one thread the result is also the same on every machine, to the
+    last bit.
 
     Example:
         >>> import torch
-        >>> with one_thread():
+        >>> with use_one_thread():
         ...     torch.get_num_threads()
         1
     """

@@ -1,18 +1,18 @@
-"""Shared types: the objective, the result of an estimate, and the names of dimensions.
+"""Shared types: the objective f, and the result of an estimate.
 
-Glossary of dimensions, used in every shape of the library:
+Names of dimensions, used in every shape of the library:
 
 | name | meaning |
 |---|---|
 | `S` | samples: independent draws of z for each example |
 | `C` | candidates (or samples) that f is evaluated at in one call |
-| `*B` | batch: any number of dimensions, also none |
-| `N`, `K` | variables of z, and values of each |
+| `*B` | batch: any number of dimensions, including none |
+| `N`, `K` | number of variables of z, and of values of each variable |
 | `M` | members of a space, or changes of one variable of z |
 | `R` | rows: chosen (example, z) pairs, flat |
 | `*score`, `*event` | a space's `score_shape` and `event_shape` |
 
-Samples lead: `[S, *B, N, K]`.
+Samples come first: `[S, *B, N, K]`.
 """
 
 from collections.abc import Callable
@@ -34,28 +34,28 @@ class Flips(Protocol):
 
     @property
     def bounds(self) -> Tensor:
-        """`[S, *B, N]`. No flip gains more than this; `inf` where nothing is known."""
+        """`[S, *B, N]`. Upper bound of the gain of each flip; `inf` where none is known."""
         ...
 
     def gains(self, wanted: Tensor) -> Tensor:
-        """Return `f(z with bit i flipped) - f(z)` where wanted `[S, *B, N]` is True, flat, in that order."""
+        """Return `f(z with bit i flipped) - f(z)` where `wanted` `[S, *B, N]` is True: a flat tensor in that order."""
         ...
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """An estimate of `E_{z ~ q(z | scores)}[f(z)]` that carries its gradient.
+    r"""An estimate of $\mathbb{E}_{z \sim q(z \mid \mathrm{scores})}[f(z)]$ that carries its gradient.
 
     Attributes:
         value: `[*B]`. Forward: the Monte Carlo (or exact) value of the expectation. Backward: the
             estimator's gradient for `scores`, the ordinary gradient for everything f closes over.
         z: `[S, *B, *event]`. The hard draws behind the value, detached.
-        evaluations: evaluations of f, mean per example over all S samples, z* included.
-        solves: arg maxes solved, counted the same way.
+        evaluations: number of evaluations of f for all S samples together, including those at z*; mean per example.
+        solves: number of arg maxes solved, counted the same way.
         auxiliary: `[]`. Loss for an estimator's own parameters, or None if it has none.
-        log_prob: `[S, *B]`. log q of the draws, detached, where the estimator computes it anyway; else None.
-        solver: names of the solvers of the arg maxes, where the space has several: all that ran, in their order; None
-            where none did. While compiling, or under vmap, the one that the space would choose by its promises.
+        log_prob: `[S, *B]`. log q of the draws, detached, if the estimator computes it anyway; else None.
+        solver: names of all solvers of the arg max that ran, in order; None if the space has only one, or if none ran.
+            While compiling, or under vmap, the solver that the space would choose by its promises.
 
     Example:
         >>> import torch, hardmax as hm

@@ -1,6 +1,7 @@
-"""Checks of a caller's arguments, before any work is done."""
+"""Checks of a caller's arguments before the computation starts."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -10,22 +11,22 @@ from hardmax.spaces.abstract import AbstractSpace
 
 
 def can_read_values() -> bool:
-    """Whether code may read the values in a tensor: not while compiling, nor under vmap or grad."""
+    """Return whether code may read the values of a tensor: not while compiling, nor under vmap or grad."""
     return not torch.compiler.is_compiling() and not is_transformed()
 
 
 def is_transformed() -> bool:
-    """Whether a `torch.func` transform is running (there is no public way to ask)."""
+    """Return whether a `torch.func` transform is running (torch has no public function for this)."""
     return torch._C._functorch.maybe_current_level() is not None  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def find_first_index(mask: Tensor) -> list[int]:
-    """Return the index of the first True."""
+    """Return the index of the first True of a mask."""
     return mask.nonzero()[0].tolist()
 
 
 def check_scores(scores: Tensor, space: AbstractSpace, *, values: bool) -> tuple[int, ...]:
-    """Check scores against a space and return `*B`; their values are only checked on request."""
+    """Check that scores suit a space, and return `*B`; `values` also checks that they are finite."""
     if not isinstance(scores, Tensor):
         raise DtypeError(f"scores must be a torch.Tensor, got {type(scores).__name__}")
     if not scores.is_floating_point():
@@ -43,6 +44,24 @@ def check_scores(scores: Tensor, space: AbstractSpace, *, values: bool) -> tuple
     return batch_shape
 
 
+def check_finite(values: Tensor, name: str, example: Callable[[list[int]], list[int]]) -> None:
+    """Check that a function of the caller returned finite values.
+
+    Args:
+        values: what it returned.
+        name: the name of the function, for the error.
+        example: maps an index into the values to the index of the example.
+    """
+    # If the sum is finite, every term is; the sum of large finite values may be infinite.
+    if not math.isfinite(values.detach().sum().item()) and (bad := ~values.isfinite()).any():
+        index = find_first_index(bad)
+        raise ArgumentError(
+            f"{name} returned {values[tuple(index)].item()} for example {example(index)} (at index {index} of its "
+            f"result, {int(bad.sum())} of {values.numel()} values are not finite); look at that example, or at a "
+            "diverged decoder"
+        )
+
+
 def check_noise(noise: Tensor, scores: Tensor, samples: int | None, noises: int) -> int:
     """Check the caller's noise, `[S * noises, *B, *score]`, and return S; samples may be None, 1 or S."""
     if noise.dim() != scores.dim() + 1 or noise.shape[1:] != scores.shape or not noise.is_floating_point():
@@ -52,7 +71,7 @@ def check_noise(noise: Tensor, scores: Tensor, samples: int | None, noises: int)
         )
     count, rest = divmod(len(noise), noises)
     if rest:
-        raise ShapeError(f"this estimator takes {noises} noise tensors for a sample, but noise holds {len(noise)}")
+        raise ShapeError(f"this estimator needs {noises} noise tensors for each sample, but noise holds {len(noise)}")
     if samples not in (None, 1, count):
         raise ShapeError(f"noise holds {count} samples, but samples={samples}; leave samples out")
     check_samples(count)

@@ -1,4 +1,4 @@
-"""The version of hardmax, the commit of its source, and a hash of its files. Imports no torch."""
+"""The version of hardmax, the commit of its source, and a hash of its files. Does not import torch."""
 
 import hashlib
 import subprocess
@@ -25,7 +25,7 @@ def find_commit() -> str | None:
 def hash_source() -> str:
     """Return a hash of the installed package's Python files: two installations with equal hashes run the same code.
 
-    A version number changes with a release and a commit is not known everywhere; the files are what runs.
+    A version number changes only with a release, and the commit is unknown outside a checkout.
     """
     digest = hashlib.sha256()
     for path in sorted(_SOURCE.rglob("*.py")):

@@ -1,4 +1,4 @@
-"""Runs to report on, trained once: tiny, but of every kind."""
+"""Small runs of every kind, each trained once."""
 
 import functools
 from dataclasses import replace
@@ -46,7 +46,7 @@ KINDS = {
 
 @pytest.fixture(scope="session")
 def colours(tmp_path_factory):
-    """Return a folder of small RGB pictures."""
+    """Return a folder of small RGB images."""
     folder = tmp_path_factory.mktemp("colours")
     values = np.random.default_rng(0).integers(0, 256, (40, 8, 10, 3), dtype=np.uint8)
     for i, pixels in enumerate(values):
@@ -66,13 +66,13 @@ def trained(tmp_path_factory, colours):
         "attributes": save_squares(folder.with_suffix(".npz")),
     }
 
-    def one(kind):
+    def train_kind(kind):
         out = folder / kind
         if not out.exists():
             assert train(replace(KINDS[kind], out=str(out), data=str(sets.get(kind, "sample"))))
         return out
 
-    return one
+    return train_kind
 
 
 @pytest.fixture(scope="session")

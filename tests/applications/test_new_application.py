@@ -1,4 +1,4 @@
-"""A new application is one folder and one record: `kmeans/` beside this file, and the record below."""
+"""A new application is one folder and one record: the folder `kmeans/` next to this file, and the record below."""
 
 import json
 
@@ -6,14 +6,14 @@ import pytest
 
 import hardmax as hm
 from hardmax.applications import registry
-from hardmax.applications.registry import Application, Shown
+from hardmax.applications.registry import Application, SummaryNumber
 from hardmax.cli.main import main
 from hardmax.training.config import Metrics
 from hardmax.training.run_folder import read_rows
 
 RECORD = Application(
     name="k-means",
-    help="clusters of pictures, each of which has a centre",
+    help="clusters of images, each of which has a centre",
     package="applications.kmeans",
     config="config:KMeansConfig",
     task="task:KMeansTask",
@@ -23,7 +23,7 @@ RECORD = Application(
     evaluate="commands:evaluate",
     metrics=Metrics(("distance", "used"), criterion="distance", higher_is_better=False),
     row_metrics=("distance",),
-    summary=(Shown("distance", "distance"),),
+    summary=(SummaryNumber("distance", "distance"),),
     comparable=("binarize",),
 )
 

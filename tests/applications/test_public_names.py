@@ -1,4 +1,4 @@
-"""The public names of the applications: every one is there, documented with an example, and loaded only when used."""
+"""The public names of the applications: each one exists, is documented with an example, and is loaded on first use."""
 
 import importlib
 import inspect
@@ -30,8 +30,16 @@ def test_every_name_of_an_application_is_documented(package, name):
     thing = getattr(importlib.import_module(package), name)
     pages = "\n".join(page.read_text() for page in API.glob("*.md"))
     assert f".{name}\n" in pages + "\n", f"{name} has no entry in docs/api"
-    if not name.startswith("Abstract") and name not in ("Completed", "MixtureKl", "Quantized"):
+    if not name.startswith("Abstract") and name not in ("Completions", "MixtureKl", "Quantized"):
         assert ">>> " in inspect.getdoc(thing), f"{name} has no example"
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_former_names_warn_with_the_new_one(package):
+    module = importlib.import_module(package)
+    for name, new in getattr(module, "_RENAMED", {}).items():
+        with pytest.warns(DeprecationWarning, match=f"use {package}.{new}"):
+            assert getattr(module, name) is getattr(module, new)
 
 
 @pytest.mark.parametrize("package", PACKAGES)

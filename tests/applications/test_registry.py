@@ -1,4 +1,4 @@
-"""The records of applications: what they promise is there, and commands go to the application of the run."""
+"""The records of applications: all that they name exists, and commands use the application of the run."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,17 +23,17 @@ TRAINED = [application for application in APPLICATIONS if application.config]
 @pytest.fixture
 def folder(tmp_path):
     """Return a function from a configuration to a folder that holds it."""
-    from hardmax.data import load
+    from hardmax.data import load_images
 
-    def one(config):
-        write_config(tmp_path, config, load("sample"))
+    def write(config):
+        write_config(tmp_path, config, load_images("sample"))
         return str(tmp_path)
 
-    return one
+    return write
 
 
 @pytest.mark.parametrize("application", TRAINED, ids=lambda application: application.name)
-def test_what_a_record_promises_is_there(application):
+def test_all_that_a_record_names_exists(application):
     config = application.load_config()
     assert issubclass(config, TrainConfig)
     assert config().model == application.name
@@ -46,12 +46,12 @@ def test_what_a_record_promises_is_there(application):
     assert (folder / report.template).is_file()
     assert all((folder / name).is_file() for name in report.styles)
     assert callable(application.load(application.evaluate))
-    assert application.sample or application.commands  # what draws nothing finds something
+    assert application.sample or application.commands  # it generates samples, or has a command of its own
     assert not application.sample or callable(application.load(application.sample))
 
 
 @pytest.mark.parametrize("application", TRAINED, ids=lambda application: application.name)
-def test_metrics_agree_with_one_another(application):
+def test_metrics_are_consistent(application):
     metrics = application.metrics
     assert metrics.criterion in metrics.columns
     assert set(application.row_metrics) <= set(metrics.columns)
@@ -62,7 +62,7 @@ def test_metrics_agree_with_one_another(application):
 
 
 @pytest.mark.parametrize("name", list_commands())
-def test_commands_of_applications_are_there(name):
+def test_commands_of_applications_exist(name):
     application, command = list_commands()[name]
     assert name not in COMMANDS
     assert name.split()[0] not in GROUPS or " " in name
@@ -72,12 +72,12 @@ def test_commands_of_applications_are_there(name):
     assert callable(application.load(command.function))
 
 
-def test_names_are_given_once():
-    for names in ([one.name for one in APPLICATIONS], [one.kind for one in TRAINED]):
+def test_names_are_unique():
+    for names in ([record.name for record in APPLICATIONS], [record.kind for record in TRAINED]):
         assert len(set(names)) == len(names)
 
 
-def test_the_model_of_the_run_decides(folder):
+def test_the_application_is_that_of_the_run(folder):
     assert check_model("sample", folder(DiscreteConfig()), ["discrete", "mixed"]).name == "discrete"
     assert check_model("sample", folder(MixedConfig()), ["discrete", "mixed"]).name == "mixed"
 
@@ -89,12 +89,12 @@ def test_a_command_that_is_not_for_the_model(folder):
         check_model("edit", folder(DiscreteConfig()), ["mixed"])
 
 
-def test_an_unknown_model_names_those_there_are():
+def test_an_unknown_model():
     with pytest.raises(ArgumentError, match="did you mean mixed"):
         find_application("mixd")
     with pytest.raises(ArgumentError, match="there are: discrete, mixed, dvae, token-prior"):
         find_application("xyz")
-    with pytest.raises(ArgumentError, match="no model 'segmentation'"):  # which hardmax train does not train
+    with pytest.raises(ArgumentError, match="no model 'segmentation'"):  # hardmax train does not train it
         find_application("segmentation")
 
 
@@ -105,7 +105,7 @@ class Options:
     perturb_and_map: bool = False
 
 
-def test_options_that_mean_nothing_are_refused(folder):
+def test_options_of_other_models_are_refused(folder):
     run = folder(MixedConfig())
     refuse_options(Options(run), "refine", "perturb_and_map")
     with pytest.raises(

@@ -17,7 +17,7 @@ def test_one_run_is_reported_in_its_folder(trained, capsys):
     assert (folder / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
 
-def test_several_runs_are_reported_here(trained, tmp_path, monkeypatch, capsys):
+def test_several_runs_are_reported_in_the_current_folder(trained, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert run([str(trained("categorical")), str(trained("bits"))]) == 0
     assert capsys.readouterr().out.endswith("the report is in report.html\n")
@@ -30,7 +30,7 @@ def test_the_same_run_twice_is_one(trained, tmp_path):
     assert "<h1>categorical</h1>" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
-def test_mistakes_end_in_one_line(tmp_path, capsys):
+def test_errors_are_one_line(tmp_path, capsys):
     assert main(["report", str(tmp_path)]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
@@ -47,5 +47,5 @@ def test_help_needs_no_torch():
         "try: main(['report', '--help'])\nexcept SystemExit: pass\n"
         "assert not {'torch', 'matplotlib', 'jinja2'} & sys.modules.keys()"
     )
-    shown = subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True).stdout
-    assert "hardmax report runs/first" in shown
+    output = subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True).stdout
+    assert "hardmax report runs/first" in output

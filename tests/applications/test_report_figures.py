@@ -16,7 +16,7 @@ from hardmax.report.curves import Line, draw_curves, draw_heat_map, find_axis_li
 from hardmax.report.tables import format_number, format_percent
 
 
-def test_far_off_first_epochs_are_cut_off():
+def test_large_values_of_the_first_epochs_are_cut_off():
     values = [500.0, 180.0, 110.0, 105.0, 104.0, 103.0, 102.0, 101.0, 100.0, 100.0]
     top = find_axis_limit([Line("run", range(10), values)])
     assert 110 < top < 180
@@ -36,7 +36,7 @@ def test_a_run_that_stays_worse_is_not_cut_off():
     assert find_axis_limit([Line("good", range(10), good), Line("bad", range(10), bad)]) >= 200
 
 
-def test_curves_with_holes():
+def test_curves_with_missing_values():
     drawn = draw_curves("a", "t", "epoch", "y", [Line("run", [1, 2, 3], [3.0, math.nan, math.inf])], clip=True)
     assert "ends at inf" in drawn.svg
 
@@ -53,7 +53,7 @@ def test_svg_takes_ink_and_font_from_the_page():
     assert "currentColor" in svg
 
 
-def test_figures_are_the_same_whatever_is_set_up():
+def test_figures_do_not_depend_on_matplotlib_settings():
     def figure():
         return draw_curves("a", "t", "epoch", "y", [Line("run", [1, 2], [3.0, 4.0])]).svg
 
@@ -63,7 +63,7 @@ def test_figures_are_the_same_whatever_is_set_up():
         assert matplotlib.rcParams["font.size"] == 30
 
 
-def test_legend_of_many():
+def test_legend_of_many_lines():
     keys = make_legend([str(i) for i in range(40)])
     assert len({(key.colour, key.dash) for key in keys[:30]}) == 30
 
@@ -82,17 +82,17 @@ def test_usage(trained, kind):
     run = read_run(trained(kind))
     usage = measure_usage(run)
     with torch.no_grad():
-        q = run.model.space.marginals(run.model.encoder(run.pictures))
+        q = run.model.space.marginals(run.model.encoder(run.test_examples))
     torch.testing.assert_close(usage.average, q.double().mean(0), rtol=0, atol=1e-6)
     if kind == "bits":
-        assert int((~usage.dead).sum()) == run.best.active
+        assert int((~usage.unused).sum()) == run.best.active
     elif kind == "variables":
-        assert int(((~usage.dead).sum(-1) > 1).sum()) == run.best.active
+        assert int(((~usage.unused).sum(-1) > 1).sum()) == run.best.active
     else:
-        assert int((~usage.dead).sum()) == run.best.active
-    most = 2 if kind == "bits" else run.config.categories
+        assert int((~usage.unused).sum()) == run.best.active
+    limit = 2 if kind == "bits" else run.config.categories
     assert usage.perplexity.shape == (() if usage.space.categories else (run.config.variables,))
-    assert ((usage.perplexity >= 1) & (usage.perplexity <= most + 1e-6)).all()
+    assert ((usage.perplexity >= 1) & (usage.perplexity <= limit + 1e-6)).all()
     assert 1 <= usage.distinct_perplexity <= usage.distinct + 1e-3
     assert "aria-label" in draw_usage(usage, run.model.prior, "a")
 

@@ -1,4 +1,4 @@
-"""The page: whole, self-contained, the same every time, with the numbers of the run."""
+"""The page of a report: complete, self-contained, the same every time, with the numbers of the run."""
 
 import base64
 import html
@@ -21,7 +21,7 @@ VOID = {"meta", "img", "br"}
 
 
 class Page(HTMLParser):
-    """Reads a page, sees that every tag is closed in order, and keeps what to ask for."""
+    """Parses a page: checks that all tags are closed in order, and keeps tags, text and the start of each section."""
 
     def __init__(self, text):
         super().__init__()
@@ -61,30 +61,30 @@ class Page(HTMLParser):
 @pytest.mark.parametrize(
     "kinds", [[kind] for kind in KINDS] + [["categorical", "bits"], ["rgb", "rgb-categorical"], STRUCTURED]
 )
-def test_page_is_whole_and_self_contained(page, kinds):
+def test_page_is_complete_and_self_contained(page, kinds):
     text = page(*kinds)
-    found = Page(text)
-    assert [attributes["id"] for tag, attributes in found.tags if tag == "section"] == SECTIONS
+    parsed = Page(text)
+    assert [attributes["id"] for tag, attributes in parsed.tags if tag == "section"] == SECTIONS
     assert "http://" not in text
     assert "https://" not in text
     assert "@import" not in text
     assert "<script" not in text
     assert "url(" not in text.replace("url(#", "")
-    ids = found.values("id")
+    ids = parsed.values("id")
     assert len(ids) == len(set(ids))
-    for reference in found.values("href") + found.values("xlink:href"):
+    for reference in parsed.values("href") + parsed.values("xlink:href"):
         assert reference.startswith("#")
         assert reference[1:] in ids
     for reference in re.findall(r"url\(#([^)]*)\)", text):
         assert reference in ids
-    pictures = [attributes for tag, attributes in found.tags if tag == "img"]
-    assert all(picture["alt"] for picture in pictures)
-    assert all(attributes["aria-label"] for tag, attributes in found.tags if tag == "svg" and "role" in attributes)
-    for picture in pictures:
-        head, code = picture["src"].split(",")
+    images = [attributes for tag, attributes in parsed.tags if tag == "img"]
+    assert all(image["alt"] for image in images)
+    assert all(attributes["aria-label"] for tag, attributes in parsed.tags if tag == "svg" and "role" in attributes)
+    for image in images:
+        head, code = image["src"].split(",")
         assert head == "data:image/png;base64"
         size = Image.open(io.BytesIO(base64.b64decode(code))).size
-        assert size == (int(picture["width"]), int(picture["height"]))
+        assert size == (int(image["width"]), int(image["height"]))
 
 
 def test_page_is_the_same_every_time(trained):
@@ -97,83 +97,83 @@ def test_numbers_are_those_of_the_run(trained, page, kind):
     rows = read_rows(trained(kind) / "metrics.jsonl")
     best = max((row for row in rows if row["split"] == "validation"), key=lambda row: row["elbo"])["epoch"]
     test = {row["epoch"]: row for row in rows if row["split"] == "test"}
-    found = Page(page(kind)).section("numbers")
+    numbers = Page(page(kind)).section("numbers")
     for epoch in (best, max(test)):
         row = test[epoch]
         values = (-row["elbo"], row["nll"], -row["elbo"] - row["nll"], -row["reconstruction"], row["kl"])
         for value in values:
-            assert f"{value + 0.0:,.2f}".replace("-", "−") in found
-        assert f"{row['active']} of" in found
-    assert f"best epoch, {best}" in found
-    assert "Seconds per epoch" in found
+            assert f"{value + 0.0:,.2f}".replace("-", "−") in numbers
+        assert f"{row['active']} of" in numbers
+    assert f"best epoch, {best}" in numbers
+    assert "Seconds per epoch" in numbers
 
 
 def test_what_was_trained_on_what(page):
-    found = " ".join(Page(page("categorical")).text)
-    assert "one categorical variable of 10 values, trained on sample (4,500 pictures of 28 × 28)" in found
-    assert "Estimator exact (as asked)" in found
+    words = " ".join(Page(page("categorical")).text)
+    assert "one categorical variable of 10 values, trained on sample (4,500 images of 28 × 28)" in words
+    assert "Estimator exact (as asked)" in words
     assert "6 bits" in page("bits")
     assert "4 categorical variables of 3 values" in page("variables")
     assert "RGB" in page("rgb")
 
 
-def test_every_category_has_a_picture(page):
-    found = [alt for alt in Page(page("categorical")).values("alt") if alt.startswith("category")]
-    assert [alt.removesuffix(", unused") for alt in found] == [f"category {i}" for i in range(10)]
+def test_every_category_has_an_image(page):
+    alts = [alt for alt in Page(page("categorical")).values("alt") if alt.startswith("category")]
+    assert [alt.removesuffix(", unused") for alt in alts] == [f"category {i}" for i in range(10)]
     text = page("gaussian")
     assert len([alt for alt in Page(text).values("alt") if alt.startswith("category")]) == 100
-    assert "Shown are the 100 most used of 120." in text
+    assert "Only the 100 most used of 120 are shown." in text
 
 
 def test_unused_categories_are_marked(trained, page):
     active = [row for row in read_rows(trained("gaussian") / "metrics.jsonl") if row["split"] == "test"][-1]["active"]
     text = page("gaussian")
     assert active < 100
-    assert f"in a thousand: {120 - active}, marked" in text
+    assert f"in a thousand: {120 - active}." in text
     assert text.count('class="unused"') == 100 - active
     assert text.count("<br>unused") == 100 - active
 
 
-def test_every_variable_has_pictures(page):
+def test_every_variable_has_images(page):
     alts = Page(page("bits")).values("alt")
     for bit in range(6):
         assert any(alt.startswith(f"bit {bit}: ") for alt in alts)
         assert f"the same with bit {bit} flipped" in alts
-    found = Page(page("variables"))
+    parsed = Page(page("variables"))
     for variable in range(4):
-        assert f"Variable {variable}: perplexity" in found.section("codes")
+        assert f"Variable {variable}: perplexity" in parsed.section("codes")
         for value in range(3):
-            alt = f"the mean picture with variable {variable} at value {value}"
-            assert [a.removesuffix(", unused") for a in found.values("alt")].count(alt) == 1
+            alt = f"the mean image with variable {variable} at value {value}"
+            assert [a.removesuffix(", unused") for a in parsed.values("alt")].count(alt) == 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_reconstructions_and_samples(trained, page, kind):
     alts = Page(page(kind)).values("alt")
-    count = min(12, len(read_run(trained(kind)).pictures))
+    count = min(12, len(read_run(trained(kind)).test_examples))
     assert sum("above its reconstruction" in alt for alt in alts) == count
-    assert "64 pictures drawn from the model" in alts
+    assert "64 images drawn from the model" in alts
 
 
 def test_several_runs(trained, page):
     text = page("categorical", "direct", "bits")
-    found = Page(text)
+    parsed = Page(text)
     names = [
         "categorical, variables 1, prior uniform, exact, seed 0",
         "categorical, variables 1, prior learned, direct, epsilon 0.5, seed 1",
         "binary, variables 6, prior uniform, exact, seed 0",
     ]
     for name in names:
-        assert all(name in found.section(section) for section in SECTIONS)
-    assert "What differs" in found.section("numbers")
-    assert "The best of a column is bold" in found.section("numbers")
+        assert all(name in parsed.section(section) for section in SECTIONS)
+    assert "Options that differ" in parsed.section("numbers")
+    assert "The best of a column is bold" in parsed.section("numbers")
     best = min(-read_run(trained(kind)).best.elbo for kind in ("categorical", "direct", "bits"))
     assert f"<strong>{best:.2f}</strong>" in text
-    curves = found.section("curves")
+    curves = parsed.section("curves")
     assert "Test −ELBO by epoch" in curves
     assert "Test −ELBO by time" in curves
     assert text.count("hardmax train ") == 3
-    assert text.count("Above, a test picture") == 1
+    assert text.count("Above, a test image") == 1
 
 
 def test_runs_that_do_not_compare_have_no_best(page):
@@ -203,14 +203,14 @@ def test_write_replaces_at_once(tmp_path):
     write_page("one −", path)
     write_page("two −", path)
     assert path.read_text(encoding="utf-8") == "two −"
-    assert [found.name for found in path.parent.iterdir()] == ["report.html"]
+    assert [file.name for file in path.parent.iterdir()] == ["report.html"]
 
 
 def test_write_where_it_cannot(tmp_path):
     (tmp_path / "report.html").mkdir()
     with pytest.raises(DataError, match=r"cannot write .*report.html: Is a directory; choose another file with --out"):
         write_page("page", tmp_path / "report.html")
-    assert [found.name for found in tmp_path.iterdir()] == ["report.html"]
+    assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
     (tmp_path / "file").touch()
     with pytest.raises(DataError, match="cannot write"):
         write_page("page", tmp_path / "file" / "report.html")

@@ -1,4 +1,4 @@
-"""Reading a run's folder, also one that is broken or still in training."""
+"""Reading the folder of a run, including one that is broken or still in training."""
 
 import json
 import shutil
@@ -11,30 +11,30 @@ from hardmax.errors import DataError
 
 @pytest.fixture
 def copy(trained, tmp_path):
-    """Return a copy of a run, to be broken."""
+    """Return a copy of a run, for tests that damage it."""
     return shutil.copytree(trained("categorical"), tmp_path / "run")
 
 
-def test_what_is_read(trained):
+def test_contents_of_a_run(trained):
     run = read_run(trained("categorical"))
     assert run.name == "categorical"
-    assert [len(rows) for rows in run.measured.values()] == [2, 2, 2]
-    assert run.best_epoch == max(run.measured["validation"], key=lambda row: row.elbo).epoch
+    assert [len(rows) for rows in run.rows.values()] == [2, 2, 2]
+    assert run.best_epoch == max(run.rows["validation"], key=lambda row: row.elbo).epoch
     assert run.last.epoch == 2
-    assert len(run.pictures) == 100
-    assert run.pictures.unique().tolist() == [0, 1]
+    assert len(run.test_examples) == 100
+    assert run.test_examples.unique().tolist() == [0, 1]
     assert run.best.gap == pytest.approx(-run.best.elbo - run.best.nll)
-    assert run.measured["train"][0].gap is None
+    assert run.rows["train"][0].gap is None
     seconds = run.seconds()
-    assert seconds[2] == pytest.approx(sum(row.train for row in run.timed))
-    bounds = run.model.bounds(run.pictures)
+    assert seconds[2] == pytest.approx(sum(row.train for row in run.timing))
+    bounds = run.model.bounds(run.test_examples)
     assert bounds.elbo.mean().item() == pytest.approx(run.best.elbo, rel=1e-5)
 
 
-def test_pictures_are_those_that_were_evaluated(trained):
-    """Also where pixels were drawn: then the best model's bound on them is the one in the log."""
+def test_images_are_the_evaluated_ones(trained):
+    """Also where pixels are sampled: the bound of the best model on them equals the one in the log."""
     run = read_run(trained("rgb-categorical"))
-    assert run.model.bounds(run.pictures).elbo.mean().item() == pytest.approx(run.best.elbo, rel=1e-5)
+    assert run.model.bounds(run.test_examples).elbo.mean().item() == pytest.approx(run.best.elbo, rel=1e-5)
 
 
 def test_no_run(tmp_path, trained):
@@ -71,7 +71,7 @@ def test_broken_line(copy, line):
         read_run(copy)
 
 
-def test_number_that_is_none(copy):
+def test_a_value_that_is_not_a_number(copy):
     text = (copy / "metrics.jsonl").read_text()
     first = json.loads(text.splitlines()[0])
     (copy / "metrics.jsonl").write_text(json.dumps(first | {"elbo": "low"}) + "\n" + text)
@@ -88,8 +88,8 @@ def test_broken_timing(copy):
         read_run(copy)
 
 
-def test_half_a_line_at_the_end_is_passed_over(copy):
-    """A kill, or a look at a run that is just writing."""
+def test_an_incomplete_last_line_is_ignored(copy):
+    """The run was killed, or is just writing."""
     with (copy / "metrics.jsonl").open("a") as file:
         file.write('{"epoch": 3, "st')
     assert read_run(copy).last.epoch == 2
@@ -113,14 +113,14 @@ def test_broken_model(copy):
         read_run(copy)
 
 
-def test_pictures_are_gone_or_elsewhere(copy, tmp_path, colours):
-    said = json.loads((copy / "config.json").read_text())
-    said["config"]["data"] = "gone/away.npz"
-    (copy / "config.json").write_text(json.dumps(said))
-    with pytest.raises(DataError, match=r"cannot load the run's pictures: .*--data or --data-dir"):
+def test_images_that_are_missing_or_elsewhere(copy, tmp_path, colours):
+    facts = json.loads((copy / "config.json").read_text())
+    facts["config"]["data"] = "gone/away.npz"
+    (copy / "config.json").write_text(json.dumps(facts))
+    with pytest.raises(DataError, match=r"cannot load the run's images: .*--data or --data-dir"):
         read_run(copy)
-    assert len(read_run(copy, data="sample").pictures) == 100
-    with pytest.raises(DataError, match=r"trained on pictures of \(1, 28, 28\), but those of .* are \(3, 8, 10\)"):
+    assert len(read_run(copy, data="sample").test_examples) == 100
+    with pytest.raises(DataError, match=r"trained on images of \[1, 28, 28\], but those of .* are \[3, 8, 10\]"):
         read_run(copy, data=str(colours))
 
 

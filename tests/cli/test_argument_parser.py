@@ -9,7 +9,9 @@ import tyro
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hardmax.applications.argument_parser import parse
+from hardmax.applications.argument_parser import Argument, describe_options, parse
+from hardmax.applications.option_help import GROUPS as GROUP_NAMES
+from hardmax.applications.option_help import assign_groups
 from hardmax.applications.registry import list_commands, list_trained
 from hardmax.cli.main import COMMANDS, GROUPS, main
 from hardmax.errors import ArgumentError
@@ -22,9 +24,12 @@ class Options:
     Example: hardmax do RUN
     """
 
-    run: Annotated[str, tyro.conf.Positional]
-    others: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
+    run: Annotated[str, Argument("RUN")]
+    """Folder of the run."""
+    others: Annotated[tuple[str, ...], Argument("OTHER", f"Number of letters in OTHER: {len('OTHER')}.")] = ()
     text: str = "a"
+    """A text that is
+    explained in two lines."""
     count: int = 1
     rate: float = 0.5
     limit: int | None = None
@@ -136,9 +141,9 @@ def test_errors(arguments, message):
 class Strict:
     """Do something else."""
 
-    first: Annotated[str, tyro.conf.Positional]
-    numbers: Annotated[tuple[int, ...], tyro.conf.Positional]
-    last: Annotated[Literal["up", "down"], tyro.conf.Positional]
+    first: Annotated[str, Argument("FIRST")]
+    numbers: Annotated[tuple[int, ...], Argument("NUMBERS")]
+    last: Annotated[Literal["up", "down"], Argument("LAST")]
     needed: int
 
 
@@ -193,7 +198,48 @@ def test_help(arguments, capsys):
     assert shown.err == ""
     assert shown.out.startswith("usage: hardmax do ")
     assert "Example: hardmax do RUN\n\nIt is done:\n  at once\n" in shown.out
-    assert "--long-name {None}|FLOAT" in shown.out
+
+
+def test_help_lists_arguments_options_types_and_defaults(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        parse(Options, "do", ["--help"])
+    usage, _, _, arguments, options = capsys.readouterr().out.rstrip().split("\n\n")
+    assert usage == "usage: hardmax do RUN [OTHER ...] [OPTIONS]"
+    assert arguments.splitlines() == [
+        "arguments:",
+        "  RUN                     Folder of the run.",
+        "  [OTHER ...]             Number of letters in OTHER: 5.",
+    ]
+    assert options.splitlines() == [
+        "options:",
+        "  --text TEXT             A text that is explained in two lines. (default: a)",
+        "  --count INTEGER         (default: 1)",
+        "  --rate NUMBER           (default: 0.5)",
+        "  --limit INTEGER",
+        "  --long-name NUMBER      (default: 2.0)",
+        "  --[no-]flag",
+        "  --[no-]on               (default: on)",
+        "  --choice {red,green}    (default: red)",
+        "  --maybe {x,y}",
+        "  --names TEXT [TEXT ...]",
+        "  --seeds INTEGER [INTEGER ...]",
+        "  -h, --help              Show this help and exit.",
+    ]
+
+
+@pytest.mark.parametrize("application", list_trained(), ids=lambda application: application.name)
+def test_every_training_option_has_a_group_and_help_within_the_width(application, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    groups = assign_groups(application.load_config())
+    missing = [option.field for option in describe_options(application.load_config()) if option.field not in groups]
+    assert not missing, f"options of {application.name} without a group: {missing}"
+    with pytest.raises(SystemExit):
+        main(["train", "--model", application.name, "--help"])
+    lines = capsys.readouterr().out.splitlines()
+    headings = [line.rstrip(":") for line in lines if line.rstrip(":") in GROUP_NAMES]
+    assert headings == [name for name in GROUP_NAMES if name in {*groups.values(), "options"}]
+    assert max(map(len, lines[lines.index("data:") :])) <= 80
 
 
 @pytest.mark.parametrize("hint", [list[str], int | str, int | str | None, dict, tuple[int, int]], ids=str)
@@ -279,8 +325,8 @@ def choices(hint):
 
 @st.composite
 def argument_lists(draw, kind):
-    """Return arguments that may or may not fit; a yes or no has no value, which tyro takes for another argument."""
-    hints = get_type_hints(kind)
+    """Return arguments that may or may not fit; booleans take no value: tyro would read it as another argument."""
+    hints = {name: hint for name, hint in get_type_hints(kind).items() if name != "groups"}
     words = []
     for name in draw(st.lists(st.sampled_from(list(hints)), max_size=4, unique=True)):
         flag = "--" + (name if draw(st.booleans()) else name.replace("_", "-"))

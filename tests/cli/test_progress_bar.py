@@ -22,7 +22,7 @@ def shown(console):
 
 def test_a_bar_shows_how_much_is_done_and_is_erased():
     console = terminal()
-    with show_bar("8 pictures", 8, console=console) as bar:
+    with show_bar("8 images", 8, console=console) as bar:
         bar.advance(2)
         bar.advance(2, "half [of] them")
     assert " 50%" in shown(console)
@@ -41,14 +41,14 @@ def test_a_bar_may_not_know_how_much_there_is():
 
 def test_a_bar_is_erased_when_the_work_fails():
     console = terminal()
-    with pytest.raises(ZeroDivisionError), show_bar("8 pictures", 8, console=console):
+    with pytest.raises(ZeroDivisionError), show_bar("8 images", 8, console=console):
         1 / 0  # noqa: B018
     assert shown(console).endswith("\x1b[2K")
 
 
 def test_a_file_gets_no_bar():
     console = Console(file=io.StringIO(), width=120)
-    with show_bar("8 pictures", 8, console=console) as bar:
+    with show_bar("8 images", 8, console=console) as bar:
         bar.advance(8)
     assert shown(console).strip() == ""
 

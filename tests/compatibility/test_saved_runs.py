@@ -1,6 +1,6 @@
-"""Runs and models that were saved before the applications moved into folders of their own: they load as they were.
+"""Runs and models that were saved before each application got its own folder: they load and give the same results.
 
-`saved/` was written by the code before that change, with tiny networks; `expected.json` has what it said of them. On
+`saved/` was written by the code before that change, with tiny networks; `expected.json` has its results for them. On
 the same kind of processor and with the same torch, numbers are the same to the last bit; elsewhere sums are rounded
 differently.
 """
@@ -29,9 +29,9 @@ SAME_MACHINE = (torch.__version__, torch.backends.cpu.get_cpu_capability()) == (
 )
 
 
-def same(found, expected):
-    """Whether numbers are as they were."""
-    return found == expected if SAME_MACHINE else found == pytest.approx(expected, rel=1e-4, abs=1e-5, nan_ok=True)
+def same(result, expected):
+    """Return whether numbers have not changed."""
+    return result == expected if SAME_MACHINE else result == pytest.approx(expected, rel=1e-4, abs=1e-5, nan_ok=True)
 
 
 @pytest.fixture
@@ -44,12 +44,12 @@ def saved(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_evaluate_says_what_it_said(saved, capsys, name):
+def test_evaluate_gives_the_same_results(saved, capsys, name):
     assert main(["evaluate", name, "--json"]) == 0
-    found, expected = json.loads(capsys.readouterr().out), EXPECTED["evaluations"][name]
-    assert list(found) == list(expected)
+    results, expected = json.loads(capsys.readouterr().out), EXPECTED["evaluations"][name]
+    assert list(results) == list(expected)
     for key, value in expected.items():
-        assert same(found[key], value), key
+        assert same(results[key], value), key
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -80,9 +80,9 @@ def test_models_load_by_their_kind(folder):
     assert hm.load_model(folder).kind == kind
 
 
-# Runs of the results, and which of their table's runs they are: options that came later have their defaults.
+# Published results, by table. Options that were added later have their defaults.
 TABLES = {name: RESULTS / f"{name}.jsonl" for name in NAMES if (RESULTS / f"{name}.jsonl").is_file()}
-# What the code before the move took of them.
+# Number of rows of each that the code before the change used.
 COUNTS = {
     **{"figure1": 62, "table1": 90, "figure2": 18, "figure6": 72, "figure3": 24, "table2": 53, "table2-ablation": 16},
     **{"table2-grey": 30, "figure4": 4, "figure5": 1, "dvae": 9, "hashing": 16, "completion": 48, "epsilon": 20},
@@ -95,15 +95,15 @@ TABLES |= {"figure2": RESULTS / "table1.jsonl", "figure6": RESULTS / "table1.jso
 def test_rows_of_results_are_read_and_belong_to_their_table(name):
     experiment = find_experiment(name)
     rows, broken = read_results(TABLES[name], experiment.planned_row.fields)
-    assert broken == 0
+    assert broken == []
     assert len(rows) == len(TABLES[name].read_text().splitlines())
-    found = [find_row(rows, planned) for planned in experiment.plan(Path("runs"))]
-    assert sum(row is not None for row in found) == COUNTS[name]
+    used = [find_row(rows, planned) for planned in experiment.plan(Path("runs"))]
+    assert sum(row is not None for row in used) == COUNTS[name]
 
 
 def test_no_rows_of_results_are_left_out():
     named = {path.name for path in TABLES.values()} | {
         "discrete-vae.jsonl",
         "segmentation.jsonl",
-    }  # other tools made these
+    }  # written by other tools
     assert {path.name for path in RESULTS.glob("*.jsonl")} == named

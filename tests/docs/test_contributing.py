@@ -1,4 +1,4 @@
-"""The walks through the code in CONTRIBUTING.md: every file and function that they name is there."""
+"""The walks through the code in CONTRIBUTING.md: every file and function that they name exists."""
 
 import ast
 import re
@@ -30,12 +30,12 @@ def test_there_are_three():
 
 
 @pytest.mark.parametrize(("command", "walk"), WALKS, ids=[command for command, _ in WALKS])
-def test_every_hop_is_there_and_there_are_few(command, walk):
-    hops = re.findall(r"^\d+\. (.*)$", walk, flags=re.MULTILINE)
-    assert 5 <= len(hops) <= 15
-    for hop in hops:
-        named = NAMED.findall(hop)
-        assert named, hop
+def test_every_step_exists_and_there_are_few(command, walk):
+    steps = re.findall(r"^\d+\. (.*)$", walk, flags=re.MULTILINE)
+    assert 5 <= len(steps) <= 15
+    for step in steps:
+        named = NAMED.findall(step)
+        assert named, step
         for file, names in named:
             assert (SOURCE / file).is_file(), file
             missing = set(re.findall(r"`([\w.]+)`", names)) - definitions(SOURCE / file)

@@ -1,4 +1,4 @@
-"""Every program in examples/ runs, from any folder and without a warning, and says something."""
+"""Every program in examples/ runs, from any folder and without a warning, and prints something."""
 
 import os
 import subprocess

@@ -6,7 +6,7 @@ import pkgutil
 from pathlib import Path
 
 import pytest
-from run_markdown import blocks, run_blocks
+from run_markdown import find_blocks, run_blocks
 
 import hardmax
 
@@ -15,7 +15,9 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 MODULES = sorted(module.name for module in pkgutil.walk_packages(hardmax.__path__, "hardmax."))
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if list(blocks(page))], ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if list(find_blocks(page))], ids=lambda p: str(p.relative_to(ROOT))
+)
 def test_page(page):
     run_blocks(page)
 

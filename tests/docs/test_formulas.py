@@ -1,4 +1,4 @@
-"""The page of formulas: every function that it names is there, and every test."""
+"""The page of formulas: every function and every test that it names exists."""
 
 import ast
 import re
@@ -19,17 +19,17 @@ ROWS = [
 
 def named(cell):
     """Return the file (or None) and the name of every function in a cell."""
-    return [(found["file"], found["name"]) for found in NAME.finditer(cell)]
+    return [(match["file"], match["name"]) for match in NAME.finditer(cell)]
 
 
 def resolve(file, name):
     """Find a function: `hm.x`, `hardmax.module.x`, `torch.x`, or x as a file of ours defines it."""
     if file is not None:
         body = ast.parse((ROOT / file).read_text(encoding="utf-8")).body
-        found = [node for node in body if isinstance(node, ast.FunctionDef) and node.name == name]
-        if len(found) != 1:
+        functions = [node for node in body if isinstance(node, ast.FunctionDef) and node.name == name]
+        if len(functions) != 1:
             raise LookupError(f"{file} defines no function {name}")
-        return found[0]
+        return functions[0]
     head, *path = name.split(".")
     thing = import_module("hardmax" if head == "hm" else head)
     for part in path:
@@ -48,7 +48,7 @@ def test_row(row):
     assert all(file is not None and file.startswith("tests/") for file, _ in tests)
     for file, name in functions + tests:
         resolve(file, name)
-    # The first function is used where it is said to be checked.
+    # The test that is named uses the first function.
     name, source = functions[0][1].rpartition(".")[2], (ROOT / tests[0][0]).read_text(encoding="utf-8")
     assert re.search(rf"\b{name}\b", source), f"{tests[0]} never mentions {functions[0]}"
 

@@ -1,4 +1,4 @@
-"""Clusters of two workers on this machine, programs of their own: their threads and warnings stay out of the tests."""
+"""Clusters of two workers on this machine, in separate programs: their threads and warnings do not affect the tests."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ _QUIET = {"text": True, "stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "st
 
 @contextmanager
 def dask_cluster(folder, workers=2, threads=1):
-    """Run a Dask cluster, with a nanny for each worker; gives the address of its scheduler."""
+    """Run a Dask cluster, with a nanny for each worker; yields the address of its scheduler."""
     command = [sys.executable, __file__, str(folder), str(workers), str(threads)]
     with subprocess.Popen(command, **_QUIET) as holder:
         yield holder.stdout.readline().strip()
@@ -25,7 +25,7 @@ def dask_cluster(folder, workers=2, threads=1):
 
 @contextmanager
 def ray_cluster():
-    """Run a Ray of two CPUs; gives the environment of programs on its machine, and the address for all others."""
+    """Run a Ray of two CPUs; yields the environment of programs on its machine, and the address for other machines."""
     environment = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}  # else it writes to the home folder
     port, client = _free_port(), _free_port()
     with tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as folder:  # sockets need short names
@@ -47,14 +47,14 @@ def ray_cluster():
                 _wait_for(client)
                 yield {**environment, "RAY_ADDRESS": f"127.0.0.1:{port}"}, f"ray://127.0.0.1:{client}"
             finally:
-                holder.send_signal(signal.SIGTERM)  # ends all of its own processes, and no others
+                holder.send_signal(signal.SIGTERM)  # ends all of its own processes, and no other
                 holder.communicate(timeout=60)
 
 
 def _free_port():
-    with closing(socket.socket()) as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
 
 
 def _wait_for(port, seconds=60):
@@ -64,7 +64,7 @@ def _wait_for(port, seconds=60):
             socket.create_connection(("127.0.0.1", port), timeout=1).close()
             return
         except OSError:
-            assert time.monotonic() < end, "it does not answer"
+            assert time.monotonic() < end, "no answer"
             time.sleep(0.2)
 
 

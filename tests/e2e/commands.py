@@ -1,4 +1,4 @@
-"""The command line as a user runs it."""
+"""Functions that run the command line in a subprocess, as a user does."""
 
 import os
 import subprocess
@@ -6,18 +6,18 @@ import sys
 
 
 def hardmax(*arguments, check=0, environment=None, **options):
-    """Run a command in a process of its own; return what it printed on stdout, or on stderr where it should fail.
+    """Run a command in a subprocess; return its stdout, or its stderr if it should fail.
 
     Args:
-        arguments: of the command.
-        check: the code that it should end with.
-        environment: variables that are set for it, or, if they are None, taken away.
-        options: those of `subprocess.run`.
+        arguments: arguments of the command.
+        check: the expected exit code.
+        environment: variables to set, or to remove if they are None.
+        options: options of `subprocess.run`.
     """
-    told = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200", **(environment or {})}
-    told = {name: value for name, value in told.items() if value is not None}
+    variables = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200", **(environment or {})}
+    variables = {name: value for name, value in variables.items() if value is not None}
     command = [sys.executable, "-m", "hardmax.cli.main", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, env=told, **options)
+    done = subprocess.run(command, capture_output=True, text=True, env=variables, **options)
     assert done.returncode == check, done.stderr + done.stdout
     assert "Traceback" not in done.stderr
     return done.stderr if check else done.stdout

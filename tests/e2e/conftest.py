@@ -1,4 +1,4 @@
-"""Commands that are run within the process of the tests, which is quicker."""
+"""Fixtures that run commands within the process of the tests, which is faster."""
 
 import pytest
 
@@ -7,25 +7,25 @@ from hardmax.cli.main import main
 
 @pytest.fixture
 def here(capsys):
-    """Return a function that runs a command, sees that it succeeds, and returns what it printed."""
+    """Return a function that runs a command, checks that it succeeds, and returns its output."""
 
-    def one(*arguments):
+    def run_command(*arguments):
         assert main([*map(str, arguments)]) == 0
         return capsys.readouterr().out
 
-    return one
+    return run_command
 
 
 @pytest.fixture
 def failing(capsys):
-    """Return a function that runs a command, sees that it fails, and returns the one line that says why."""
+    """Return a function that runs a command, checks that it fails, and returns its one line of error."""
 
-    def one(*arguments):
-        capsys.readouterr()  # what was said before is another command's
+    def run_command(*arguments):
+        capsys.readouterr()  # discards the output of earlier commands
         assert main([*map(str, arguments)]) == 2
-        said = capsys.readouterr().err.strip()  # a bar that is cut short leaves an empty line
-        assert said.startswith("hardmax: error: ")
-        assert said.count("\n") == 0
-        return said
+        output = capsys.readouterr().err.strip()  # an interrupted progress bar leaves an empty line
+        assert output.startswith("hardmax: error: ")
+        assert output.count("\n") == 0
+        return output
 
-    return one
+    return run_command

@@ -1,6 +1,6 @@
 """A small table of four runs, made through the command line with all its options: `python sweeps.py OUT [OPTIONS]`.
 
-What it takes to look at such a program from outside: start it, see how far it is, find and kill its processes.
+Functions to control such a program from outside: start it, read its progress, find and kill its processes.
 """
 
 import contextlib
@@ -19,8 +19,8 @@ TINY = Experiment(
     name="tiny",
     title="Tiny",
     claim="Small is beautiful.",
-    setting="The embedded pictures.",
-    # A second or two for each run, so that it can be met in its middle.
+    setting="The embedded images.",
+    # A second or two for each run, so that a test can kill it in the middle.
     options={"data": "sample", "epochs": EPOCHS, "batch_size": 500, "hidden": 16, "evaluate_images": 50},
     cells=(
         Cell("categories", "direct", "the paper's", 1e-3, {"categories": 3, "estimator": "direct"}),
@@ -30,7 +30,7 @@ TINY = Experiment(
     seeds=(0, 1),
 )
 RUNS = [f"{cell.name}-seed{seed}" for seed in TINY.seeds for cell in TINY.cells]
-_WAIT = 120.0  # seconds for anything to happen, on a busy machine
+_WAIT = 120.0  # maximum seconds to wait for an event, on a busy machine
 _started = []
 
 
@@ -45,7 +45,7 @@ def start(out, *options, **environment):
 
 
 def clean_up():
-    """End what a failed test has left."""
+    """Kill the programs that a failed test has left."""
     while _started:
         program = _started.pop()
         if program.poll() is None:
@@ -55,14 +55,14 @@ def clean_up():
 
 def finish(process, code=0):
     """Wait for its end; return what it printed on stdout, or on stderr where it should fail."""
-    said, wrong = process.communicate(timeout=2 * _WAIT)
-    assert process.returncode == code, f"{process.returncode}: {wrong}{said}"
-    assert "Traceback" not in wrong, wrong
-    return wrong if code else said
+    output, errors = process.communicate(timeout=2 * _WAIT)
+    assert process.returncode == code, f"{process.returncode}: {errors}{output}"
+    assert "Traceback" not in errors, errors
+    return errors if code else output
 
 
 def results(out):
-    """Return the rows by run, without what depends on the moment; each run has one."""
+    """Return the rows by run, without fields that depend on the time; each run has one row."""
     lines = (Path(out) / "results.jsonl").read_text().splitlines()
     rows = {f"{row['cell']}-seed{row['seed']}": row for row in map(json.loads, lines)}
     assert len(rows) == len(lines), "a run has two rows"
@@ -70,13 +70,13 @@ def results(out):
     return {name: {key: row[key] for key in kept} for name, row in rows.items()}
 
 
-def finished(said):
+def finished(output):
     """Return the runs that were reported as finished, in that order."""
-    return [line.split()[0] for line in said.splitlines() if " -ELBO " in line]
+    return [line.split()[0] for line in output.splitlines() if " -ELBO " in line]
 
 
 def epochs_done(out, run):
-    """Return how many epochs a run has finished."""
+    """Return the number of epochs that a run has finished."""
     try:
         return sum('"train"' in line for line in (Path(out) / run / "metrics.jsonl").read_text().splitlines())
     except FileNotFoundError:
@@ -84,7 +84,7 @@ def epochs_done(out, run):
 
 
 def holder(out, run):
-    """Return the process that is at a run, or None."""
+    """Return the process that holds the lock of a run, or None."""
     with contextlib.suppress(FileNotFoundError):
         number = str((Path(out) / "locks" / f"{run}.lock").stat().st_ino)
         for line in Path("/proc/locks").read_text().splitlines():
@@ -94,30 +94,30 @@ def holder(out, run):
     return None
 
 
-def until(happened, *, program=None):
-    """Wait until something has happened, and return what."""
+def until(condition, *, program=None):
+    """Wait until a function returns a true value, and return it."""
     end = time.monotonic() + _WAIT
-    while not (found := happened()):
-        assert time.monotonic() < end, "it did not happen"
+    while not (value := condition()):
+        assert time.monotonic() < end, "the condition was never true"
         assert program is None or program.poll() is None, "".join(program.communicate())
         time.sleep(0.02)
-    return found
+    return value
 
 
-def met(out, program, *, but=()):
-    """Wait until a process is in the middle of a run; return both."""
+def wait_for_run(out, program, *, but=()):
+    """Wait until a process is in the middle of a run; return the run and the process."""
 
-    def found():
+    def find_run():
         for run in RUNS:
             if run not in but and 2 <= epochs_done(out, run) < EPOCHS - 10 and (process := holder(out, run)):
                 return run, process
         return None
 
-    return until(found, program=program)
+    return until(find_run, program=program)
 
 
 def kill(process):
-    """End a process without a word."""
+    """Kill a process, if it exists."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(process, signal.SIGKILL)
 

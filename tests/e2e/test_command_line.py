@@ -1,4 +1,4 @@
-"""The command line, in a subprocess, as a user meets it."""
+"""The command line in a subprocess, as a user runs it."""
 
 import json
 import os
@@ -38,21 +38,21 @@ def one_line(message):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """A finished run of two epochs on the embedded pictures."""
+    """A finished run of two epochs on the embedded images."""
     folder = tmp_path_factory.mktemp("runs") / "first"
-    said = hardmax("train", "--epochs", 2, "--out", folder)
-    assert "posterior direct" in said
-    assert str(folder) in said
+    output = hardmax("train", "--epochs", 2, "--out", folder)
+    assert "posterior direct" in output
+    assert str(folder) in output
     return folder
 
 
 @pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)], ids=str)
 def test_help_is_there_and_quick(command):
     begin = os.times()
-    said = hardmax(*command, "--help")
+    output = hardmax(*command, "--help")
     seconds = os.times()
     used = seconds.children_user - begin.children_user  # processor time: other processes do not count
-    assert "xample" in said
+    assert "xample" in output
     assert used < 0.5
 
 
@@ -69,14 +69,14 @@ def test_help_imports_no_torch():
 
 
 def test_help_of_train_names_all_models():
-    said = hardmax("train", "--help")
-    assert "hardmax train --model NAME --help" in said
+    output = hardmax("train", "--help")
+    assert "hardmax train --model NAME --help" in output
     for application in list_trained():
-        assert f"  {application.name} " in said
-        assert application.help in said
-    said = hardmax("train", "--model", "mixed", "--help")
-    assert "usage: hardmax train --model mixed" in said
-    assert "--labelled-batch INT" in said
+        assert f"  {application.name} " in output
+        assert application.help in output
+    output = hardmax("train", "--model", "mixed", "--help")
+    assert "usage: hardmax train --model mixed" in output
+    assert "--labelled-batch INT" in output
 
 
 def test_a_run_s_folder(run):
@@ -87,9 +87,9 @@ def test_a_run_s_folder(run):
     assert set(rows[0]) == {"epoch", "step", "split", "elbo", "nll", "kl", "reconstruction", "active", "evaluations"}
     assert rows[-1]["elbo"] == pytest.approx(rows[-1]["reconstruction"] - rows[-1]["kl"], abs=1e-3)
     assert rows[-1]["nll"] <= -rows[-1]["elbo"]
-    said = json.loads((run / "config.json").read_text())
-    assert said["config"]["estimator"] == "auto"
-    assert said["versions"]["torch"]
+    output = json.loads((run / "config.json").read_text())
+    assert output["config"]["estimator"] == "auto"
+    assert output["versions"]["torch"]
     assert {path.name for path in run.iterdir()} >= {"latest", "best", "timing.jsonl"}
     assert not list(run.rglob("*.tmp"))
 
@@ -97,20 +97,20 @@ def test_a_run_s_folder(run):
 def test_evaluate(run):
     table = hardmax("evaluate", run)
     assert "-log p(x)" in table
-    said = json.loads(hardmax("evaluate", run, "--json"))
+    output = json.loads(hardmax("evaluate", run, "--json"))
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     best = max((row for row in rows if row["split"] == "validation"), key=lambda row: row["elbo"])
     test = next(row for row in rows if row["split"] == "test" and row["epoch"] == best["epoch"])
-    assert said["exact"]
-    assert said["images"] == 1000
-    assert said["elbo"] == pytest.approx(test["elbo"], abs=1e-4)
+    assert output["exact"]
+    assert output["images"] == 1000
+    assert output["elbo"] == pytest.approx(test["elbo"], abs=1e-4)
 
 
 def test_sample(run, tmp_path):
-    said = hardmax("sample", run, "--count", 10, "--out", tmp_path / "grid.png")
-    assert "grid.png" in said
-    with Image.open(tmp_path / "grid.png") as picture:
-        assert picture.size[0] > 28
+    output = hardmax("sample", run, "--count", 10, "--out", tmp_path / "grid.png")
+    assert "grid.png" in output
+    with Image.open(tmp_path / "grid.png") as image:
+        assert image.size[0] > 28
     hardmax("sample", run, "--count", 3)
     assert (run / "figures" / "samples.png").exists()
 
@@ -121,9 +121,9 @@ def test_report(run, tmp_path):
 
 
 def test_doctor():
-    said = hardmax("doctor")
-    assert "torch" in said
-    assert "HARDMAX_DATA" in said
+    output = hardmax("doctor")
+    assert "torch" in output
+    assert "HARDMAX_DATA" in output
 
 
 @pytest.mark.parametrize("options", [
@@ -139,11 +139,11 @@ def test_doctor():
     ["--binarize", "stochastic", "--architecture", "conv", "--hidden", 50],
 ], ids=lambda options: " ".join(map(str, options)))  # fmt: skip
 def test_every_option_trains(options, tmp_path, here):
-    pictures = tmp_path / "pictures.npy"
-    np.save(pictures, np.random.default_rng(0).integers(0, 256, (300, 12, 12), dtype=np.uint8))
-    here("train", "--data", pictures, "--epochs", 2, "--out", tmp_path / "run", *options)
-    said = json.loads(here("evaluate", tmp_path / "run", "--json"))
-    assert np.isfinite(said["elbo"])
+    images = tmp_path / "images.npy"
+    np.save(images, np.random.default_rng(0).integers(0, 256, (300, 12, 12), dtype=np.uint8))
+    here("train", "--data", images, "--epochs", 2, "--out", tmp_path / "run", *options)
+    output = json.loads(here("evaluate", tmp_path / "run", "--json"))
+    assert np.isfinite(output["elbo"])
 
 
 def test_pairwise_bits_train_and_are_evaluated(tmp_path):
@@ -151,10 +151,10 @@ def test_pairwise_bits_train_and_are_evaluated(tmp_path):
     options = ["--space", "pairwise", "--variables", 6, "--supermodular", "--hidden", 20, "--batch-size", 500]
     hardmax("train", "--epochs", 1, "--out", folder, *options)
     flags = ["--refine", "--perturb-and-map", "--images", 50, "--samples", 20]
-    found = json.loads(hardmax("evaluate", folder, "--json", *flags))
-    assert found["nll"] <= -found["elbo"]
-    assert found["nll"] <= found["refined"]
-    assert found["nll"] <= found["perturb_and_map"]
+    bounds = json.loads(hardmax("evaluate", folder, "--json", *flags))
+    assert bounds["nll"] <= -bounds["elbo"]
+    assert bounds["nll"] <= bounds["refined"]
+    assert bounds["nll"] <= bounds["perturb_and_map"]
     assert "refined by greedy changes" in hardmax("evaluate", folder, *flags)
 
 
@@ -167,21 +167,21 @@ def test_pairwise_bits_train_and_are_evaluated(tmp_path):
     ],
     ids=str,
 )
-def test_structures_that_cannot_be(options, message, tmp_path):
+def test_invalid_structures(options, message, tmp_path):
     assert message in one_line(hardmax("train", "--out", tmp_path / "run", *options, check=2))
 
 
 def test_early_stopping(tmp_path):
-    pictures = tmp_path / "noise.npy"
-    np.save(pictures, np.random.default_rng(0).integers(0, 256, (200, 8, 8), dtype=np.uint8))
-    said = hardmax(
-        "train", "--data", pictures, "--epochs", 200, "--lr", 0.02, "--patience", 2, "--out", tmp_path / "run"
+    images = tmp_path / "noise.npy"
+    np.save(images, np.random.default_rng(0).integers(0, 256, (200, 8, 8), dtype=np.uint8))
+    output = hardmax(
+        "train", "--data", images, "--epochs", 200, "--lr", 0.02, "--patience", 2, "--out", tmp_path / "run"
     )
-    assert "no better bound" in said
+    assert "no better bound" in output
 
 
-def test_a_folder_of_mixed_pictures(tmp_path):
-    """500 pictures of mixed sizes and modes, as people have them."""
+def test_a_folder_of_mixed_images(tmp_path):
+    """500 images of mixed sizes and modes, as users have them."""
     generator = np.random.default_rng(0)
     folder = tmp_path / "mine"
     folder.mkdir()
@@ -191,8 +191,8 @@ def test_a_folder_of_mixed_pictures(tmp_path):
         Image.fromarray(generator.integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)).convert(mode).save(
             folder / f"{number}.png"
         )
-    said = hardmax("train", "--data", folder, "--epochs", 1, "--binarize", "none", "--out", tmp_path / "run")
-    assert "40" in said  # the size that was inferred is reported
+    output = hardmax("train", "--data", folder, "--epochs", 1, "--binarize", "none", "--out", tmp_path / "run")
+    assert "40" in output  # the size that was inferred is reported
     shape = json.loads((tmp_path / "run" / "config.json").read_text())["data"]["shape"]
     assert shape == [3, 40, 40]
 
@@ -250,9 +250,9 @@ def test_ctrl_c_saves_and_says_how_to_resume(tmp_path):
     while not (out / "latest").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=30)
+    output, _ = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert f"hardmax train --resume --out {out}" in " ".join(said.split())
+    assert f"hardmax train --resume --out {out}" in " ".join(output.split())
     steps = json.loads((out / (out / "latest").read_text().strip() / "training.json").read_text())["step"]
     epochs = steps // 45 + 1
     assert f"step {steps}" in hardmax("train", "--resume", "--out", out, f"--epochs={epochs}")

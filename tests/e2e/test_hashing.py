@@ -9,56 +9,55 @@ import pytest
 from e2e.commands import hardmax
 from PIL import Image
 
-from hardmax.data import load
+from hardmax.data import load_images
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """A run on the embedded pictures."""
+    """A run on the embedded images."""
     folder = tmp_path_factory.mktemp("runs") / "codes"
     options = ["--bits", 32, "--epochs", 1, "--hidden", 200, "--evaluate-images", 200]
-    said = hardmax("train", "--model", "hashing", "--data", "sample", *options, "--out", folder)
-    assert "32 bits from pairs with 20 nearest neighbours by pixels" in said
-    assert "test precision@100" in said
+    output = hardmax("train", "--model", "hashing", "--data", "sample", *options, "--out", folder)
+    assert "32 bits from pairs with 20 nearest neighbours by pixels" in output
+    assert "test precision@100" in output
     return folder
 
 
 @pytest.fixture(scope="module")
 def index(run):
-    """An index of all embedded pictures."""
+    """An index of all embedded images."""
     path = run.parent / "index.npz"
-    said = hardmax("index", run, "sample", "--out", path)
-    assert f"6,000 codes of 32 bits, 48,000 bytes, and their pictures in {path}" in said
+    output = hardmax("index", run, "sample", "--out", path)
+    assert f"6,000 codes of 32 bits, 48,000 bytes, and their images in {path}" in output
     return path
 
 
 @pytest.fixture(scope="module")
 def photo(tmp_path_factory):
-    """A test picture, enlarged and in colour."""
+    """A test image, enlarged and in colour."""
     path = tmp_path_factory.mktemp("photos") / "shoe.png"
-    picture = Image.fromarray(load("sample").test[7, 0].numpy())
-    picture.resize((112, 112), Image.Resampling.NEAREST).convert("RGB").save(path)
+    image = Image.fromarray(load_images("sample").test[7, 0].numpy())
+    image.resize((112, 112), Image.Resampling.NEAREST).convert("RGB").save(path)
     return path
 
 
 def test_evaluate(run, here):
-    said = json.loads(here("evaluate", run, "--json", "--images", 100))
-    assert said["searched"] == 4500
-    assert said["bits"] == 32
-    assert set(said["precision"]) == {"1", "10", "100"}
-    assert said["precision"]["100"] > 0.4  # a tenth by chance
-    assert 0.5 < said["precision_of_pixels"]["100"] < 0.7
+    numbers = json.loads(here("evaluate", run, "--json", "--images", 100))
+    assert numbers["searched"] == 4500
+    assert numbers["bits"] == 32
+    assert set(numbers["precision"]) == {"1", "10", "100"}
+    assert numbers["precision"]["100"] > 0.4  # a tenth by chance
+    assert 0.5 < numbers["precision_of_pixels"]["100"] < 0.7
 
 
-def test_search_finds_the_picture_itself_and_its_like(index, photo, tmp_path, here):
+def test_search_finds_the_image_itself_and_its_like(index, photo, tmp_path, here):
     sheet = tmp_path / "sheet.png"
-    said = hardmax("search", index, photo, "--count", 5, "--out", sheet, "--json")
-    found = json.loads(said)
-    assert found["searched"] == 6000
-    distances = [one["distance"] for one in found["nearest"]]
+    result = json.loads(hardmax("search", index, photo, "--count", 5, "--out", sheet, "--json"))
+    assert result["searched"] == 6000
+    distances = [match["distance"] for match in result["nearest"]]
     assert len(distances) == 5
     assert distances == sorted(distances)
-    assert distances[0] == 0  # the picture itself is in the index
+    assert distances[0] == 0  # the image itself is in the index
     with Image.open(sheet) as drawn:
         assert drawn.width > 6 * 84
     listed = here("search", index, photo, "--count", 40, "--out", sheet)
@@ -67,10 +66,10 @@ def test_search_finds_the_picture_itself_and_its_like(index, photo, tmp_path, he
     assert "0 bits  sample test 7" in listed
 
 
-def test_several_pictures_on_one_sheet(index, photo, tmp_path, here):
+def test_several_images_on_one_sheet(index, photo, tmp_path, here):
     out = tmp_path / "new" / "sheet.png"
-    said = here("search", index, photo, photo, "--count", 3, "--out", out)
-    assert said.count("searched in") == 2
+    output = here("search", index, photo, photo, "--count", 3, "--out", out)
+    assert output.count("searched in") == 2
     with Image.open(out) as drawn:
         assert drawn.height > 2 * 84
 
@@ -78,18 +77,18 @@ def test_several_pictures_on_one_sheet(index, photo, tmp_path, here):
 def test_an_index_of_a_folder(run, tmp_path, here):
     folder = tmp_path / "photos"
     folder.mkdir()
-    pictures = load("sample").test[:6, 0].numpy()
-    for i, picture in enumerate(pictures):
-        Image.fromarray(picture).resize((56 + i, 56)).save(folder / f"{i}.png")
+    images = load_images("sample").test[:6, 0].numpy()
+    for i, image in enumerate(images):
+        Image.fromarray(image).resize((56 + i, 56)).save(folder / f"{i}.png")
     path = tmp_path / "own.npz"
-    said = here("index", run, folder, "--out", path)
-    assert "6 of other sizes were cropped and resized" in said
+    output = here("index", run, folder, "--out", path)
+    assert "6 of other sizes were cropped and resized" in output
     with np.load(path) as arrays:
         assert arrays["codes"].shape == (6, 1)
         assert arrays["names"][3].endswith("3.png")
-    found = json.loads(here("search", path, folder / "3.png", "--json", "--out", tmp_path / "s.png"))
-    assert len(found["nearest"]) == 6
-    assert found["nearest"][0]["distance"] == 0
+    result = json.loads(here("search", path, folder / "3.png", "--json", "--out", tmp_path / "s.png"))
+    assert len(result["nearest"]) == 6
+    assert result["nearest"][0]["distance"] == 0
 
 
 def test_report(run, here):
@@ -97,21 +96,21 @@ def test_report(run, here):
     assert 'id="nearest"' in (run / "report.html").read_text()
 
 
-def test_mistakes(run, index, photo, tmp_path, failing):
+def test_errors(run, index, photo, tmp_path, failing):
     assert "count must be at least 1" in failing("search", index, photo, "--count", 0)
     assert "cannot be read" in failing("search", index, tmp_path / "no.png")
-    assert "no index of pictures" in failing("search", _other(tmp_path), photo)
+    assert "not an index of images" in failing("search", _other(tmp_path), photo)
     assert "say where it is now with --run" in failing("search", _moved(index, tmp_path), photo)
     assert "has other weights" in failing("search", _moved(index, tmp_path, weights="0"), photo, "--run", run)
     assert "--split is for data sets" in failing("index", run, tmp_path, "--split", "test")
-    assert "holds no pictures" in failing("index", run, _empty(tmp_path))
-    assert "training pictures are what is searched" in failing("evaluate", run, "--split", "train")
+    assert "holds no images" in failing("index", run, _empty(tmp_path))
+    assert "training images are what is searched" in failing("evaluate", run, "--split", "train")
     assert "--refine is not for runs of --model hashing" in failing("evaluate", run, "--refine")
     assert "hardmax sample is for runs of --model discrete or mixed" in failing("sample", run)
     assert "needs distortions" in failing("train", "--model", "hashing", "--pairs", "distorted")
     small = tmp_path / "small.npz"
     np.savez(small, images=np.zeros((30, 8, 8), dtype=np.uint8))
-    assert "knows pictures of 28x28, but those of small are 8x8" in failing("index", run, small)
+    assert "reads images of 28x28, but those of small are 8x8" in failing("index", run, small)
 
 
 def _other(tmp_path):
@@ -125,7 +124,7 @@ def _empty(tmp_path):
 
 
 def _moved(index, tmp_path, weights=None):
-    """Write an index that says it was made by a run that is not there, or by other weights."""
+    """Write an index whose run is missing, or has other weights."""
     with np.load(index) as arrays:
         kept = dict(arrays)
     _, checkpoint, before = kept["made_by"].tolist()
@@ -136,5 +135,5 @@ def _moved(index, tmp_path, weights=None):
 @pytest.mark.parametrize("command", ["index", "search"])
 def test_help_needs_no_torch(command):
     code = f"import sys; from hardmax.cli.main import main\ntry:\n    main(['{command}', '--help'])\nexcept SystemExit:\n    pass\nassert 'torch' not in sys.modules"  # noqa: E501
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert f"hardmax {command}" in said
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert f"hardmax {command}" in output

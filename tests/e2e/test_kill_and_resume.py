@@ -1,4 +1,4 @@
-"""A run killed at any moment goes on bit for bit; a full disk leaves the checkpoint before it usable."""
+"""A run killed at any moment resumes bit for bit; after a full disk, the previous checkpoint is usable."""
 
 import json
 import os
@@ -22,19 +22,19 @@ def command(out, *more, epochs=4):
     return [sys.executable, "-m", "hardmax.cli.main", "train", *options]
 
 
-def weights(out):
-    """All the bytes of the last checkpoint: weights, optimizer, generators."""
-    folder = out / (out / "latest").read_text().strip()
-    found = {}
+def weights(out, pointer="latest"):
+    """Return the bytes of the last or best checkpoint: weights, optimizer, generators."""
+    folder = out / (out / pointer).read_text().strip()
+    tensors = {}
     for name in ("model.safetensors", "training.safetensors"):
         with safe_open(folder / name, "pt") as file:
-            found |= {f"{name}/{key}": file.get_tensor(key).numpy().tobytes() for key in file.keys()}  # noqa: SIM118
-    return found
+            tensors |= {f"{name}/{key}": file.get_tensor(key).numpy().tobytes() for key in file.keys()}  # noqa: SIM118
+    return tensors
 
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory):
-    out = tmp_path_factory.mktemp("whole") / "run"
+    out = tmp_path_factory.mktemp("complete") / "run"
     begin = time.monotonic()
     subprocess.run(command(out), check=True, capture_output=True, env=ENVIRONMENT)
     return out, time.monotonic() - begin
@@ -42,12 +42,11 @@ def uninterrupted(tmp_path_factory):
 
 @pytest.mark.parametrize("moments", [3, pytest.param(10, marks=pytest.mark.slow)])
 def test_killed_at_random_moments(moments, uninterrupted, tmp_path):
-    whole, seconds = uninterrupted
+    complete, seconds = uninterrupted
     out, chance, kills = tmp_path / "run-0", random.Random(moments), 0
     while kills < moments:
-        resume = ["--resume"] if (out / "config.json").exists() else []
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        process = subprocess.Popen(command(out, *resume), env=ENVIRONMENT, **quiet)
+        process = subprocess.Popen(command(out, *_resume_if_begun(out)), env=ENVIRONMENT, **quiet)
         try:
             process.wait(chance.uniform(0.1, 0.9) * seconds)
         except subprocess.TimeoutExpired:
@@ -55,23 +54,29 @@ def test_killed_at_random_moments(moments, uninterrupted, tmp_path):
             process.wait()
             kills += 1
         assert process.returncode in (0, -signal.SIGKILL)
-        if process.returncode == 0:  # it got through between two kills; the rest of them hit another run
-            _same(out, whole)
+        if process.returncode == 0:  # it finished between two kills; the next kills are for another run
+            _assert_same(out, complete)
             out = tmp_path / f"run-{kills}"
-    subprocess.run(
-        command(out, *(["--resume"] if out.exists() else [])), check=True, capture_output=True, env=ENVIRONMENT
-    )
-    _same(out, whole)
+    subprocess.run(command(out, *_resume_if_begun(out)), check=True, capture_output=True, env=ENVIRONMENT)
+    _assert_same(out, complete)
 
 
-def _same(out, whole):
-    assert (out / "metrics.jsonl").read_text() == (whole / "metrics.jsonl").read_text()
-    assert weights(out) == weights(whole)
+def _resume_if_begun(out):
+    """Return `--resume` if there is a run; a process killed early leaves at most an empty folder with a lock."""
+    return ["--resume"] if (out / "config.json").exists() else []
+
+
+def _assert_same(out, complete):
+    assert (out / "metrics.jsonl").read_text() == (complete / "metrics.jsonl").read_text()
+    for pointer in ("latest", "best"):
+        assert weights(out, pointer) == weights(complete, pointer)
+    left = {path.name for path in out.iterdir()} - {path.name for path in complete.iterdir()}
+    assert left == set()  # no temporary file of a killed process
 
 
 def test_a_full_disk_leaves_the_checkpoint_before(uninterrupted, tmp_path):
     """Files may not grow beyond a megabyte: the weights do not fit, as on a full disk."""
-    whole, _ = uninterrupted
+    complete, _ = uninterrupted
     out = tmp_path / "run"
     first = command(out, epochs=1)
     subprocess.run(first, check=True, capture_output=True, env=ENVIRONMENT)
@@ -91,5 +96,5 @@ def test_a_full_disk_leaves_the_checkpoint_before(uninterrupted, tmp_path):
     assert weights(out) == before
     assert not list(out.glob("*.tmp"))
     subprocess.run(command(out, "--resume"), check=True, capture_output=True, env=ENVIRONMENT)
-    assert weights(out) == weights(whole)
+    assert weights(out) == weights(complete)
     assert json.loads((out / "metrics.jsonl").read_text().splitlines()[-1])["epoch"] == 4

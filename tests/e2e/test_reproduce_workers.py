@@ -1,4 +1,4 @@
-"""`hardmax reproduce --workers`: the same numbers, whatever is killed or stopped on the way."""
+"""`hardmax reproduce --workers` gives the same numbers when processes are killed or stopped."""
 
 import os
 import shutil
@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from e2e.sweeps import RUNS, clean_up, finish, finished, holder, kill, met, results, start, until
+from e2e.sweeps import RUNS, clean_up, finish, finished, holder, kill, results, start, until, wait_for_run
 
 
 @pytest.fixture(autouse=True)
@@ -25,59 +25,59 @@ def quick(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
+def complete(tmp_path_factory):
     """The rows of the full form as one process makes it."""
-    out = tmp_path_factory.mktemp("whole")
+    out = tmp_path_factory.mktemp("complete")
     assert finished(finish(start(out))) == RUNS
     return results(out)
 
 
 def test_two_workers_give_the_same_numbers_bit_for_bit(quick, tmp_path):
-    said = finish(start(tmp_path, "--quick", "--workers", 2))
-    assert sorted(finished(said)) == RUNS[:2]
+    output = finish(start(tmp_path, "--quick", "--workers", 2))
+    assert sorted(finished(output)) == RUNS[:2]
     assert results(tmp_path) == results(quick)
     assert (tmp_path / "results.md").read_text().count("hardmax train") == 2
     assert not list(tmp_path.glob("locks/runner-*"))
-    assert "2 of 2 runs are there already" in finish(start(tmp_path, "--quick", "--workers", 2))
+    assert "2 of 2 runs are finished already" in finish(start(tmp_path, "--quick", "--workers", 2))
 
 
 def test_rows_of_another_folder(quick, tmp_path):
     rows = shutil.copy(quick / "results.jsonl", tmp_path / "rows.jsonl")
-    said = finish(start(tmp_path / "out", "--quick", "--rows", rows))
-    assert "2 runs are taken from other folders" in said
+    output = finish(start(tmp_path / "out", "--quick", "--rows", rows))
+    assert "2 runs are copied from other folders" in output
     assert results(tmp_path / "out") == results(quick)
-    said = finish(start(tmp_path / "full", "--rows", rows, tmp_path / "nothing.jsonl"), code=2)
-    assert f"there is no file of rows {tmp_path / 'nothing.jsonl'}" in said
+    output = finish(start(tmp_path / "full", "--rows", rows, tmp_path / "nothing.jsonl"), code=2)
+    assert f"there is no file of rows {tmp_path / 'nothing.jsonl'}" in output
     rows.write_text(rows.read_text() + "{}\n")
-    assert "1 lines of it are no finished run" in finish(start(tmp_path / "full", "--rows", rows), code=2)
+    assert "1 of its lines are not finished runs" in finish(start(tmp_path / "full", "--rows", rows), code=2)
 
 
 @pytest.mark.slow
-def test_a_worker_is_killed(whole, tmp_path):
+def test_a_worker_is_killed(complete, tmp_path):
     program = start(tmp_path, "--workers", 2)
-    run, process = met(tmp_path, program)
+    run, process = wait_for_run(tmp_path, program)
     kill(process)
-    said = finish(program)
-    assert f"{run}: its process was lost; it goes on from its last checkpoint" in said
-    assert said.count("was lost") == 1  # the other worker is not touched
-    assert results(tmp_path) == whole
+    output = finish(program)
+    assert f"{run}: its process was lost; it is resumed from its last checkpoint" in output
+    assert output.count("was lost") == 1  # the other worker is not touched
+    assert results(tmp_path) == complete
 
 
 @pytest.mark.slow
-def test_the_runner_is_killed(whole, tmp_path):
+def test_the_runner_is_killed(complete, tmp_path):
     program = start(tmp_path, "--workers", 2)
-    run, process = met(tmp_path, program)
+    run, process = wait_for_run(tmp_path, program)
     kill(program.pid)
     program.communicate()
     again = start(tmp_path, "--workers", 2)
-    until(lambda: holder(tmp_path, run) != process)  # the worker that was left alone has let go
+    until(lambda: holder(tmp_path, run) != process)  # the worker without a runner has released the run
     finish(again)
-    assert results(tmp_path) == whole
+    assert results(tmp_path) == complete
     until(lambda: not os.path.exists(f"/proc/{process}"))
 
 
 @pytest.mark.slow
-def test_a_run_that_its_processes_die_of(whole, tmp_path):
+def test_a_run_that_its_processes_die_of(complete, tmp_path):
     program = start(tmp_path, "--workers", 2)
     deadly = RUNS[1]
     killed = set()
@@ -86,35 +86,35 @@ def test_a_run_that_its_processes_die_of(whole, tmp_path):
         if process is not True and process not in killed:
             kill(process)
             killed.add(process)
-    said, wrong = program.communicate()
-    assert program.returncode == 1, wrong
+    output, errors = program.communicate()
+    assert program.returncode == 1, errors
     assert len(killed) == 3
-    assert f"{deadly} failed: its process was lost, 3 times; TerminatedWorkerError: " in said
-    assert wrong == f"hardmax: error: 1 runs failed: {deadly}; the same command tries again\n"
-    assert results(tmp_path) == {name: row for name, row in whole.items() if name != deadly}
+    assert f"{deadly} failed: its process was lost, 3 times; TerminatedWorkerError: " in output
+    assert errors == f"hardmax: error: 1 runs failed: {deadly}; the same command tries again\n"
+    assert results(tmp_path) == {name: row for name, row in complete.items() if name != deadly}
     finish(start(tmp_path, "--workers", 2))
-    assert results(tmp_path) == whole
+    assert results(tmp_path) == complete
 
 
 @pytest.mark.slow
-def test_interrupted(whole, tmp_path):
+def test_interrupted(complete, tmp_path):
     program = start(tmp_path, "--workers", 2)
-    met(tmp_path, program)
+    wait_for_run(tmp_path, program)
     os.killpg(program.pid, signal.SIGINT)  # to all processes, as a terminal does
-    said, wrong = program.communicate()
-    assert program.returncode == 130, wrong
-    assert "stopped and saved; the same command goes on" in said
-    assert wrong == ""
-    assert len(finished(said)) < len(RUNS)
+    output, errors = program.communicate()
+    assert program.returncode == 130, errors
+    assert "stopped and saved; the same command goes on" in output
+    assert errors == ""
+    assert len(finished(output)) < len(RUNS)
     assert not list(tmp_path.glob("locks/runner-*"))
     finish(start(tmp_path))  # also in another way
-    assert results(tmp_path) == whole
+    assert results(tmp_path) == complete
 
 
 @pytest.mark.slow
-def test_interrupted_twice(whole, tmp_path):
+def test_interrupted_twice(complete, tmp_path):
     program = start(tmp_path, "--workers", 2)
-    _, process = met(tmp_path, program)
+    _, process = wait_for_run(tmp_path, program)
     os.kill(process, signal.SIGSTOP)  # so that it cannot save
     os.killpg(program.pid, signal.SIGINT)
     until(lambda: "saving" in program.stdout.readline())
@@ -122,15 +122,15 @@ def test_interrupted_twice(whole, tmp_path):
     assert finish(program, code=130) == "hardmax: error: interrupted\n"
     until(lambda: not os.path.exists(f"/proc/{process}"))
     finish(start(tmp_path, "--workers", 2))
-    assert results(tmp_path) == whole
+    assert results(tmp_path) == complete
 
 
 @pytest.mark.slow
-def test_two_runners_at_the_same_moment(whole, tmp_path):
+def test_two_runners_at_the_same_moment(complete, tmp_path):
     programs = [start(tmp_path, "--workers", 1), start(tmp_path)]
-    told = [finished(finish(program)) for program in programs]
-    assert all(sorted(each) == sorted(RUNS) for each in told)  # both wait for all
-    assert results(tmp_path) == whole
+    reports = [finished(finish(program)) for program in programs]
+    assert all(sorted(runs) == sorted(RUNS) for runs in reports)  # both wait for all
+    assert results(tmp_path) == complete
     for run in RUNS:  # no epoch was made twice
         assert len((tmp_path / run / "timing.jsonl").read_text().splitlines()) == 30
 
@@ -138,8 +138,8 @@ def test_two_runners_at_the_same_moment(whole, tmp_path):
 @pytest.mark.parametrize(("arguments", "words"), [
     (["figure3", "--workers", "0"], "workers must be at least 1, got 0"),
     (["figure3", "--workers", "2", "--cluster", "ray://auto"], "either --workers, for this machine, or --cluster"),
-    (["figure3", "--cluster", "host:8786"], "'host:8786' is no address; give dask://HOST:PORT"),
-    (["figure1", "--workers", "2"], "figure1 is one training with measurements on the way: --workers is for"),
+    (["figure3", "--cluster", "host:8786"], "'host:8786' is not an address; give dask://HOST:PORT"),
+    (["figure1", "--workers", "2"], "figure1 is one training run with measurements: --workers is for"),
     (["figure1", "--cluster", "ray://auto"], "--cluster is for"),
     (["figure1", "--rows", "rows.jsonl"], "--rows is for"),
 ])  # fmt: skip

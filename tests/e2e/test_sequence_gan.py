@@ -16,25 +16,25 @@ def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     (folder / "four.grammar").write_text("s -> a x | b y\nx -> u | v v\ny -> v | u u\n")
     options = ["--length", 3, "--epochs", 3, "--hidden", 32, "--discriminator-hidden", 32, "--lr", 1e-2]
-    said = hardmax(
+    output = hardmax(
         "train", "--model", "sequence-gan", "--data", folder / "four.grammar", *options, "--out", folder / "run"
     )
-    assert "4 sentences of at most 3 tokens" in said
-    assert "a game for log-ratio, through the arg max by AveragedDirect" in said
-    assert "validity" in said
+    assert "4 sentences of at most 3 tokens" in output
+    assert "adversarial training with the reward log-ratio, estimator AveragedDirect" in output
+    assert "validity" in output
     return folder / "run"
 
 
 def failing(capsys, *arguments):
     assert main([*map(str, arguments)]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("hardmax: error: ")
-    assert said.count("\n") == 1
-    return said
+    error = capsys.readouterr().err
+    assert error.startswith("hardmax: error: ")
+    assert error.count("\n") == 1
+    return error
 
 
 def here(capsys, *arguments):
-    """Run a command in this process, which is quicker, and return what it printed."""
+    """Run a command in this process, which is faster, and return its output."""
     assert main([*map(str, arguments)]) == 0
     return capsys.readouterr().out
 
@@ -50,35 +50,35 @@ def test_sequences_are_printed(run, tmp_path, capsys):
 
 
 def test_evaluate(run, capsys):
-    found = json.loads(here(capsys, "evaluate", run, "--json"))
-    assert found["images"] == 1000
-    assert found["samples"] == 10_000
+    numbers = json.loads(here(capsys, "evaluate", run, "--json"))
+    assert numbers["images"] == 1000
+    assert numbers["samples"] == 10_000
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    best = next(row for row in rows if row["split"] == "test" and row["validity"] == pytest.approx(found["validity"]))
-    assert best["coverage"] == pytest.approx(found["coverage"])
-    table = " ".join(here(capsys, "evaluate", run, "--split", "validation").split())  # however wide the terminal is
+    best = next(row for row in rows if row["split"] == "test" and row["validity"] == pytest.approx(numbers["validity"]))
+    assert best["coverage"] == pytest.approx(numbers["coverage"])
+    table = " ".join(here(capsys, "evaluate", run, "--split", "validation").split())  # for any width of the terminal
     assert "500 validation sequences" in table
-    assert f"{found['validity']:.2%}" in table
+    assert f"{numbers['validity']:.2%}" in table
     assert "coverage of 4 sentences" in table
 
 
 def test_the_report(run, capsys):
-    said = here(capsys, "report", run)
+    output = here(capsys, "report", run)
     page = (run / "report.html").read_text()
-    assert "report.html" in said
+    assert "report.html" in output
     assert "a language of 4 sentences" in page
-    assert "through the arg max by averaged-direct" in page
+    assert "its gradient is estimated by averaged-direct" in page
     assert "Test sequences" in page
     assert "highest log q of the validation sequences" in page
-    assert "pictures" not in page
+    assert "images" not in page
     assert page.count("<svg viewBox") >= 5
     assert "--model sequence-gan" in page
 
 
 def test_a_report_on_two_runs_of_text(tmp_path):
     (tmp_path / "text.txt").write_text("the cat sees a bird, and a dog likes the cat. " * 20)
-    told = [f"--data={tmp_path / 'text.txt'}", "--epochs=1", "--hidden=8", "--batch-size=300"]
-    options = ["train", "--model=sequence-gan", *told]
+    small = [f"--data={tmp_path / 'text.txt'}", "--epochs=1", "--hidden=8", "--batch-size=300"]
+    options = ["train", "--model=sequence-gan", *small]
     for estimator in ("exact", "reinmax"):
         assert main([*options, f"--estimator={estimator}", f"--out={tmp_path / estimator}"]) == 0
     assert (
@@ -86,7 +86,7 @@ def test_a_report_on_two_runs_of_text(tmp_path):
         == 0
     )
     page = (tmp_path / "both.html").read_text()
-    assert "Which sequences are right is not known" in page
+    assert "it is unknown which sequences are valid" in page
     assert "Coverage by epoch" not in page
     assert "−log q, last epoch" in page
 
@@ -94,11 +94,11 @@ def test_a_report_on_two_runs_of_text(tmp_path):
 def test_help_without_torch():
     code = "import sys; from hardmax.cli.main import main\ntry: main(['train', '--model', 'sequence-gan', '--help'])\n"
     code += "finally: print('torch' in sys.modules)"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stdout
-    assert "--discriminator-steps" in said
-    assert "--binarize" not in said
-    assert "--kl" not in said
-    assert said.rstrip().endswith("False")
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stdout
+    assert "--discriminator-steps" in output
+    assert "--binarize" not in output
+    assert "--kl" not in output
+    assert output.rstrip().endswith("False")
 
 
 def test_what_is_not_for_sequences(run, capsys):

@@ -1,4 +1,4 @@
-"""Training in two processes, from the command line: the same figures as in one, stops, kills, errors."""
+"""Training in two processes, from the command line: the same numbers as in one process, stops, kills, errors."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-# 201 pictures are shared unequally, and 4,500 leave a last batch of 78. With a constant learning rate a run can grow.
+# 201 images are shared unequally, and 4,500 leave a last batch of 78. With a constant learning rate a run can grow.
 OPTIONS = ["--batch-size", "201", "--hidden", "50", "--binarize", "stochastic", "--lr-schedule", "constant"]
 OPTIONS += ["--estimator", "direct"]
 HARDMAX = [sys.executable, "-m", "hardmax.cli.main"]
@@ -26,12 +26,12 @@ TORCHRUN = [
     "hardmax.cli.main",
 ]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-# Nats, of some 300. Rounding made a difference of 2e-5 in twenty such epochs, other noise one of 3 in five.
+# In nats; values are about 300. Rounding makes a difference of 2e-5 in twenty such epochs, different noise 3 in five.
 CLOSE = 2e-3
 
 
 def run(command, *words, code=0):
-    """Run a command; return what it wrote on stdout, or on stderr where it should fail."""
+    """Run a command; return its stdout, or its stderr if it should fail."""
     done = subprocess.run([*command, *map(str, words)], capture_output=True, text=True, env=ENVIRONMENT, timeout=120)
     assert done.returncode == code, done.stderr + done.stdout
     return done.stderr if code else done.stdout
@@ -58,38 +58,38 @@ def rows(out, name="metrics.jsonl"):
     return [json.loads(line) for line in (out / name).read_text().splitlines()]
 
 
-def difference(one, other):
-    """The largest difference of the figures of two runs, in nats; the rest of their rows must be the same."""
-    figures = ("elbo", "nll", "kl", "reconstruction")
+def difference(rows, other_rows):
+    """Return the largest difference of two runs in nats; all other fields of their rows must be equal."""
+    metrics = ("elbo", "nll", "kl", "reconstruction")
     largest = 0.0
-    for a, b in zip(one, other, strict=True):
-        assert all(a[key] == b[key] for key in a if key not in (*figures, "seconds", "processor"))
-        largest = max([largest, *(abs(a[key] - b[key]) for key in figures if a.get(key) is not None)])
+    for a, b in zip(rows, other_rows, strict=True):
+        assert all(a[key] == b[key] for key in a if key not in (*metrics, "seconds", "processor"))
+        largest = max([largest, *(abs(a[key] - b[key]) for key in metrics if a.get(key) is not None)])
     return largest
 
 
 def epochs(out):
-    """How many epochs the latest checkpoint has behind it."""
+    """Return the number of finished epochs of the latest checkpoint."""
     return json.loads((out / latest(out).strip() / "training.json").read_text())["epoch"]
 
 
 def test_stopped_in_two_processes_then_one_then_two_by_torchrun(tmp_path):
-    out, whole = tmp_path / "run", tmp_path / "whole"
+    out, complete = tmp_path / "run", tmp_path / "complete"
     process = begin(out, "--epochs", "500", "--checkpoint-every", "5", *OPTIONS)
     process.send_signal(signal.SIGINT)
-    said, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
     assert errors == ""
-    assert "2 processes share every batch of 201 pictures" in said
-    assert said.count("epoch   1 ") <= 1  # one of them speaks
-    assert f"hardmax train --resume --out {out}" in said
+    assert "2 processes share every batch of 201 images" in output
+    assert output.count("epoch   1 ") <= 1  # only one of them prints
+    assert f"hardmax train --resume --out {out}" in output
     done = epochs(out)
     assert done < 20
     run(HARDMAX, "train", "--epochs", done + 1, "--out", out, "--resume")
     run(TORCHRUN, "train", "--epochs", done + 2, "--out", out, "--resume")
-    run(HARDMAX, "train", "--epochs", done + 2, "--out", whole, *OPTIONS)
-    assert difference(rows(out), rows(whole)) < CLOSE
-    assert {path.name for path in out.iterdir()} == {path.name for path in whole.iterdir()}
+    run(HARDMAX, "train", "--epochs", done + 2, "--out", complete, *OPTIONS)
+    assert difference(rows(out), rows(complete)) < CLOSE
+    assert {path.name for path in out.iterdir()} == {path.name for path in complete.iterdir()}
     assert all(row["processor"] > 0 for row in rows(out, "timing.jsonl"))
 
 
@@ -107,9 +107,9 @@ def test_a_killed_process_ends_the_others(tmp_path):
 
 
 def children(pid):
-    """The processes that train, by their numbers."""
-    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [int(child) for child in found if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+    """Return the ids of the processes that train."""
+    pids = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(child) for child in pids if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
 @pytest.mark.slow
@@ -120,14 +120,14 @@ def test_several_starts_and_patience(tmp_path):
     one, two = ([rows(tmp_path / name, file) for file in ("starts.jsonl", "metrics.jsonl")] for name in ("one", "two"))
     assert difference(one[0], two[0]) < CLOSE
     assert difference(one[1][:6], two[1][:6]) < CLOSE
-    assert len(two[1]) < 90  # rows: all processes have seen that it gets no better
+    assert len(two[1]) < 90  # rows: all processes stop when the bound no longer improves
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "command", [[*HARDMAX, "train", "--devices", "2"], [*TORCHRUN, "train"]], ids=["own", "torchrun"]
 )
-def test_an_error_of_all_is_told_once(command, tmp_path):
+def test_an_error_of_all_is_printed_once(command, tmp_path):
     (tmp_path / "config.json").touch()
     errors = run(command, "--out", tmp_path, code=1 if "torch.distributed.run" in command else 2)
     assert errors.count(f"hardmax: error: {tmp_path} holds a run already") == 1
@@ -135,9 +135,9 @@ def test_an_error_of_all_is_told_once(command, tmp_path):
 
 def pair(code, out, *words):
     """Start two processes of a program, as torchrun would."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
     for rank in range(2):
         group = {"RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
         environment = {**ENVIRONMENT, **{key: str(value) for key, value in group.items()}}
@@ -147,7 +147,7 @@ def pair(code, out, *words):
 
 @pytest.mark.slow
 def test_a_process_that_does_not_answer(tmp_path):
-    """It is stopped, not ended; the other one waits as long as it was told, here five seconds."""
+    """One process is stopped, not ended; the other one waits for the timeout, here five seconds."""
     code = (
         "import sys, datetime\nfrom hardmax.training import processes\nfrom hardmax.cli.main import main\n"
         "processes.TIMEOUT = datetime.timedelta(seconds=5)\nsys.exit(main(sys.argv[1:]))"
@@ -169,13 +169,13 @@ def test_a_process_that_does_not_answer(tmp_path):
 
 @pytest.mark.slow
 def test_no_thread_of_the_group_is_left(tmp_path):
-    """At the end of Python it might abort: about one run in fifty did."""
+    """A remaining thread may abort Python at its end: about one run in fifty did."""
     code = (
         "import sys, pathlib\nfrom hardmax.cli.main import main\nassert main(sys.argv[1:]) == 0\n"
         "print('threads:', [file.read_text() for file in pathlib.Path('/proc/self/task').glob('*/comm')])"
     )
     for process in list(pair(code, tmp_path / "run", "--epochs", "1")):
-        said, errors = process.communicate(timeout=60)
+        output, errors = process.communicate(timeout=60)
         assert process.returncode == 0, errors
-        assert "threads:" in said
-        assert "gloo" not in said
+        assert "threads:" in output
+        assert "gloo" not in output

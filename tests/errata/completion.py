@@ -1,6 +1,6 @@
-"""Document 000: the back-propagate-max-operation loss of pluralistic image completion.
+"""Checks of document 000: the back-propagate-max-operation loss of pluralistic image completion.
 
-With l and l_hat the logarithms of the variances, it is to be KL(N(mu_hat, e^l_hat) || N(mu, e^l)).
+With the log-variances l and l_hat, the loss should be KL(N(mu_hat, e^l_hat) || N(mu, e^l)).
 """
 
 import warnings
@@ -24,7 +24,7 @@ def _distance(mu_hat: Tensor, mu: Tensor) -> Tensor:
 
 
 def sign():
-    """Fifty steps of descent from a distance of 1, at unit variances: right, each takes a tenth of it."""
+    """Fifty steps of descent from a distance of 1, at unit variances; the correct loss removes a tenth in each step."""
 
     def descend(loss) -> float:
         mu_hat = torch.ones(1, dtype=torch.float64)
@@ -40,7 +40,7 @@ def sign():
 
 
 def constant():
-    """Two equal Gaussians, of three dimensions."""
+    """The KL of two equal Gaussians of three dimensions."""
     ours = hm.gaussian_kl(MU, L, MU, L).item()
     same = Normal(MU, (L / 2).exp())
     return Slip(3 / 2, ours, kl_divergence(same, same).sum().item())
@@ -53,7 +53,7 @@ def ratio():
 
 
 def sums():
-    """How many numbers the loss of one picture is."""
+    """The number of values that the loss of one image has."""
     as_printed = -(L - L_HAT) / 2
     return Slip(as_printed.numel(), hm.gaussian_kl(MU_HAT, L_HAT, MU, L).numel(), 1)
 
@@ -73,9 +73,9 @@ def square():
 
 
 def parentheses():
-    """Opened minus closed."""
-    mended = CODE.replace("exp()))).sum", "exp())).sum").replace("* 2 *", "** 2 *")
-    return Slip(CODE.count("(") - CODE.count(")"), mended.count("(") - mended.count(")"), 0)
+    """Opening minus closing parentheses."""
+    corrected = CODE.replace("exp()))).sum", "exp())).sum").replace("* 2 *", "** 2 *")
+    return Slip(CODE.count("(") - CODE.count(")"), corrected.count("(") - corrected.count(")"), 0)
 
 
 def whole():
@@ -88,24 +88,24 @@ def whole():
 def logarithm():
     """The standard deviation of a sample whose log-variance is 0.5; as printed 0.5 is the variance itself."""
     half = torch.full((200_000, 1), 0.5, dtype=torch.float64)
-    drawn = hm.gaussian_sample(torch.zeros_like(half), half, generator=torch.Generator().manual_seed(0))
-    return Slip(0.5**0.5, torch.tensor(0.25).exp().item(), drawn.std().item(), within=0.01)
+    samples = hm.gaussian_sample(torch.zeros_like(half), half, generator=torch.Generator().manual_seed(0))
+    return Slip(0.5**0.5, torch.tensor(0.25).exp().item(), samples.std().item(), within=0.01)
 
 
 def component():
-    """Which of N(0, 3) and N(3, 1) is a latent of 3.0 to be given to?"""
+    """The component, N(0, 3) or N(3, 1), that a latent of 3.0 should be assigned to."""
     mu_hat, l_hat, latent = torch.tensor([0.0, 3.0]), torch.tensor([3.0, 1.0]).log(), 3.0
     responsibility = Normal(mu_hat, (l_hat / 2).exp()).log_prob(torch.tensor(latent))
-    picked = [(of - latent).abs().argmin().item() for of in (l_hat.exp(), mu_hat)]
-    return Slip(*picked, responsibility.argmax().item(), within=0)
+    components = [(values - latent).abs().argmin().item() for values in (l_hat.exp(), mu_hat)]
+    return Slip(*components, responsibility.argmax().item(), within=0)
 
 
 def graph():
-    """The gradient that reaches mu_hat[0], against a difference quotient."""
+    """The gradient for mu_hat[0], against a difference quotient."""
     mu_hat = MU_HAT.clone().requires_grad_()
     loss = hm.gaussian_kl(mu_hat, L_HAT, MU, L)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch itself warns of what the published code does
+        warnings.simplefilter("ignore")  # torch itself warns about the call in the published code
         cut = torch.tensor(loss)
     (gradient,) = torch.autograd.grad(loss, mu_hat)
     step = torch.tensor([1e-6, 0.0, 0.0], dtype=torch.float64)

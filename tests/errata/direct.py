@@ -1,4 +1,4 @@
-"""Document 003: direct optimization through arg max for discrete variational auto-encoders, and its released code."""
+"""Checks of document 003: direct optimization through arg max for discrete VAEs, and its released code."""
 
 import math
 
@@ -10,19 +10,19 @@ import hardmax as hm
 
 EULER = 0.5772156649015329
 SCORES = torch.tensor([1.0, 0.0, -0.5], dtype=torch.float64)
-WORTH = torch.tensor([-2.0, -0.5, -1.0], dtype=torch.float64)  # f, log-likelihoods
+WORTH = torch.tensor([-2.0, -0.5, -1.0], dtype=torch.float64)  # f: log-likelihoods
 SPACE = hm.Categorical(3)
 
 
 def signs():
-    """The gradient of eq. 9 for log p(x | z = 0), where q is the posterior: there it is that of -log p(x)."""
+    """The gradient of eq. 9 for log p(x | z = 0), where q is the posterior: it should be that of -log p(x)."""
     worth = WORTH.clone().requires_grad_()
     evidence = worth.logsumexp(0) - math.log(3)
     (truth,) = torch.autograd.grad(-evidence, worth, retain_graph=True)
     q = worth.detach().softmax(0)
     likelihood, kl = (q * worth).sum(), (q * (q.log() + math.log(3))).sum()
-    found = [torch.autograd.grad(sign * likelihood + kl, worth, retain_graph=True)[0][0].item() for sign in (1, -1)]
-    return Slip(*found, truth[0].item())
+    gradients = [torch.autograd.grad(sign * likelihood + kl, worth, retain_graph=True)[0][0].item() for sign in (1, -1)]
+    return Slip(*gradients, truth[0].item())
 
 
 def generating_function():
@@ -35,16 +35,16 @@ def generating_function():
     f = theta.sigmoid().log()
     (slope,) = torch.autograd.grad((h + epsilon * f).logsumexp(0), epsilon, create_graph=True)
     (truth,) = torch.autograd.grad(slope, h)
-    found = [torch.autograd.grad((h.softmax(0) * of).sum(), h)[0][0].item() for of in (theta, f)]
-    return Slip(*found, truth[0].item())
+    gradients = [torch.autograd.grad((h.softmax(0) * values).sum(), h)[0][0].item() for values in (theta, f)]
+    return Slip(*gradients, truth[0].item())
 
 
 def shift():
-    """How often the second category wins with zero-mean noise and with standard noise."""
+    """The frequency of the second category, with zero-mean noise and with standard noise."""
     noise = SPACE.noise((200_000,), torch.Generator().manual_seed(0), dtype=torch.float64)
-    found = [SPACE.argmax(SCORES + noise - by).mean(0)[1].item() for by in (EULER, 0.0)]
-    assert found[0] == found[1]
-    return Same(*found, SCORES.softmax(0)[1].item(), within=0.005)
+    frequencies = [SPACE.argmax(SCORES + noise - offset).mean(0)[1].item() for offset in (EULER, 0.0)]
+    assert frequencies[0] == frequencies[1]
+    return Same(*frequencies, SCORES.softmax(0)[1].item(), within=0.005)
 
 
 def density():
@@ -61,12 +61,12 @@ def divergence():
         def __call__(self, z):
             return z @ WORTH
 
-    found = []
+    gradients = []
     for kl in ("none", "auto"):
         scores = SCORES[None].clone().requires_grad_()
         hm.elbo(Table(), scores, SPACE, hm.Exact(), kl=kl).value.sum().backward()
-        found.append(scores.grad[0, 0].item())
+        gradients.append(scores.grad[0, 0].item())
     h = SCORES.clone().requires_grad_()
     q = h.softmax(0)
     (truth,) = torch.autograd.grad((q * (WORTH - math.log(3) - q.log())).sum(), h)
-    return Slip(*found, truth[0].item())
+    return Slip(*gradients, truth[0].item())

@@ -1,4 +1,4 @@
-"""The errata page, read line by line: it is the table that the checks are run from."""
+"""Reads the tables of the errata page; each line names a check and the numbers that it must give."""
 
 import re
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _ROW = re.compile(
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the page: its section, its check, and the numbers that it tells; written is None where both agree."""
+    """One line of the page: its section, its check, and its two numbers; `written` is None if both forms agree."""
 
     section: str
     check: str
@@ -29,13 +29,13 @@ class Line:
     written: str | None
 
 
-def lines() -> list[Line]:
+def read_lines() -> list[Line]:
     """Return the lines of all tables.
 
     Raises:
-        ValueError: a line that names no check, or tells no numbers.
+        ValueError: a line names no check, or has no numbers.
     """
-    found, section = [], ""
+    lines, section = [], ""
     for number, text in enumerate(PAGE.read_text(encoding="utf-8").splitlines(), 1):
         if text.startswith("## "):
             section = text.removeprefix("## ")
@@ -43,5 +43,5 @@ def lines() -> list[Line]:
             row = _ROW.fullmatch(text)
             if row is None:
                 raise ValueError(f"{PAGE.name}, line {number}: no check, or no numbers: {text}")
-            found.append(Line(section, row["check"], row["right"], row["written"]))
-    return found
+            lines.append(Line(section, row["check"], row["right"], row["written"]))
+    return lines

@@ -1,4 +1,4 @@
-"""Document 002: the notes on auto-encoding variational Bayes and its application to biomedical segmentation."""
+"""Checks of document 002: the notes on auto-encoding variational Bayes and segmentation of medical images."""
 
 from itertools import product
 
@@ -28,7 +28,7 @@ def kl():
 
 
 def jensen():
-    """How the Jensen bound changes from these f to equal ones: what was dropped is not constant."""
+    """The change of the Jensen bound from these f to equal ones: the dropped term is not constant."""
     even = torch.full_like(F, 1 / 3)
     dropped = -((X[:, None] - MU) ** 2) / (2 * SIGMA**2)
     kept = dropped - torch.log(2 * torch.pi * SIGMA**2) / 2
@@ -40,20 +40,20 @@ def intractable():
     """log p(x | z), against a sum over all nine segmentations."""
     by_voxel = (F.log() + _log_normal()).logsumexp(-1).sum()
     jensen_bound = (F * _log_normal()).sum()
-    every = [
+    log_joint = [
         sum(F[j, m].log() + _log_normal()[j, m] for j, m in enumerate(labels)) for labels in product(range(3), repeat=2)
     ]
-    return Slip(jensen_bound.item(), by_voxel.item(), torch.stack(every).logsumexp(0).item())
+    return Slip(jensen_bound.item(), by_voxel.item(), torch.stack(log_joint).logsumexp(0).item())
 
 
 def location():
-    """The probabilities of the labels of a voxel, added up, after the location prior."""
+    """The sum of the probabilities of the labels of a voxel, after the location prior."""
     prior = torch.tensor([0.7, 0.2, 0.1], dtype=torch.float64)
     return Slip((F[0] * prior).sum().item(), (F[0].log() + prior.log()).softmax(0).sum().item(), 1.0)
 
 
 def floor():
-    """-log of the probability of a label that the location prior has never seen there; floored at 0.001."""
+    """-log of the probability of a label that never occurred at the voxel; the location prior is floored at 0.001."""
     prior = torch.tensor([0.7, 0.3, 0.0], dtype=torch.float64)
     written, ours = (-(F[0].log() + p.log()).log_softmax(0)[2] for p in (prior, prior.clamp_min(1e-3)))
     floored = F[0] * torch.tensor([0.7, 0.3, 1e-3], dtype=torch.float64)
@@ -61,16 +61,16 @@ def floor():
 
 
 def expectation():
-    """E[(x - mu)^T Sigma^-1 (x - mu)] in three dimensions, against draws; as printed, what one x happens to give."""
+    """E[(x - mu)^T Sigma^-1 (x - mu)] in three dimensions, against draws; as printed, the value of a single x."""
     raw = torch.tensor([[1.0, 0.0, 0.0], [0.4, 0.8, 0.0], [-0.3, 0.2, 0.5]], dtype=torch.float64)
-    law = MultivariateNormal(torch.zeros(3, dtype=torch.float64), scale_tril=raw)
-    x = hm.gaussian_sample_full(law.loc, raw, 200_000, generator=torch.Generator().manual_seed(0))
-    forms = torch.einsum("si,ij,sj->s", x, law.covariance_matrix.inverse(), x)
+    normal = MultivariateNormal(torch.zeros(3, dtype=torch.float64), scale_tril=raw)
+    x = hm.gaussian_sample_full(normal.loc, raw, 200_000, generator=torch.Generator().manual_seed(0))
+    forms = torch.einsum("si,ij,sj->s", x, normal.covariance_matrix.inverse(), x)
     return Slip(forms[0].item(), torch.eye(3).trace().item(), forms.mean().item(), within=0.03)
 
 
 def samples():
-    """The score function's gradient of E[z^2] for the mean 1 of z, by quadrature; f at a z of its own, as printed."""
+    """The score function's gradient of E[z^2] for the mean 1 of z, by quadrature; as printed, f has its own z."""
     z = torch.linspace(-11, 13, 24_001, dtype=torch.float64)
     p = Normal(1.0, 1.0).log_prob(z).exp()
     together, apart = (torch.trapezoid(integrand * p, z) for integrand in (z.square() * (z - 1), z - 1))

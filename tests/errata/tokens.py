@@ -1,4 +1,4 @@
-"""Document 004: handwritten notes on the discrete VAE, Gumbel-softmax and contrastive learning."""
+"""Checks of document 004: handwritten notes on the discrete VAE, Gumbel-softmax and contrastive learning."""
 
 import torch
 from errata.verdict import Slip
@@ -12,29 +12,29 @@ K = 1
 
 
 def product():
-    """The integral over g_k, which is to be pi_k."""
+    """The integral over g_k, which should be pi_k."""
     g = torch.linspace(-6, 40, 200_001, dtype=torch.float64)
     density = (-g - (-g).exp()).exp()
     gaps = [g + LOG_PI[K] - LOG_PI[j] for j in (0, 2)]
     factors = torch.stack([(-(-gap).exp()).exp() for gap in gaps])
     torch.testing.assert_close(factors.prod(0), (-(-g).exp() * (1 - PI[K]) / PI[K]).exp())
     as_printed = torch.stack([(-gap).exp() for gap in gaps])
-    found = [torch.trapezoid(of.prod(0) * density, g).item() for of in (as_printed, factors)]
-    return Slip(*found, PI[K].item())
+    integrals = [torch.trapezoid(values.prod(0) * density, g).item() for values in (as_printed, factors)]
+    return Slip(*integrals, PI[K].item())
 
 
 def temperature():
-    """How often the first weight is the largest, against draws; the same log tau for all says nothing of pi."""
+    """The frequency of the first weight being largest; the same log tau for all categories does not depend on pi."""
     tau, space = 0.5, hm.Categorical(3)
     noise = space.noise((400_000,), torch.Generator().manual_seed(0), dtype=torch.float64)
     as_printed = ((noise + torch.tensor(tau).log()) / tau).softmax(-1)
     ours = space.relax(space.perturb(LOG_PI, noise), tau)
-    written, found = (space.argmax(weights).mean(0)[0].item() for weights in (as_printed, ours))
-    return Slip(written, found, PI[0].item(), within=0.004)
+    written, right = (space.argmax(weights).mean(0)[0].item() for weights in (as_printed, ours))
+    return Slip(written, right, PI[0].item(), within=0.004)
 
 
 def triplet():
-    """q.d+ - q.d- after two hundred steps of descent from between the two; the margin is 1."""
+    """q.d+ - q.d- after two hundred steps of descent from a start between the two; the margin is 1."""
     near, far = torch.tensor([[1.0, 0.0], [0.0, 1.0]], dtype=torch.float64)
 
     def descend(loss) -> float:

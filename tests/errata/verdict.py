@@ -1,4 +1,4 @@
-"""What a check of the errata page returns: a number as printed, as corrected, and from somewhere else entirely."""
+"""The results of checks of the errata page: a number from the printed form, from ours, and from another source."""
 
 from dataclasses import dataclass
 from math import isfinite
@@ -6,10 +6,9 @@ from math import isfinite
 
 @dataclass(frozen=True)
 class Slip:
-    """The printed form is wrong: ours agrees with the truth, the printed one is far from it.
+    """The printed form is wrong: our number agrees with the truth, the printed one is far from it.
 
-    The truth comes from torch.distributions, autograd, brute force, quadrature or draws, never from the formula that is
-    judged.
+    The truth comes from torch.distributions, autograd, brute force, quadrature or draws, never from the formula itself.
     """
 
     written: float
@@ -17,20 +16,20 @@ class Slip:
     truth: float
     within: float = 1e-6
 
-    def judge(self) -> None:
+    def check(self) -> None:
         assert abs(self.right - self.truth) <= self.within
         assert not isfinite(self.written) or abs(self.written - self.truth) > 10 * self.within
 
 
 @dataclass(frozen=True)
 class Same:
-    """The printed form and ours differ, and both agree with the truth."""
+    """The printed form and ours differ, but both numbers agree with the truth."""
 
     written: float
     right: float
     truth: float
     within: float = 1e-6
 
-    def judge(self) -> None:
+    def check(self) -> None:
         assert abs(self.right - self.truth) <= self.within
         assert abs(self.written - self.truth) <= self.within

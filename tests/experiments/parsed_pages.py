@@ -1,4 +1,4 @@
-"""Reads pages back, as strictly as a reader's program would."""
+"""Strict parsers of pages, for tests."""
 
 from html.parser import HTMLParser
 

@@ -24,7 +24,7 @@ def test_unbiased(estimator, samples, space):
 @pytest.mark.parametrize("space", [hm.Binary(3), hm.Categorical(3, 2)], ids=str)
 @pytest.mark.parametrize("samples", [1, 2])
 def test_roulette_is_unbiased(space, samples):
-    # A floor this low and a rate this small let many variables lose: the weights have work to do.
+    # With a floor this low and a rate this small, many variables are not evaluated, and the weights matter.
     estimator = hm.LocalExpectation(roulette=hm.Roulette(rate=2.0, floor=0.05))
     assert_unbiased(estimator, space, f=Rows(space), samples=samples, draws=400_000)
 
@@ -66,9 +66,9 @@ def test_mean_baseline_in_a_small_batch():
         f = lambda z: (z * worth).sum(-1)  # noqa: E731
         return hm.expectation(f, scores, space, hm.Reinforce("mean"), noise=noise).value.sum()
 
-    found = torch.func.vmap(torch.func.grad(value), in_dims=(None, 0))(scores, noise)
+    estimates = torch.func.vmap(torch.func.grad(value), in_dims=(None, 0))(scores, noise)
     q = scores.softmax(-1)
     exact = q * (worth - (q * worth).sum(-1, keepdim=True))
-    z = (found.mean(0) - exact) / (found.std(0) / draws**0.5)
+    z = (estimates.mean(0) - exact) / (estimates.std(0) / draws**0.5)
     assert z.abs().max() < 5.5  # two-sided normal tail of 1e-6 shared by nine components
-    assert (found.mean(0) * 1.5 - exact).abs().max() / (found.std(0) / draws**0.5).max() > 5.5  # would have shown
+    assert (estimates.mean(0) * 1.5 - exact).abs().max() / (estimates.std(0) / draws**0.5).max() > 5.5  # would fail

@@ -1,4 +1,4 @@
-"""ARM, DisARM, its form for categories, and ARSM: against enumeration, closed forms, and one another."""
+"""ARM, DisARM, DisARM for categories, and ARSM: compared with enumeration, closed forms, and each other."""
 
 from dataclasses import dataclass, replace
 from math import isclose
@@ -10,7 +10,7 @@ from cases import Counted, Rows, Toy, gradients
 import hardmax as hm
 from hardmax.estimators import arm as arsm
 from hardmax.estimators import arm as disarm_categorical
-from hardmax.estimators import carry
+from hardmax.estimators import attach_gradient
 from hardmax.estimators.arm import Arm, Arsm, DisArm, DisArmCategorical
 from hardmax.testing import assert_unbiased
 
@@ -35,73 +35,73 @@ def test_unbiased(space, estimator, samples):
 
 
 class TestPlantedErrors:
-    """What is wrong must fail the same assertion."""
+    """Wrong estimators must fail the same assertion."""
 
     @staticmethod
-    def caught(estimator, space, scores=None):
+    def assert_caught(estimator, space, scores=None):
         with pytest.raises(AssertionError, match="is biased"):
             assert_unbiased(estimator, space, scores=scores)
 
     @pytest.mark.parametrize("factor", [-1.0, 1.25])
     @pytest.mark.parametrize(("space", "estimator"), LARGER, ids=str)
     def test_factor(self, space, estimator, factor):
-        self.caught(Scaled(estimator, factor), space)
+        self.assert_caught(Scaled(estimator, factor), space)
 
     @pytest.mark.parametrize("space", BITS, ids=str)
     @pytest.mark.parametrize("weight", ["arm", "disarm"])
     def test_second_draw_is_not_antithetic(self, space, weight):
-        self.caught(Pair(weight, antithetic=False), space)
+        self.assert_caught(Pair(weight, antithetic=False), space)
         assert_unbiased(Pair("leave-one-out", antithetic=False), space)  # which is right for independent draws
 
     @pytest.mark.parametrize("weight", ["leave-one-out", "no absolute value"])
     def test_importance_weight_of_the_pair(self, weight):
-        self.caught(Pair(weight, antithetic=True), hm.Binary(3))
+        self.assert_caught(Pair(weight, antithetic=True), hm.Binary(3))
         assert_unbiased(Pair("disarm", antithetic=True), hm.Binary(3))
 
     @pytest.mark.parametrize("space", CATEGORIES, ids=str)
-    @pytest.mark.parametrize("wrong", ["no importance weight", "no later bits", "one alone"])
+    @pytest.mark.parametrize("wrong", ["no importance weight", "no later bits", "only one reached"])
     def test_case_of_the_sticks(self, space, wrong, monkeypatch):
-        right, is_open = disarm_categorical._weights, disarm_categorical._open
+        right, is_reached = disarm_categorical._weights, disarm_categorical._is_reached
 
         def weights(log_odds, bits, opposite):
-            here, there = is_open(bits), is_open(opposite)
-            found = right(log_odds, bits, opposite)
+            first, second = is_reached(bits), is_reached(opposite)
+            correct = right(log_odds, bits, opposite)
             if wrong == "no importance weight":
-                return torch.where(here & there, found / log_odds.abs().sigmoid(), found)
+                return torch.where(first & second, correct / log_odds.abs().sigmoid(), correct)
             if wrong == "no later bits":
-                return torch.where(here & there, found, 0.0)
-            return torch.where(there & ~here, 0.0, found)
+                return torch.where(first & second, correct, 0.0)
+            return torch.where(second & ~first, 0.0, correct)
 
         monkeypatch.setattr(disarm_categorical, "_weights", weights)
-        self.caught(DisArmCategorical(), space, torch.zeros(space.score_shape, dtype=torch.float64))
+        self.assert_caught(DisArmCategorical(), space, torch.zeros(space.score_shape, dtype=torch.float64))
 
     @pytest.mark.parametrize("space", CATEGORIES, ids=str)
     def test_gumbel_noise_is_not_logistic(self, space, monkeypatch):
-        monkeypatch.setattr(disarm_categorical, "_logistic", lambda gumbel: gumbel)
-        self.caught(DisArmCategorical(), space)
+        monkeypatch.setattr(disarm_categorical, "_transform_to_logistic", lambda gumbel: gumbel)
+        self.assert_caught(DisArmCategorical(), space)
 
     @pytest.mark.parametrize("space", CATEGORIES, ids=str)
     @pytest.mark.parametrize("wrong", ["no diagonal", "one half", "order"])
     def test_table_of_the_swaps(self, space, wrong, monkeypatch):
-        right = arsm._table
+        right = arsm._tabulate_swaps
 
-        def table(values, swapped, k):
-            found = right(values, swapped, k)
+        def tabulate(values, swap_values, k):
+            correct = right(values, swap_values, k)
             if wrong == "no diagonal":
-                return found * (1 - torch.eye(k, dtype=found.dtype)).view(k, k, *(1 for _ in values.shape))
+                return correct * (1 - torch.eye(k, dtype=correct.dtype)).view(k, k, *(1 for _ in values.shape))
             if wrong == "one half":
                 below = torch.ones(k, k, dtype=torch.bool).tril().view(k, k, *(1 for _ in values.shape))
-                return torch.where(below, found, values)
-            return right(values, swapped.flip(0), k)
+                return torch.where(below, correct, values)
+            return right(values, swap_values.flip(0), k)
 
-        monkeypatch.setattr(arsm, "_table", table)
-        self.caught(Arsm(), space)
+        monkeypatch.setattr(arsm, "_tabulate_swaps", tabulate)
+        self.assert_caught(Arsm(), space)
 
     @pytest.mark.parametrize("space", CATEGORIES, ids=str)
     def test_swaps_of_other_noise(self, space, monkeypatch):
-        right = arsm._swapped
-        monkeypatch.setattr(arsm, "_swapped", lambda noise, k: right(noise.roll(1, 1), k))
-        self.caught(Arsm(), space)
+        right = arsm._swap_noise
+        monkeypatch.setattr(arsm, "_swap_noise", lambda noise, k: right(noise.roll(1, 1), k))
+        self.assert_caught(Arsm(), space)
 
 
 @dataclass(frozen=True)
@@ -126,26 +126,27 @@ class Pair(hm.AbstractEstimator):
     noises = 2
 
     def estimate(self, f, scores, space, noise):
-        one, other = noise.unflatten(0, (-1, 2)).unbind(1)
-        other = -one if self.antithetic else other
-        first, second = space.draw(scores.detach(), one), space.draw(scores.detach(), other)
+        noise, second_noise = noise.unflatten(0, (-1, 2)).unbind(1)
+        second_noise = -noise if self.antithetic else second_noise
+        first, second = space.draw(scores.detach(), noise), space.draw(scores.detach(), second_noise)
         values = f(first)
         weight = {
-            "arm": one.sigmoid() - 0.5,
+            "arm": noise.sigmoid() - 0.5,
             "disarm": (first - second) / 2 * scores.abs().sigmoid(),
             "no absolute value": (first - second) / 2 * scores.sigmoid(),
             "leave-one-out": (first - second) / 2,
         }[self.weight]
         gradient = ((values - f(second))[..., None] * weight).mean(0).detach()
-        return hm.Estimate(carry(values.mean(0), space.dot(gradient, scores)), first, f.evaluations, 2.0 * len(one))
+        value = attach_gradient(values.mean(0), space.dot(gradient, scores))
+        return hm.Estimate(value, first, f.evaluations, 2.0 * len(noise))
 
 
 class TestOneBit:
-    """Over a fine grid of noise, mean and mean square are integrals that are known."""
+    """Over a fine grid of noise, the mean and the mean square are known integrals."""
 
     score, low, high = 0.7, -0.3, 1.1
 
-    def found(self, estimator):
+    def estimate_gradients(self, estimator):
         u = (torch.arange(100_000, dtype=torch.float64) + 0.5) / 100_000
         scores = torch.full((100_000, 1), self.score, dtype=torch.float64, requires_grad=True)
         f = lambda z: self.low + (self.high - self.low) * z[..., 0]  # noqa: E731
@@ -155,7 +156,9 @@ class TestOneBit:
     @pytest.mark.parametrize("estimator", [Arm(), DisArm()], ids=str)
     def test_mean(self, estimator):
         q = torch.tensor(self.score, dtype=torch.float64).sigmoid().item()
-        assert isclose(self.found(estimator).mean().item(), (self.high - self.low) * q * (1 - q), rel_tol=1e-4)
+        assert isclose(
+            self.estimate_gradients(estimator).mean().item(), (self.high - self.low) * q * (1 - q), rel_tol=1e-4
+        )
 
     def test_mean_square(self):
         # The pair differs where u is closer to 0 or to 1 than `rare`.
@@ -164,8 +167,8 @@ class TestOneBit:
         arm = size * 2 / 3 * (0.5**3 - (0.5 - rare) ** 3)
         disarm = size / 4 * (1 - rare) ** 2 * 2 * rare
         assert disarm < arm
-        assert isclose(self.found(Arm()).square().mean().item(), arm, rel_tol=1e-4)
-        assert isclose(self.found(DisArm()).square().mean().item(), disarm, rel_tol=1e-4)
+        assert isclose(self.estimate_gradients(Arm()).square().mean().item(), arm, rel_tol=1e-4)
+        assert isclose(self.estimate_gradients(DisArm()).square().mean().item(), disarm, rel_tol=1e-4)
 
 
 class TestRaoBlackwell:
@@ -173,7 +176,7 @@ class TestRaoBlackwell:
 
     draws = 100_000
 
-    def found(self, space, *estimators):
+    def estimate_gradients(self, space, *estimators):
         scores, noise = problem(space, (self.draws,), samples=1)
         scores = scores[:1].expand(self.draws, -1)
         return [gradients(Toy(space), scores, space, estimator, noise=noise)[1] for estimator in estimators], [
@@ -181,13 +184,13 @@ class TestRaoBlackwell:
         ]
 
     def largest_z(self, *estimators):
-        (one, other), pair = self.found(hm.Binary(2), *estimators)
+        (first, second), pair = self.estimate_gradients(hm.Binary(2), *estimators)
         code = torch.cat(pair, -1).long() @ (2 ** torch.arange(4))
         largest = 0.0
         for value in code.unique():
-            here = (one - other)[code == value]
-            error = (here.std(0) / len(here) ** 0.5).clamp_min(1e-12)
-            largest = max(largest, (here.mean(0).abs() / error).max().item())
+            difference = (first - second)[code == value]
+            error = (difference.std(0) / len(difference) ** 0.5).clamp_min(1e-12)
+            largest = max(largest, (difference.mean(0).abs() / error).max().item())
         return largest
 
     def test_mean_given_the_pair(self):
@@ -195,9 +198,9 @@ class TestRaoBlackwell:
         assert self.largest_z(Arm(), Scaled(DisArm(), 1.1)) > 5.5
 
     def test_variance(self):
-        (arm, disarm), _ = self.found(hm.Binary(6), Arm(), DisArm())
+        (arm, disarm), _ = self.estimate_gradients(hm.Binary(6), Arm(), DisArm())
         assert (disarm.var(0) < arm.var(0)).all()
-        # What Rao-Blackwell takes away is the variance of the difference.
+        # Rao-Blackwell removes the variance of the difference.
         torch.testing.assert_close(arm.var(0) - disarm.var(0), (arm - disarm).var(0), rtol=0.05, atol=0.0)
 
 
@@ -207,40 +210,40 @@ class TestTwoCategories:
     def test_arsm_is_arm(self):
         scores, noise = problem(hm.Categorical(2, 3))
         f = Toy(hm.Binary(3))
-        pairs = Of(f, lambda z: z[..., 0])
-        found, for_pairs, _ = gradients(pairs, scores, hm.Categorical(2, 3), Arsm(), noise=noise)
-        out, for_bits, _ = gradients(
+        pairs = Composed(f, lambda z: z[..., 0])
+        out, for_pairs, _ = gradients(pairs, scores, hm.Categorical(2, 3), Arsm(), noise=noise)
+        bits_out, for_bits, _ = gradients(
             f, scores[..., 0] - scores[..., 1], hm.Binary(3), Arm(), noise=noise[..., 0] - noise[..., 1]
         )
         torch.testing.assert_close(for_pairs, torch.stack([for_bits, -for_bits], -1))
-        assert found.evaluations == out.evaluations == 6
-        assert torch.equal(found.z[..., 0], out.z)
+        assert out.evaluations == bits_out.evaluations == 6
+        assert torch.equal(out.z[..., 0], bits_out.z)
 
     def test_disarm(self):
         scores, noise = problem(hm.Categorical(2, 3))
         f = Toy(hm.Binary(3))
-        found, for_pairs, _ = gradients(
-            Of(f, lambda z: z[..., 0]), scores, hm.Categorical(2, 3), DisArmCategorical(), noise=noise
+        out, for_pairs, _ = gradients(
+            Composed(f, lambda z: z[..., 0]), scores, hm.Categorical(2, 3), DisArmCategorical(), noise=noise
         )
-        # The less likely of the two is offered first, and the noise of the first is the noise.
+        # The less likely of the two values is considered first, with the noise of the first category.
         uniform = (-(-noise[..., 0]).exp()).exp()
         sign = (scores[..., 1] - scores[..., 0]).sign()
-        out, for_bits, _ = gradients(
+        bits_out, for_bits, _ = gradients(
             f, scores[..., 0] - scores[..., 1], hm.Binary(3), DisArm(), noise=sign * uniform.logit()
         )
-        assert 0 < (sign > 0).sum() < sign.numel()  # both orders are there
+        assert 0 < (sign > 0).sum() < sign.numel()  # both orders occur
         torch.testing.assert_close(for_pairs, torch.stack([for_bits, -for_bits], -1))
-        assert torch.equal(found.z[..., 0], out.z)
+        assert torch.equal(out.z[..., 0], bits_out.z)
 
 
-class Of:
-    """A Toy of something made from z."""
+class Composed:
+    """A Toy of a transformed z."""
 
-    def __init__(self, f, made):
-        self.f, self.made, self.weight = f, made, f.weight
+    def __init__(self, f, transform):
+        self.f, self.transform, self.weight = f, transform, f.weight
 
     def __call__(self, z):
-        return self.f(self.made(z))
+        return self.f(self.transform(z))
 
 
 class TestByTheBook:
@@ -268,9 +271,9 @@ class TestByTheBook:
     def test_disarm(self, space, seed):
         scores, noise = problem(space, (), samples=1, seed=seed)
         f, k = Toy(space), space.k
-        held = scores.view(-1, k).clone().requires_grad_()
-        drawn, surrogates = [], []
-        for row, gumbel in zip(held, noise.view(-1, k), strict=True):
+        rows = scores.view(-1, k).clone().requires_grad_()
+        pairs, surrogates = [], []
+        for row, gumbel in zip(rows, noise.view(-1, k), strict=True):
             order = row.argsort().tolist()
             log_odds = [row[order[i]] - row[order[i + 1 :]].logsumexp(0) for i in range(k - 1)]
             u = [torch.exp(-torch.exp(-gumbel[i])).item() for i in range(k - 1)]
@@ -288,32 +291,32 @@ class TestByTheBook:
                 else:
                     weight = 0.0
                 surrogate = surrogate + weight / 2 * a
-            drawn.append([torch.eye(k, dtype=torch.float64)[order[taken]] for taken in (first, second)])
+            pairs.append([torch.eye(k, dtype=torch.float64)[order[rank]] for rank in (first, second)])
             surrogates.append(surrogate)
-        z, opposite = (torch.stack([d[i] for d in drawn]).view(1, *space.event_shape) for i in range(2))
+        z, opposite = (torch.stack([pair[i] for pair in pairs]).view(1, *space.event_shape) for i in range(2))
         difference = (f(z) - f(opposite)).detach()[0]
-        expected = torch.autograd.grad(difference * sum(surrogates), held)[0].view_as(scores)
-        out, found, _ = gradients(f, scores, space, DisArmCategorical(), noise=noise)
+        expected = torch.autograd.grad(difference * sum(surrogates), rows)[0].view_as(scores)
+        out, estimate, _ = gradients(f, scores, space, DisArmCategorical(), noise=noise)
         assert torch.equal(out.z, z)
-        torch.testing.assert_close(found, expected)
+        torch.testing.assert_close(estimate, expected)
 
 
 @pytest.mark.parametrize("estimator", [DisArmCategorical(), Arsm()], ids=str)
 @pytest.mark.parametrize("space", CATEGORIES, ids=str)
 def test_gradient_of_a_shift_is_zero(space, estimator):
     scores, noise = problem(space, (50,))
-    found = gradients(Toy(space), scores, space, estimator, noise=noise)[1]
-    assert found.abs().max() > 0.1
-    torch.testing.assert_close(found.sum(-1), torch.zeros_like(found[..., 0]))
+    estimate = gradients(Toy(space), scores, space, estimator, noise=noise)[1]
+    assert estimate.abs().max() > 0.1
+    torch.testing.assert_close(estimate.sum(-1), torch.zeros_like(estimate[..., 0]))
 
 
 @pytest.mark.parametrize("estimator", [DisArmCategorical(), Arsm()], ids=str)
 def test_names_of_categories_do_not_matter(estimator):
-    """Noise of sticks belongs to ranks, that of swaps to categories."""
+    """The noise of DisARM belongs to ranks, that of ARSM to categories."""
     space, shuffle = hm.Categorical(4, 2), torch.tensor([2, 0, 3, 1])
     scores, noise = problem(space)
     f = Toy(space)
-    renamed = Of(f, lambda z: z[..., shuffle.argsort()])
+    renamed = Composed(f, lambda z: z[..., shuffle.argsort()])
     expected = gradients(f, scores, space, estimator, noise=noise)[1][..., shuffle]
     noise = noise[..., shuffle] if isinstance(estimator, Arsm) else noise
     torch.testing.assert_close(gradients(renamed, scores[..., shuffle], space, estimator, noise=noise)[1], expected)
@@ -335,8 +338,8 @@ def test_more_samples_are_a_mean(space, estimator):
     scores, noise = problem(space)
     f = Toy(space)
     each = [gradients(f, scores, space, estimator, noise=noise[s : s + 1])[1] for s in range(3)]
-    found = gradients(f, scores, space, estimator, noise=noise)[1]
-    torch.testing.assert_close(found, torch.stack(each).mean(0))
+    estimate = gradients(f, scores, space, estimator, noise=noise)[1]
+    torch.testing.assert_close(estimate, torch.stack(each).mean(0))
 
 
 @pytest.mark.parametrize(("space", "estimator"), [*CASES, (hm.Categorical(1), Arsm())], ids=str)
@@ -352,12 +355,12 @@ def test_cost(space, estimator):
 @pytest.mark.parametrize("space", [hm.Categorical(5), hm.Categorical(4, 2)], ids=str)
 def test_rows_save_arsm_the_swaps_that_change_nothing(space):
     scores, noise = problem(space, (20,), samples=2)
-    saving, plain = Counted(Rows(space, (20,))), Toy(space, (20,))
-    found = gradients(Of(plain, lambda z: z), scores, space, Arsm(), noise=noise)
-    saving.weight = saving.f.weight
-    saved = gradients(saving, scores, space, Arsm(), noise=noise)
-    torch.testing.assert_close(saved[1:], found[1:])
-    assert saved[0].evaluations == saving.evaluations / 20 < 0.7 * found[0].evaluations
+    f_with_rows, f = Counted(Rows(space, (20,))), Toy(space, (20,))
+    expected = gradients(Composed(f, lambda z: z), scores, space, Arsm(), noise=noise)
+    f_with_rows.weight = f_with_rows.f.weight
+    result = gradients(f_with_rows, scores, space, Arsm(), noise=noise)
+    torch.testing.assert_close(result[1:], expected[1:])
+    assert result[0].evaluations == f_with_rows.evaluations / 20 < 0.7 * expected[0].evaluations
 
 
 @pytest.mark.parametrize("estimator", [DisArmCategorical(), Arsm()], ids=str)
@@ -375,22 +378,22 @@ def test_vmap_of_grad(space, estimator):
     def value(scores, noise):
         return hm.expectation(f, scores, space, estimator, noise=noise).value
 
-    found = torch.func.vmap(torch.func.grad(value), in_dims=(0, 1))(scores, noise)
-    torch.testing.assert_close(found, gradients(f, scores, space, estimator, noise=noise)[1])
+    estimate = torch.func.vmap(torch.func.grad(value), in_dims=(0, 1))(scores, noise)
+    torch.testing.assert_close(estimate, gradients(f, scores, space, estimator, noise=noise)[1])
 
 
 @pytest.mark.parametrize(("space", "estimator"), CASES, ids=str)
 @pytest.mark.parametrize("scale", [1.0, 30.0, 1e4])
 def test_float32_and_large_scores(space, estimator, scale):
-    """Rounding may turn no bit here, so float32 must come within rounding of float64."""
+    """Rounding may not flip a bit here, so float32 must agree with float64 up to rounding."""
     scores, noise = problem(space, (200,), samples=2)
     scores, noise = (scale * scores).float(), noise.float()
     scores[:10] = scale  # ties
     f, wide = Toy(space, dtype=torch.float32), Toy(space)
-    out, found, _ = gradients(f, scores, space, estimator, noise=noise)
+    out, estimate, _ = gradients(f, scores, space, estimator, noise=noise)
     expected_out, expected, _ = gradients(wide, scores.double(), space, estimator, noise=noise.double())
     assert torch.equal(out.z.double(), expected_out.z)
-    torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(estimate.double(), expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("estimator", [Arm(), DisArm()], ids=str)

@@ -1,4 +1,4 @@
-"""Score-function estimators with better baselines: sets without replacement, and control variates with a known mean."""
+"""Score-function estimators with better baselines: sets without replacement, and control variates of known mean."""
 
 from dataclasses import dataclass
 from itertools import permutations
@@ -51,31 +51,32 @@ def linear(space):
 
 
 # --------------------------------------------------------------------------------- weights of sets
-def chance(p, members, rest):
+def set_probability(p, members, rest):
     """Return the probability that these members are drawn before all the rest, summed over their orders."""
     total = 0.0
     for order in permutations(members):
-        total += prod(p[i] / (rest + sum(p[j] for j in order[place:])) for place, i in enumerate(order))
+        total += prod(p[i] / (rest + sum(p[j] for j in order[rank:])) for rank, i in enumerate(order))
     return total
 
 
-def chance_of_many(p, rest):
-    """Return the same for all of p, by recursion over its 2^S subsets."""
+def large_set_probability(p, rest):
+    """Return the same for all members of p, by recursion over its 2^S subsets."""
     size = len(p)
     total = np.zeros(1)
     for value in p:
         total = np.concatenate([total, total + value])
     count = np.array([bin(subset).count("1") for subset in range(2**size)])
-    reached = np.zeros(2**size)
-    reached[0] = 1.0
-    for many in range(size):
+    probability = np.zeros(2**size)
+    probability[0] = 1.0
+    for drawn in range(size):
         for i in range(size):
-            subset = np.flatnonzero((count == many) & ((np.arange(2**size) >> i) & 1 == 0))
-            reached[subset | (1 << i)] += reached[subset] * p[i] / (rest + total[-1] - total[subset])
-    return reached[-1]
+            subset = np.flatnonzero((count == drawn) & ((np.arange(2**size) >> i) & 1 == 0))
+            probability[subset | (1 << i)] += probability[subset] * p[i] / (rest + total[-1] - total[subset])
+    return probability[-1]
 
 
-def members(size, spread, rest, seed=0):
+def make_members(size, spread, rest, seed=0):
+    """Return the probabilities of the members of a set; the members outside it have the total probability `rest`."""
     logits = spread * torch.randn(size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     return (1 - rest) * logits.softmax(0)
 
@@ -85,33 +86,33 @@ class TestWeights:
     @pytest.mark.parametrize("spread", [0.0, 2.0, 8.0])
     @pytest.mark.parametrize("rest", [0.999999, 0.5, 1e-3, 1e-9])
     def test_against_all_orders(self, size, spread, rest):
-        p = members(size, spread, rest)
+        p = make_members(size, spread, rest)
         rest = float(1 - p.sum())
-        every = set(range(size))
-        whole = chance(p.tolist(), every, rest)
-        without = [chance(p.tolist(), every - {s}, rest) for s in range(size)]
+        members = set(range(size))
+        probability = set_probability(p.tolist(), members, rest)
+        without = [set_probability(p.tolist(), members - {s}, rest) for s in range(size)]
         first, second = compute_set_weights(p)
-        expected = p * torch.tensor(without, dtype=torch.float64) / whole
+        expected = p * torch.tensor(without, dtype=torch.float64) / probability
         torch.testing.assert_close(first, expected, rtol=0, atol=1e-11)
         for s in range(size):
-            for t in every - {s}:
-                expected = p[t].item() * chance(p.tolist(), every - {s, t}, rest) / without[s]
+            for t in members - {s}:
+                expected = p[t].item() * set_probability(p.tolist(), members - {s, t}, rest) / without[s]
                 assert abs(second[s, t].item() - expected) < 1e-11
 
     @pytest.mark.parametrize(("spread", "rest"), [(0.0, 0.9), (1.0, 0.5), (3.0, 0.01)])
     def test_sixteen(self, spread, rest):
-        p = members(16, spread, rest)
+        p = make_members(16, spread, rest)
         first, second = compute_set_weights(p)
         array, rest = p.numpy(), float(1 - p.sum())
-        without = chance_of_many(np.delete(array, 0), rest)
-        assert abs(first[0].item() - array[0] * without / chance_of_many(array, rest)) < 1e-11
-        both = chance_of_many(np.delete(array, [0, 5]), rest)
-        assert abs(second[0, 5].item() - array[5] * both / without) < 1e-11
+        without_one = large_set_probability(np.delete(array, 0), rest)
+        assert abs(first[0].item() - array[0] * without_one / large_set_probability(array, rest)) < 1e-11
+        without_both = large_set_probability(np.delete(array, [0, 5]), rest)
+        assert abs(second[0, 5].item() - array[5] * without_both / without_one) < 1e-11
 
     @pytest.mark.parametrize("size", [2, 8, 64])
     @pytest.mark.parametrize("spread", [0.0, 3.0])
     def test_second_order_weights_are_a_mean_over_the_others(self, size, spread):
-        p = torch.stack([members(size, spread, rest) for rest in (0.999, 0.3, 1e-4)])
+        p = torch.stack([make_members(size, spread, rest) for rest in (0.999, 0.3, 1e-4)])
         second = compute_set_weights(p)[1]
         others = second.sum(-1) - second.diagonal(dim1=-2, dim2=-1)
         torch.testing.assert_close(others, 1 - p, rtol=0, atol=1e-10)
@@ -126,36 +127,36 @@ class TestWeights:
         torch.testing.assert_close(other, torch.full_like(other, 1 / (size - 1)), rtol=3e-6, atol=0)
 
     @pytest.mark.parametrize("spread", [0.0, 3.0, 30.0])
-    def test_the_whole_space_weighs_what_it_is(self, spread):
-        p = members(6, spread, 0.0)
+    def test_weights_of_the_entire_space_are_its_probabilities(self, spread):
+        p = make_members(6, spread, 0.0)
         first, second = compute_set_weights(p)
         torch.testing.assert_close(first, p, rtol=0, atol=1e-12)
-        off = ~torch.eye(6, dtype=torch.bool)
-        torch.testing.assert_close(second[off], p.expand(6, 6)[off], rtol=0, atol=1e-12)
+        off_diagonal = ~torch.eye(6, dtype=torch.bool)
+        torch.testing.assert_close(second[off_diagonal], p.expand(6, 6)[off_diagonal], rtol=0, atol=1e-12)
 
     @pytest.mark.parametrize("size", [2, 5, 16])
     def test_single_precision(self, size):
-        p = torch.stack([members(size, spread, rest) for spread in (0, 2, 6) for rest in (0.999, 0.3, 1e-4, 1e-7)])
+        p = torch.stack([make_members(size, spread, rest) for spread in (0, 2, 6) for rest in (0.999, 0.3, 1e-4, 1e-7)])
         for single, double in zip(compute_set_weights(p.float()), compute_set_weights(p), strict=True):
             assert single.dtype == torch.float32
             torch.testing.assert_close(single.double(), double, rtol=0, atol=2e-6)
 
 
 # --------------------------------------------------------------------------------- the beam
-def worst_pair(space, noise):
-    """Compare how often z_1 is followed by z_2 with q(z_1) q(z_2) / (1 - q(z_1)): return the largest |z|."""
+def largest_z_of_pairs(space, noise):
+    """Compare how often z_1 is followed by z_2 with q(z_1) q(z_2) / (1 - q(z_1)); return the largest |z|."""
     scores = torch.randn(space.score_shape, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
     z = draw_without_replacement(scores.expand(noise.shape[1:]), space, noise)
-    place = space.enumerate(dtype=torch.float64).flatten(1)
-    which = (z.flatten(2)[:, :, None] == place).all(-1).to(torch.int64).argmax(-1)
+    members = space.enumerate(dtype=torch.float64).flatten(1)
+    index = (z.flatten(2)[:, :, None] == members).all(-1).to(torch.int64).argmax(-1)
     q, draws = space.log_probs(scores).exp(), z.shape[1]
-    chance = q[:, None] * q / (1 - q[:, None])
-    chance.fill_diagonal_(0)
-    found = torch.bincount(which[0] * space.size + which[1], minlength=space.size**2) / draws
-    possible = chance.flatten() > 0
-    assert found[~possible].max() == 0
-    error = (chance * (1 - chance) / draws).sqrt().flatten()
-    return ((found - chance.flatten())[possible] / error[possible]).abs().max()
+    probability = q[:, None] * q / (1 - q[:, None])
+    probability.fill_diagonal_(0)
+    frequency = torch.bincount(index[0] * space.size + index[1], minlength=space.size**2) / draws
+    is_possible = probability.flatten() > 0
+    assert frequency[~is_possible].max() == 0
+    error = (probability * (1 - probability) / draws).sqrt().flatten()
+    return ((frequency - probability.flatten())[is_possible] / error[is_possible]).abs().max()
 
 
 class TestBeam:
@@ -163,10 +164,10 @@ class TestBeam:
     @pytest.mark.parametrize("samples", [2, 4])
     def test_draws_as_one_by_one_without_replacement(self, space, samples):
         noise = space.noise((samples, 100_000), torch.Generator().manual_seed(5), dtype=torch.float64)
-        assert worst_pair(space, noise) < 5.5
-        with_one_noise = noise[:1].expand_as(noise)  # planted: the beam's elements share their noise
+        assert largest_z_of_pairs(space, noise) < 5.5
+        shared_noise = noise[:1].expand_as(noise)  # planted error: the beam elements share their noise
         if space.variables > 1:
-            assert worst_pair(space, with_one_noise) > 20
+            assert largest_z_of_pairs(space, shared_noise) > 20
 
     @pytest.mark.parametrize("space", [hm.Binary(8), hm.Categorical(4, 5)], ids=str)
     @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -179,7 +180,7 @@ class TestBeam:
     def test_of_one_variable_are_the_largest_perturbed_scores(self):
         space = hm.Categorical(7)
         _, scores, noise = problem(space, (50,), 4)
-        # Only the first noise is used: one variable has one beam.
+        # Only the first noise is used: one variable has one beam element.
         largest = (scores + noise[0]).topk(4, -1).indices
         assert torch.equal(draw_without_replacement(scores, space, noise).argmax(-1), largest.T)
 
@@ -224,28 +225,29 @@ def test_without_weights_the_set_is_biased(space, order, monkeypatch):
 
 @dataclass(frozen=True)
 class Planted(hm.AbstractEstimator):
-    """The three control variates, written out sample by sample, with one thing wrong or none."""
+    """The three control variates, written out sample by sample, with one planted error or none."""
 
     name: str
     error: str = "none"
 
     def estimate(self, f, scores, space, noise):
-        held, count = scores.detach(), len(noise)
-        z = space.draw(held, noise)
-        m, values = space.marginals(held), f(z)
+        detached, count = scores.detach(), len(noise)
+        z = space.draw(detached, noise)
+        m, values = space.marginals(detached), f(z)
         _, pull = torch.func.vjp(f, m[None] if self.name == "muprop" else z)
-        slopes = pull(torch.ones((1 if self.name == "muprop" else count, *values.shape[1:]), dtype=held.dtype))[0]
-        gradient = torch.zeros_like(held)
+        slopes = pull(torch.ones((1 if self.name == "muprop" else count, *values.shape[1:]), dtype=detached.dtype))[0]
+        gradient = torch.zeros_like(detached)
         for s in range(count):
             others = range(count) if self.error == "own" else [t for t in range(count) if t != s]
-            gradient = gradient + getattr(self, self.name)(f, held, space, z, m, values.detach(), slopes, s, others)
+            control_variate = getattr(self, self.name)
+            gradient = gradient + control_variate(f, detached, space, z, m, values.detach(), slopes, s, others)
         surrogate = space.dot(gradient / count, scores)
-        return hm.Estimate(abstract.carry(values.mean(0), surrogate), z, f.evaluations, float(count))
+        return hm.Estimate(abstract.attach_gradient(values.mean(0), surrogate), z, f.evaluations, float(count))
 
     def score(self, space, z, m, factor):
         return factor.view(*factor.shape, *(1 for _ in space.score_shape)) * (z - m)
 
-    def mean_moves(self, scores, space, slope):
+    def mean_gradient(self, scores, space, slope):
         if self.error == "no mean":
             return torch.zeros_like(scores)
         sign = -1 if self.error == "sign" else 1
@@ -253,7 +255,7 @@ class Planted(hm.AbstractEstimator):
 
     def muprop(self, f, scores, space, z, m, values, slopes, s, others):
         rest = values[s] - f(m[None])[0] - space.dot(slopes[0], z[s] - m)
-        return self.score(space, z[s], m, rest) + self.mean_moves(scores, space, slopes[0])
+        return self.score(space, z[s], m, rest) + self.mean_gradient(scores, space, slopes[0])
 
     def double(self, f, scores, space, z, m, values, slopes, s, others):
         def rest(k):
@@ -261,38 +263,38 @@ class Planted(hm.AbstractEstimator):
             slope = slopes.mean(0) if self.error == "own" else slope
             return values[k] - space.dot(slope, z[k] - m)
 
-        beyond = rest(s) - sum(rest(t) for t in others) / len(others)
-        return self.score(space, z[s], m, beyond) + self.mean_moves(scores, space, slopes[s])
+        advantage = rest(s) - sum(rest(t) for t in others) / len(others)
+        return self.score(space, z[s], m, advantage) + self.mean_gradient(scores, space, slopes[s])
 
     def rodeo(self, f, scores, space, z, m, values, slopes, s, others):
-        everyone = range(len(z))
+        samples = range(len(z))
 
-        def guess(k, at):  # of f at z, from all samples but k; at [*B, *event]
-            known = [t for t in everyone if t != k or self.error == "own"]
+        def guess(k, at):  # prediction of f at `at` [*B, *event], from all samples except k
+            known = [t for t in samples if t != k or self.error == "own"]
             differ = [space.per_variable((at - z[t]).abs()).flatten(at.dim() - len(space.event_shape)) for t in known]
             distance = torch.stack([(d > 0).sum(-1) for d in differ])
             weight = (-2.0 * distance / space.variables**0.5).softmax(0)
             return sum(w * values[t] for w, t in zip(weight, known, strict=True))
 
-        def operator(h, at):  # sum_i E[h(z with z_i drawn anew)] - h(z), from the single changes of z
+        def operator(h, at):  # sum_i E[h(z with z_i redrawn)] - h(z), from the single changes of z
             log_prob = space.log_prob(scores, at)
             result = 0
             changes = space.changes // space.variables
             for i in range(space.variables):
-                drawn = [at] + [space.change(at, torch.tensor(i * changes + c)) for c in range(changes)]
-                chance = torch.stack([space.log_prob(scores, y) - log_prob for y in drawn]).softmax(0)
-                for p, y in zip(chance, drawn, strict=True):
+                redrawn = [at] + [space.change(at, torch.tensor(i * changes + c)) for c in range(changes)]
+                probability = torch.stack([space.log_prob(scores, y) - log_prob for y in redrawn]).softmax(0)
+                for p, y in zip(probability, redrawn, strict=True):
                     h_y = h(y)
                     result = result + p.view(*p.shape, *(1 for _ in range(h_y.dim() - p.dim()))) * (h_y - h(at))
             return result
 
-        known = [t for t in everyone if t != s]
+        known = [t for t in samples if t != s]
         mean = sum(values[t] for t in known) / len(known)
         improved = [values[t] + operator(lambda y, t=t: guess(t, y), z[t]) for t in known]
         baseline = sum(improved) / len(known)
 
         def with_score(y):
-            # planted: the score function stays where it is while the variable is drawn anew
+            # planted error: the score function is not redrawn with the variable
             return self.score(space, z[s] if self.error == "no mean" else y, m, guess(s, y) - mean)
 
         return self.score(space, z[s], m, values[s] - baseline) + operator(with_score, z[s]) / 2
@@ -341,13 +343,13 @@ def test_one_sample_of_a_set_is_reinforce(space):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_set_of_unlikely_z_has_a_leave_one_out_baseline(space, dtype):
     f, scores, noise = problem(space, samples=8, dtype=dtype)
-    out, found, _ = gradients(f, scores, space, UnorderedSet(), noise=noise)
+    out, estimate, _ = gradients(f, scores, space, UnorderedSet(), noise=noise)
     values = f(out.z).detach()
     torch.testing.assert_close(out.value, values.mean(0), rtol=1e-4, atol=1e-5)
     advantage = values - (values.sum(0) - values) / 7
     score = out.z - space.marginals(scores)
     expected = (advantage.view(*advantage.shape, *(1 for _ in space.score_shape)) * score).mean(0)
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(estimate, expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("space", SMALL_SPACES, ids=str)
@@ -356,11 +358,11 @@ def test_exact_for_linear_f(estimator, samples, space):
     _, scores, noise = problem(space, samples=samples)
     f, leaf = linear(space), scores.requires_grad_()
     exact = torch.autograd.grad(hm.expectation(f, leaf, space, hm.Exact()).value.sum(), leaf)[0]
-    found = torch.autograd.grad(hm.expectation(f, leaf, space, estimator, noise=noise).value.sum(), leaf)[0]
-    torch.testing.assert_close(found, exact)
-    slack = DoubleControlVariates(0.9) if samples > 1 else hm.Reinforce()
-    found = torch.autograd.grad(hm.expectation(f, leaf, space, slack, noise=noise).value.sum(), leaf)[0]
-    assert (found - exact).abs().max() > 1e-3
+    estimate = torch.autograd.grad(hm.expectation(f, leaf, space, estimator, noise=noise).value.sum(), leaf)[0]
+    torch.testing.assert_close(estimate, exact)
+    inexact = DoubleControlVariates(0.9) if samples > 1 else hm.Reinforce()
+    estimate = torch.autograd.grad(hm.expectation(f, leaf, space, inexact, noise=noise).value.sum(), leaf)[0]
+    assert (estimate - exact).abs().max() > 1e-3
 
 
 @pytest.mark.parametrize("space", SMALL_SPACES, ids=str)
@@ -402,7 +404,7 @@ def test_less_variance_than_leave_one_out_at_equal_evaluations(estimator, sample
     assert total_variance(estimator, space, f, scores, samples) < ratio * base
 
 
-# --------------------------------------------------------------------------------- what a caller meets
+# --------------------------------------------------------------------------------- interface
 @pytest.mark.parametrize("estimator", [e for e in ALL if not isinstance(e, UnorderedSet)], ids=str)
 @pytest.mark.parametrize("space", SMALL_SPACES, ids=str)
 def test_the_decoder_learns_from_the_mean_over_the_draws(space, estimator):
@@ -429,25 +431,25 @@ def test_the_decoder_learns_from_the_weighted_set(space):
 @pytest.mark.parametrize("space", LARGER, ids=str)
 def test_shapes_and_dtypes(space, estimator, batch, dtype):
     f, scores, noise = problem(space, batch, dtype=dtype)
-    out, found, for_weight = gradients(f, scores, space, estimator, noise=noise)
+    out, estimate, for_weight = gradients(f, scores, space, estimator, noise=noise)
     assert out.value.shape == batch
     assert out.z.shape == (3, *batch, *space.event_shape)
-    assert out.value.dtype == out.z.dtype == found.dtype == dtype
+    assert out.value.dtype == out.z.dtype == estimate.dtype == dtype
     assert not out.z.requires_grad
     assert ((out.z == 0) | (out.z == 1)).all()
-    assert found.isfinite().all()
+    assert estimate.isfinite().all()
     assert for_weight.isfinite().all()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("estimator", ALL, ids=str)
 @pytest.mark.parametrize("space", LARGER, ids=str)
-def test_a_q_that_is_sure_has_no_gradient(space, estimator, dtype):
+def test_a_confident_q_has_no_gradient(space, estimator, dtype):
     f, scores, noise = problem(space, (20,), dtype=dtype)
-    sure = 200 * (2 * space.argmax(scores) - 1)
-    out, found, _ = gradients(f, sure, space, estimator, noise=noise)
-    torch.testing.assert_close(found, torch.zeros_like(found), rtol=0, atol=1e-5)
-    torch.testing.assert_close(out.value, f(space.argmax(sure)[None])[0], rtol=1e-5, atol=1e-5)
+    scores = 200 * (2 * space.argmax(scores) - 1)
+    out, estimate, _ = gradients(f, scores, space, estimator, noise=noise)
+    torch.testing.assert_close(estimate, torch.zeros_like(estimate), rtol=0, atol=1e-5)
+    torch.testing.assert_close(out.value, f(space.argmax(scores)[None])[0], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("estimator", ALL, ids=str)
@@ -466,9 +468,9 @@ def test_evaluations_and_chunks(estimator, chunk_size):
     counted = Counted(f)
     out = hm.expectation(counted, scores, space, estimator, noise=noise, chunk_size=chunk_size)
     assert out.evaluations == counted.evaluations / 5 == (4 if isinstance(estimator, MuProp) else 3)
-    whole = gradients(f, scores, space, estimator, noise=noise)
-    parts = gradients(f, scores, space, estimator, noise=noise, chunk_size=chunk_size)
-    torch.testing.assert_close(parts[1:], whole[1:])
+    expected = gradients(f, scores, space, estimator, noise=noise)
+    in_chunks = gradients(f, scores, space, estimator, noise=noise, chunk_size=chunk_size)
+    torch.testing.assert_close(in_chunks[1:], expected[1:])
 
 
 @pytest.mark.parametrize("estimator", ALL, ids=str)

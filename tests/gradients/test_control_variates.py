@@ -1,4 +1,4 @@
-"""REBAR, RELAX and debiased Direct: unbiased whatever the control variate, and better with a good one."""
+"""REBAR, RELAX and debiased Direct: unbiased with any control variate, with less variance for a good one."""
 
 import pytest
 import torch
@@ -71,16 +71,16 @@ def test_conditional_inverts_residual(space):
     scores = 3 * torch.randn(4, *space.score_shape, generator=generator, dtype=torch.float64)
     noise = space.noise((2_000, 4), generator=generator, dtype=torch.float64)
     z = space.draw(scores, noise)
-    rest = space.residual(scores, noise, z)
-    torch.testing.assert_close(space.conditional(scores, rest, z), space.perturb(scores, noise))
-    # What is left is independent of z and distributed as noise: so fresh noise has the same arg max.
-    fresh = space.noise((2_000, 4), generator=generator, dtype=torch.float64)
-    assert torch.equal(space.draw(torch.zeros_like(scores), space.conditional(scores, fresh, z)), z)
+    residual = space.residual(scores, noise, z)
+    torch.testing.assert_close(space.conditional(scores, residual, z), space.perturb(scores, noise))
+    # The residual is independent of z and distributed as noise, so new noise in its place has the same arg max.
+    new_noise = space.noise((2_000, 4), generator=generator, dtype=torch.float64)
+    assert torch.equal(space.draw(torch.zeros_like(scores), space.conditional(scores, new_noise, z)), z)
     for value in (0.0, 1.0):
-        among = rest[z == value]
-        if len(among) > 100:
-            error = noise.std() / len(among) ** 0.5
-            assert abs(float(among.mean() - noise.mean())) < 6 * error
+        subset = residual[z == value]
+        if len(subset) > 100:
+            error = noise.std() / len(subset) ** 0.5
+            assert abs(float(subset.mean() - noise.mean())) < 6 * error
 
 
 @pytest.mark.parametrize("space", [hm.Binary(3), hm.Categorical(4)], ids=str)
@@ -96,7 +96,7 @@ def test_antithetic_noise_has_the_same_distribution(space):
 
 @pytest.mark.parametrize("space", [hm.Binary(20), hm.Categorical(4, 3)], ids=str)
 def test_a_control_variate_pays(space):
-    """At two evaluations each: REBAR's spread is well below that of leave-one-out."""
+    """With two evaluations each, the variance of REBAR is well below that of leave-one-out."""
     generator = torch.Generator().manual_seed(0)
     inner = torch.randn(*space.event_shape, 30, generator=generator, dtype=torch.float64)
     outer = torch.randn(30, generator=generator, dtype=torch.float64)
@@ -156,12 +156,12 @@ def test_auxiliary_gradient_is_that_of_the_squared_gradient():
         return float(torch.autograd.grad(value, scores)[0].square().sum()) / 5
 
     log_tau, step = float(torch.tensor(0.7).log()), 1e-3
-    found = [parameter.grad.item() for parameter in estimator.parameters()]
+    estimates = [parameter.grad.item() for parameter in estimator.parameters()]
     expected = [
         (square(log_tau + step, 0.8) - square(log_tau - step, 0.8)) / (2 * step),
         (square(log_tau, 0.8 + step) - square(log_tau, 0.8 - step)) / (2 * step),
     ]
-    torch.testing.assert_close(torch.tensor(found), torch.tensor(expected), rtol=2e-3, atol=1e-4)
+    torch.testing.assert_close(torch.tensor(estimates), torch.tensor(expected), rtol=2e-3, atol=1e-4)
 
 
 def test_structured_spaces_are_refused():

@@ -1,4 +1,4 @@
-"""Direct has a closed-form mean on factorised spaces; its implementation and its order are held against it.
+"""Direct has a closed-form mean on factorised spaces; its implementation and its order are compared with it.
 
 Given the other variables, z_i(epsilon) is a Gumbel-max sample of softmax(scores_i + epsilon f(z_-i, .)), so
 E[gradient_i] = E_{z_-i}[softmax(scores_i + epsilon f(z_-i, .)) - softmax(scores_i)] / epsilon.
@@ -20,9 +20,9 @@ def mean_gradient(space, f, scores, epsilon, two_sided):
     values = f(members).detach()
     around = f(space.neighbours(members).flatten(0, 1)).detach().view(space.changes, -1) - values
     parts = space.parts(members, around)
-    ahead = space.marginals(scores + epsilon * parts)
-    behind = space.marginals(scores - epsilon * parts) if two_sided else space.marginals(scores).expand_as(ahead)
-    slope = (ahead - behind) / (2 * epsilon if two_sided else epsilon)
+    q_plus = space.marginals(scores + epsilon * parts)
+    q_minus = space.marginals(scores - epsilon * parts) if two_sided else space.marginals(scores).expand_as(q_plus)
+    slope = (q_plus - q_minus) / (2 * epsilon if two_sided else epsilon)
     return torch.einsum("m,m...->...", q, slope)
 
 

@@ -1,4 +1,4 @@
-"""Direct averaged over its noise, in antithetic pairs, and with an epsilon of its own."""
+"""Variants of Direct: averaged over the noise, with antithetic pairs, with adaptive epsilon, and on short lists."""
 
 import pytest
 import torch
@@ -16,17 +16,17 @@ def problem(space, batch=(), scale=1.0):
 
 @pytest.mark.parametrize("space", SMALL_SPACES, ids=str)
 def test_the_limit_of_averaged_direct_is_local_expectation(space):
-    """Sample by sample, for the same noise, as epsilon falls; two-sided at the square of the speed."""
+    """Sample by sample, for the same noise, as epsilon decreases; two-sided with order two."""
     f, scores = problem(space, (7,))
     noise = space.noise((3, 7), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     _, local, _ = gradients(f, scores, space, hm.LocalExpectation(), noise=noise)
     for two_sided, order in ((False, 1), (True, 2)):
-        apart = []
+        errors = []
         for epsilon in (1e-2, 1e-3):
-            _, found, _ = gradients(f, scores, space, hm.AveragedDirect(epsilon, two_sided), noise=noise)
-            apart.append(float((found - local).abs().max()))
-        assert apart[1] < apart[0] * 10 ** -(order - 0.2)
-        assert apart[1] < 20 * 10 ** (-3 * order)
+            _, estimate, _ = gradients(f, scores, space, hm.AveragedDirect(epsilon, two_sided), noise=noise)
+            errors.append(float((estimate - local).abs().max()))
+        assert errors[1] < errors[0] * 10 ** -(order - 0.2)
+        assert errors[1] < 20 * 10 ** (-3 * order)
 
 
 @pytest.mark.parametrize("space", SMALL_SPACES, ids=str)
@@ -40,7 +40,7 @@ def test_averaged_direct_is_the_mean_of_direct(space):
     error = ((direct.var(0) + averaged.var(0)) / draws).sqrt().clamp_min(1e-12)
     assert float(((direct.mean(0) - averaged.mean(0)) / error).abs().max()) < 6
     assert averaged.var(0).sum() < 0.7 * direct.var(0).sum()
-    wrong = averaged.mean(0) * 1.3  # would have shown
+    wrong = averaged.mean(0) * 1.3  # would fail
     assert float(((direct.mean(0) - wrong) / error).abs().max()) > 6
 
 
@@ -53,11 +53,11 @@ def test_averaged_direct_bias_vanishes(space):
 
 
 def test_averaged_direct_with_a_planted_error():
-    def forgets_epsilon(epsilon):
+    def clamp_epsilon(epsilon):
         return hm.AveragedDirect(max(epsilon, 0.5))
 
     with pytest.raises(AssertionError, match="does not fall"):
-        assert_bias_vanishes(forgets_epsilon, hm.Categorical(4), steps=(0.4, 0.2, 0.1), draws=10_000)
+        assert_bias_vanishes(clamp_epsilon, hm.Categorical(4), steps=(0.4, 0.2, 0.1), draws=10_000)
 
 
 @pytest.mark.parametrize("space", SMALL_SPACES, ids=str)
@@ -67,7 +67,7 @@ def test_antithetic_pairs_keep_what_is_unbiased_so(space, estimator):
 
 
 def test_antithetic_pairs_cancel_noise():
-    """For one bit, where f grows with it, against as many independent samples."""
+    """Where f increases with each bit, compared with the same number of independent samples."""
     space, draws = hm.Binary(4), 20_000
     f = lambda z: (z * torch.tensor([1.0, 2.0, 0.5, 1.5], dtype=torch.float64)).sum(-1).square()  # noqa: E731
     scores = torch.zeros(draws, 4, dtype=torch.float64)
@@ -89,7 +89,7 @@ def test_antithetic_refuses_baselines_of_other_samples(estimator):
 
 
 def test_a_leave_one_out_baseline_would_be_biased_by_pairs(monkeypatch):
-    """Why it is refused: let it through, and the z-test sees it."""
+    """Why it is refused: without the check, the z-test detects the bias."""
     monkeypatch.setattr(hm.Reinforce, "couples_samples", False)
     with pytest.raises(AssertionError, match="biased"):
         assert_unbiased(hm.Antithetic(hm.Reinforce("leave-one-out")), hm.Categorical(4), draws=60_000, resolution=0.5)
@@ -98,43 +98,45 @@ def test_a_leave_one_out_baseline_would_be_biased_by_pairs(monkeypatch):
 STRUCTURED = [hm.PairwiseBinary(4), hm.Subset(5, 2), hm.Permutation(3), hm.Chain(3, 3)]
 
 
-def epsilon_of(estimator, f, scores, space, noise):
-    """Return the epsilon of an AdaptiveDirect: the only one of those its search can end at with the same gradient."""
-    _, found, _ = gradients(f, scores, space, estimator, noise=noise)
+def find_epsilon(estimator, f, scores, space, noise):
+    """Return the epsilon of an AdaptiveDirect: of all results of its search, the only one with the same gradient."""
+    _, estimate, _ = gradients(f, scores, space, estimator, noise=noise)
     fixed = hm.AveragedDirect if isinstance(space, hm.Binary | hm.Categorical) else hm.Direct
     ratio = estimator.largest / estimator.smallest
-    ends = [estimator.smallest * ratio ** (i / 64) for i in range(1, 65)]  # six bisections
-    same = [torch.allclose(gradients(f, scores, space, fixed(e), noise=noise)[1], found, rtol=1e-9) for e in ends]
-    assert sum(same) == 1
-    return ends[same.index(True)]
+    candidates = [estimator.smallest * ratio ** (i / 64) for i in range(1, 65)]  # six bisections
+    is_same = [
+        torch.allclose(gradients(f, scores, space, fixed(e), noise=noise)[1], estimate, rtol=1e-9) for e in candidates
+    ]
+    assert sum(is_same) == 1
+    return candidates[is_same.index(True)]
 
 
 @pytest.mark.parametrize("space", [*SMALL_SPACES, *STRUCTURED], ids=str)
 def test_adaptive_epsilon_moves_its_share(space):
-    """The epsilon it finds moves the share of the arg maxes and hardly more."""
+    """The chosen epsilon moves the share of the arg maxes and hardly more."""
     batch, share = 400, 0.3
     f, scores = problem(space, (batch,))
     noise = space.noise((1, batch), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     estimator = hm.AdaptiveDirect(share, several=1.0, smallest=1e-3, largest=1e3)
-    epsilon = epsilon_of(estimator, f, scores, space, noise)
+    epsilon = find_epsilon(estimator, f, scores, space, noise)
     out, direct, _ = gradients(f, scores, space, hm.Direct(epsilon), noise=noise)
     moved = direct.flatten(1).any(1).double().mean()
-    # Six bisections of six decades find epsilon to 24 percent; of independent variables it is the expected share.
+    # Six bisections of six decades find epsilon within 24 percent; for independent variables the share is expected.
     assert share - 0.06 <= float(moved) < share + 0.12
     assert out.evaluations == gradients(f, scores, space, estimator, noise=noise)[0].evaluations
 
 
-def changes_apart(space, f, scores, noise, epsilon):
-    """Return by how many single changes z(epsilon) is away from z*, for each example, by brute force."""
+def count_changes(space, f, scores, noise, epsilon):
+    """Return the number of single changes from z* to z(epsilon), 2 if there are more, per example by brute force."""
     out, gradient, _ = gradients(f, scores, space, hm.Direct(epsilon), noise=noise)
-    ahead = space.statistics(out.z[0]) + epsilon * gradient
+    statistics = space.statistics(out.z[0]) + epsilon * gradient
     members = space.enumerate(dtype=torch.float64)
     features = space.statistics(members).flatten(1)
-    index = (ahead.flatten(1)[:, None] - features).abs().sum(-1).argmin(-1)
-    near = space.neighbours(out.z[0]).flatten(2)
-    same = (members[index] == out.z[0]).flatten(1).all(-1)
-    single = (members[index].flatten(1) == near).all(-1).any(0)
-    return torch.where(same, 0, torch.where(single, 1, 2))
+    index = (statistics.flatten(1)[:, None] - features).abs().sum(-1).argmin(-1)
+    neighbours = space.neighbours(out.z[0]).flatten(2)
+    is_same = (members[index] == out.z[0]).flatten(1).all(-1)
+    is_single = (members[index].flatten(1) == neighbours).all(-1).any(0)
+    return torch.where(is_same, 0, torch.where(is_single, 1, 2))
 
 
 @pytest.mark.parametrize("space", [hm.Binary(6), hm.Categorical(3, 4), hm.Subset(6, 3), hm.Permutation(4)], ids=str)
@@ -143,14 +145,14 @@ def test_adaptive_epsilon_seldom_moves_several_at_once(space):
     f, scores = problem(space, (batch,))
     noise = space.noise((1, batch), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     estimator = hm.AdaptiveDirect(1.0, several, smallest=1e-3, largest=largest)
-    epsilon = epsilon_of(estimator, f, scores, space, noise)
-    share, most = (float((changes_apart(space, f, scores, noise, e) > 1).double().mean()) for e in (epsilon, largest))
+    epsilon = find_epsilon(estimator, f, scores, space, noise)
+    share, most = (float((count_changes(space, f, scores, noise, e) > 1).double().mean()) for e in (epsilon, largest))
     assert most > 0.1
     assert 0.6 * several < share / most < 1.4 * several
 
 
 def test_adaptive_epsilon_follows_the_size_of_f():
-    """Ten times the f, a tenth of the epsilon: ten times the gradient."""
+    """With ten times f, epsilon is a tenth and the gradient ten times as large."""
     space, batch = hm.Categorical(4), 300
     f, scores = problem(space, (batch,))
     noise = space.noise((1, batch), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
@@ -166,9 +168,9 @@ def test_adaptive_epsilon_stays_within_its_bounds():
     space = hm.Categorical(4)
     f, scores = problem(space, (50,))
     noise = space.noise((1, 50), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    _, found, _ = gradients(f, scores, space, hm.AdaptiveDirect(1.0, largest=0.5), noise=noise)
+    _, estimate, _ = gradients(f, scores, space, hm.AdaptiveDirect(1.0, largest=0.5), noise=noise)
     _, largest, _ = gradients(f, scores, space, hm.AveragedDirect(0.5), noise=noise)
-    torch.testing.assert_close(found, largest)
+    torch.testing.assert_close(estimate, largest)
     for wrong in ({"share": 0.0}, {"share": 1.5}, {"several": 0.0}, {"smallest": 2.0}, {"largest": -1.0}):
         with pytest.raises(hm.ArgumentError):
             hm.AdaptiveDirect(**wrong)
@@ -180,44 +182,44 @@ def test_a_shortlist_of_all_categories_is_averaged_direct():
     noise = space.noise((3, 7), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     expected, gradient, _ = gradients(f, scores, space, hm.AveragedDirect(0.7), noise=noise)
     for size in (5, 9):
-        out, found, _ = gradients(f, scores, space, hm.ShortlistDirect(0.7, size), noise=noise)
+        out, estimate, _ = gradients(f, scores, space, hm.ShortlistDirect(0.7, size), noise=noise)
         torch.testing.assert_close(out.value, expected.value)
-        torch.testing.assert_close(found, gradient)
+        torch.testing.assert_close(estimate, gradient)
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 0.3])
 def test_a_shortlist_against_enumeration(epsilon):
-    """Lists of two of four are drawn as q says, and each moves the probabilities between its members."""
+    """Lists of two of four values have the probabilities given by q, and each changes those of its members."""
     space, draws = hm.Categorical(4), 200_000
     f, scores = problem(space)
     worth = f(torch.eye(4, dtype=torch.float64)).detach()
-    q, wanted = scores.softmax(-1), torch.zeros(4, dtype=torch.float64)
+    q, expected = scores.softmax(-1), torch.zeros(4, dtype=torch.float64)
     for i in range(4):
         for j in set(range(4)) - {i}:
             pair = torch.tensor([i, j])
-            moved = (scores[pair] + epsilon * worth[pair]).softmax(-1) - scores[pair].softmax(-1)
-            wanted[pair] += q[i] * q[j] / (1 - q[i]) * moved / epsilon
+            change = (scores[pair] + epsilon * worth[pair]).softmax(-1) - scores[pair].softmax(-1)
+            expected[pair] += q[i] * q[j] / (1 - q[i]) * change / epsilon
     generator = torch.Generator().manual_seed(1)
     copies = scores.expand(draws, 4)
-    _, found, _ = gradients(f, copies, space, hm.ShortlistDirect(epsilon, size=2), generator=generator)
-    error = (found.var(0) / draws).sqrt()
-    assert float(((found.mean(0) - wanted) / error).abs().max()) < 5
-    assert float(((1.1 * found.mean(0) - wanted) / error).abs().max()) > 5  # would have shown
+    _, estimate, _ = gradients(f, copies, space, hm.ShortlistDirect(epsilon, size=2), generator=generator)
+    error = (estimate.var(0) / draws).sqrt()
+    assert float(((estimate.mean(0) - expected) / error).abs().max()) < 5
+    assert float(((1.1 * estimate.mean(0) - expected) / error).abs().max()) > 5  # would fail
 
 
 def test_a_shortlist_is_content_with_the_posterior():
-    """And with nothing else: any other scores are moved, in the mean towards the posterior."""
+    """And only the posterior: any other scores are moved, on average towards the posterior."""
     space, x = hm.Categorical(6), torch.rand(3, 9, dtype=torch.float64).round()
     likelihood = hm.BernoulliLikelihood(torch.nn.Linear(6, 9, dtype=torch.float64), x)
     posterior = likelihood.table().detach().log_softmax(-1)
-    for apart in (0.0, 1.0):
-        scores = (posterior + apart * torch.arange(6)).requires_grad_()
+    for offset in (0.0, 1.0):
+        scores = (posterior + offset * torch.arange(6)).requires_grad_()
         copies = scores.expand(500, 3, 6).reshape(-1, 6)
         many = hm.BernoulliLikelihood(likelihood.decoder, x.repeat(500, 1))
         hm.elbo(
             many, copies, space, hm.ShortlistDirect(size=3), generator=torch.Generator().manual_seed(0)
         ).value.sum().backward()
-        if apart:
+        if offset:
             assert ((scores.grad * (posterior - scores.detach())).sum(-1) > 1).all()
         else:
             assert scores.grad.abs().max() < 1e-9
@@ -231,15 +233,15 @@ def test_shortlists_of_all_values_are_averaged_direct():
     noise = SEVERAL.noise((3, 7), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     expected, gradient, _ = gradients(f, scores, SEVERAL, hm.AveragedDirect(0.7), noise=noise)
     for variables in (None, 4, 9):
-        out, found, _ = gradients(f, scores, SEVERAL, hm.ShortlistDirect(0.7, 3, variables), noise=noise)
+        out, estimate, _ = gradients(f, scores, SEVERAL, hm.ShortlistDirect(0.7, 3, variables), noise=noise)
         torch.testing.assert_close(out.value, expected.value)
-        torch.testing.assert_close(found, gradient)
+        torch.testing.assert_close(estimate, gradient)
         assert out.evaluations == 3 * (1 + 4 * 2)
 
 
 @pytest.mark.parametrize("size", [2, 3])
 def test_the_choice_of_variables_has_no_bias(size):
-    """A z-test against all of them looked at, with the posterior's linear part beside f."""
+    """A z-test against the evaluation of all variables, with the linear part of the posterior in addition to f."""
     draws, generator = 100_000, torch.Generator().manual_seed(1)
     f, scores = problem(SEVERAL)
     copies = scores.expand(draws, 4, 3)
@@ -249,14 +251,14 @@ def test_the_choice_of_variables_has_no_bias(size):
         hm.elbo(f, leaf, SEVERAL, estimator, generator=generator).value.sum().backward()
         return leaf.grad
 
-    every, some = estimates(hm.ShortlistDirect(0.7, size)), estimates(hm.ShortlistDirect(0.7, size, variables=1))
-    error = ((every.var(0) + some.var(0)) / draws).sqrt()
-    assert float(((every.mean(0) - some.mean(0)) / error).abs().max()) < 5
-    assert float(((every.mean(0) - 0.9 * some.mean(0)) / error).abs().max()) > 5  # would have shown
-    assert (some.flatten(1).unflatten(1, (4, 3)).any(-1).sum(-1) <= 1).all()
+    expected, single = estimates(hm.ShortlistDirect(0.7, size)), estimates(hm.ShortlistDirect(0.7, size, variables=1))
+    error = ((expected.var(0) + single.var(0)) / draws).sqrt()
+    assert float(((expected.mean(0) - single.mean(0)) / error).abs().max()) < 5
+    assert float(((expected.mean(0) - 0.9 * single.mean(0)) / error).abs().max()) > 5  # would fail
+    assert (single.flatten(1).unflatten(1, (4, 3)).any(-1).sum(-1) <= 1).all()
 
 
-def test_shortlists_draw_the_same_z_whoever_is_looked_at():
+def test_shortlists_draw_the_same_z_whatever_variables_are_evaluated():
     f, scores = problem(SEVERAL, (7,))
     noise = SEVERAL.noise((3, 7), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     out, _, _ = gradients(f, scores, SEVERAL, hm.ShortlistDirect(0.7, 2, 1), noise=noise)

@@ -1,4 +1,4 @@
-"""Every gradient of a model with a discrete and a Gaussian latent, against enumeration."""
+"""Every gradient of a model with a discrete and a Gaussian latent variable, compared with enumeration."""
 
 import pytest
 import torch
@@ -31,27 +31,27 @@ class TestScores:
         )
 
     def test_posterior_direct(self, join):
-        """The bias for the gradient of the whole bound falls with epsilon, in proportion."""
+        """The bias for the gradient of the entire bound decreases in proportion to epsilon."""
         model = Small(join)
         exact = torch.autograd.grad(model.bound(), model.scores)[0]
         bias, noise = [], []
         for epsilon in (0.4, 0.1):
-            found = score_gradients(model, hm.Direct(epsilon))
-            bias.append((found.mean(0) - exact).norm() / exact.norm())
-            noise.append((found.std(0) / DRAWS**0.5).norm() / exact.norm())
-        assert 0.02 < bias[0] < 1  # else there is nothing to fall
+            estimates = score_gradients(model, hm.Direct(epsilon))
+            bias.append((estimates.mean(0) - exact).norm() / exact.norm())
+            noise.append((estimates.std(0) / DRAWS**0.5).norm() / exact.norm())
+        assert 0.02 < bias[0] < 1  # otherwise there is nothing to measure
         assert bias[1] < bias[0] * 0.25**0.7 + 4 * noise[1]
 
     def test_auto_follows_the_posterior(self, join):
         """For one categorical the mean gradient is p(z | x) - q(z); for independent bits that of the bound."""
         model = Small(join)
-        found = score_gradients(model, "auto")
+        estimates = score_gradients(model, "auto")
         if join.space.categories is None:
             exact = torch.autograd.grad(model.bound(), model.scores)[0]
         else:
             exact = (model.values() + model.log_p()).softmax(0) - model.log_q().exp()
-        assert largest_z(found, exact.detach()) < 5.5
-        assert largest_z(found, 1.1 * exact.detach()) > 5.5  # would have shown
+        assert largest_z(estimates, exact.detach()) < 5.5
+        assert largest_z(estimates, 1.1 * exact.detach()) > 5.5  # would fail
 
 
 def score_gradients(model, estimator):
@@ -68,15 +68,15 @@ def test_everything_else_is_exact_where_z_is(join):
     out = mixed_elbo(model.objective(), model.scores, hm.Exact(), prior=model.prior)
     expected = model.bound()
     torch.testing.assert_close(out.value, expected, rtol=1e-10, atol=1e-10)
-    found, want = (torch.autograd.grad(value, model.leaves()) for value in (out.value, expected))
-    torch.testing.assert_close(found, want, rtol=1e-9, atol=1e-9)
+    gradients, exact = (torch.autograd.grad(value, model.leaves()) for value in (out.value, expected))
+    torch.testing.assert_close(gradients, exact, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("join", JOINS, ids=str)
 def test_gaussians_are_unbiased_where_z_is_drawn(join):
-    """Mean and log-variance through f at the draws; one batch with leaves of its own for every example."""
+    """Mean and log-variance through f at the draws; one batch with separate leaves for every example."""
     model, draws = Small(join), 50_000
-    want = torch.autograd.grad(model.bound(), [model.mean, model.log_variance])
+    exact_gradients = torch.autograd.grad(model.bound(), [model.mean, model.log_variance])
     model.mean, model.log_variance = (
         tensor.detach().expand(draws, *tensor.shape).clone().requires_grad_()
         for tensor in (model.mean, model.log_variance)
@@ -87,13 +87,14 @@ def test_gaussians_are_unbiased_where_z_is_drawn(join):
     scores = model.scores.detach().expand(draws, *model.scores.shape)
     generator = torch.Generator().manual_seed(0)
     value = mixed_elbo(f, scores, hm.Direct(0.5), generator=generator).value.sum()
-    for found, exact in zip(torch.autograd.grad(value, [model.mean, model.log_variance]), want, strict=True):
-        assert largest_z(found, exact) < 5.5
-        assert largest_z(found, 1.2 * exact) > 5.5
+    estimated_gradients = torch.autograd.grad(value, [model.mean, model.log_variance])
+    for estimates, exact in zip(estimated_gradients, exact_gradients, strict=True):
+        assert largest_z(estimates, exact) < 5.5
+        assert largest_z(estimates, 1.2 * exact) > 5.5
 
 
 class TestSupervision:
-    """What a label teaches the scores: nothing but compositions."""
+    """The gradient of a label for the scores, from compositions of library functions only."""
 
     SPACES = (hm.Categorical(4), hm.Binary(3))
 
@@ -111,20 +112,20 @@ class TestSupervision:
         batch = scores.expand(DRAWS, *scores.shape).clone().requires_grad_()
         labels, generator = label.expand(DRAWS, *label.shape), torch.Generator().manual_seed(0)
         loss = hm.fenchel_young_loss(batch, labels, space, generator=generator) / epsilon
-        found = torch.autograd.grad(loss.sum(), batch)[0]
+        estimates = torch.autograd.grad(loss.sum(), batch)[0]
         scores.requires_grad_()
         exact = torch.autograd.grad(-space.log_prob(scores, label), scores)[0] / epsilon
-        assert largest_z(found, exact) < 5.5
-        assert largest_z(found, 1.05 * exact) > 5.5
-        # and every single one is the paper's: z* and the label, apart by epsilon
-        assert set((found * epsilon).unique().tolist()) <= {-1.0, 0.0, 1.0}
+        assert largest_z(estimates, exact) < 5.5
+        assert largest_z(estimates, 1.05 * exact) > 5.5
+        # Every single estimate is that of the paper: the difference of z* and the label, divided by epsilon.
+        assert set((estimates * epsilon).unique().tolist()) <= {-1.0, 0.0, 1.0}
 
     @pytest.mark.parametrize("space", SPACES, ids=str)
     def test_any_loss(self, space):
         scores, label = self.problem(space)
         cost = torch.rand(space.event_shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64) + 0.5
 
-        def loss(z, label):  # not additive: what is wrong twice costs more than twice
+        def loss(z, label):  # not additive: two errors cost more than twice one error
             return (cost * (z - label).abs()).sum(-1).square()
 
         assert_bias_vanishes(

@@ -1,4 +1,4 @@
-"""The helpers must fail on estimators and spaces that are wrong: a test that cannot fail shows nothing."""
+"""The helpers must fail on wrong estimators and spaces: a test that cannot fail shows nothing."""
 
 from dataclasses import dataclass, replace
 
@@ -26,7 +26,7 @@ class Scaled(hm.AbstractEstimator):
 
 @dataclass(frozen=True)
 class SharedNoise(hm.AbstractEstimator):
-    """Another estimator, one noise for all the categories: 001's slip."""
+    """Another estimator with the same noise for all categories, an error that we once made."""
 
     inner: hm.AbstractEstimator
 
@@ -68,7 +68,7 @@ def test_bias_vanishes_catches(space, wrong):
         assert_bias_vanishes(wrong, space, steps=(0.8, 0.4, 0.2))
 
 
-def test_bias_vanishes_tells_order_one_from_order_two():
+def test_bias_vanishes_distinguishes_order_one_from_order_two():
     with pytest.raises(AssertionError, match="order 2"):
         assert_bias_vanishes(lambda e: hm.Direct(e), hm.Categorical(3, 2), steps=(0.8, 0.4, 0.2), order=2)
     ladder = assert_bias_vanishes(
@@ -92,10 +92,10 @@ def test_helpers_refuse_to_pass_blind():
 
 
 class TestSpaces:
-    """assert_space on spaces with one thing wrong; a subclass at run time is enough for that."""
+    """`assert_space` on spaces with one planted error, each a subclass created at run time."""
 
     @staticmethod
-    def broken(**methods):
+    def make_broken(**methods):
         return type("Broken", (hm.Categorical,), methods)(3, 2)
 
     @pytest.mark.parametrize(
@@ -114,11 +114,11 @@ class TestSpaces:
     )
     def test_catches(self, name, method):
         with pytest.raises(AssertionError, match=name):
-            assert_space(self.broken(**{name: method}))
+            assert_space(self.make_broken(**{name: method}))
 
     def test_catches_shared_noise_in_draw(self):
         def draw(self, scores, noise):
             return self.argmax(scores + noise[..., :1])
 
         with pytest.raises(AssertionError, match="draw"):
-            assert_space(self.broken(draw=draw))
+            assert_space(self.make_broken(draw=draw))

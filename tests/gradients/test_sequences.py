@@ -1,4 +1,4 @@
-"""The gradient of the mean reward of sequences, against enumeration of all of them."""
+"""The gradient of the mean reward of sequences, compared with enumeration of all sequences."""
 
 from dataclasses import dataclass
 from itertools import product
@@ -10,13 +10,13 @@ import hardmax as hm
 from hardmax.applications.sequences import sequence_expectation
 
 K, T = 3, 3
-LIMIT = 5.5  # of the largest z: a false alarm in ten million for each number
+LIMIT = 5.5  # of the largest |z|: one false alarm in ten million for each number
 BLOCKS, COUNT = 100, 300
 
 
 @dataclass(frozen=True)
 class Table:
-    """A writer whose scores are parameters, by place and by the token before."""
+    """A generator of sequences whose scores are parameters, one row for each place and previous token."""
 
     scores: torch.Tensor  # [T, K + 1, K]
     space: hm.Categorical = hm.Categorical(K)  # noqa: RUF009
@@ -25,13 +25,13 @@ class Table:
         return torch.zeros(count, K, dtype=torch.float64), torch.zeros(count, dtype=torch.float64)
 
     def step(self, z, place):
-        at = self.scores[int(place[0])]  # what stands before the first token is nothing, the row after all others
-        return torch.cat([z, 1 - z.sum(-1, keepdim=True)], -1) @ at, place + 1
+        table = self.scores[int(place[0])]  # the last row is for the first token, which has no previous token
+        return torch.cat([z, 1 - z.sum(-1, keepdim=True)], -1) @ table, place + 1
 
 
 @dataclass(frozen=True)
 class Values:
-    """A judge that looks the number of every prefix up; multilinear in tokens that are not hard."""
+    """A judge that looks up the value of every prefix; multilinear in tokens that are not hard."""
 
     numbers: tuple[torch.Tensor, ...]  # [K], [K, K], [K, K, K]
 
@@ -51,8 +51,8 @@ def problem(seed=0):
     return Table(scores), Values(numbers)
 
 
-def enumerated(writer, judge, *, far=True):
-    """The exact gradient; not far: what a token does to later rewards is left out."""
+def exact_gradient(writer, judge, *, far=True):
+    """Return the exact gradient; without `far`, the effect of a token on later rewards is left out."""
     total = 0
     for x in product(range(K), repeat=T):
         log_q, before = [], K
@@ -67,18 +67,18 @@ def enumerated(writer, judge, *, far=True):
 
 
 def blocks(writer, judge, estimator, credit, *, samples=1):
-    """Gradients of the mean value of many blocks of sequences."""
-    generator, found = torch.Generator().manual_seed(1), []
+    """Return the gradients of the mean value of many blocks of sequences."""
+    generator, estimates = torch.Generator().manual_seed(1), []
     for _ in range(BLOCKS):
         noise = hm.Categorical(K).noise((samples, COUNT, T), generator, dtype=torch.float64)
         out = sequence_expectation(writer, judge, estimator, noise, credit=credit)
-        found.append(torch.autograd.grad(out.value.mean(), writer.scores)[0])
-    return torch.stack(found)
+        estimates.append(torch.autograd.grad(out.value.mean(), writer.scores)[0])
+    return torch.stack(estimates)
 
 
-def largest_z(found, exact):
-    error = found.std(0) / len(found) ** 0.5
-    return float(((found.mean(0) - exact).abs() / error.clamp_min(1e-6)).max())
+def largest_z(estimates, exact):
+    error = estimates.std(0) / len(estimates) ** 0.5
+    return float(((estimates.mean(0) - exact).abs() / error.clamp_min(1e-6)).max())
 
 
 UNBIASED = [
@@ -91,25 +91,25 @@ UNBIASED = [
 
 
 @pytest.mark.parametrize(("estimator", "samples"), UNBIASED, ids=str)
-def test_rollouts_have_the_bias_of_the_estimator_alone(estimator, samples):
+def test_rollouts_add_no_bias_to_the_estimator(estimator, samples):
     writer, judge = problem()
-    exact = enumerated(writer, judge)
-    found = blocks(writer, judge, estimator, "rollout", samples=samples)
-    assert largest_z(found, exact) < LIMIT
-    assert largest_z(1.2 * found, exact) > LIMIT  # a planted error shows
+    exact = exact_gradient(writer, judge)
+    estimates = blocks(writer, judge, estimator, "rollout", samples=samples)
+    assert largest_z(estimates, exact) < LIMIT
+    assert largest_z(1.2 * estimates, exact) > LIMIT  # a planted error is detected
 
 
 @pytest.mark.parametrize(("estimator", "samples"), UNBIASED[:3], ids=str)
 def test_prefixes_leave_out_what_comes_later(estimator, samples):
     writer, judge = problem()
-    found = blocks(writer, judge, estimator, "prefix", samples=samples)
-    assert largest_z(found, enumerated(writer, judge, far=False)) < LIMIT
-    assert largest_z(found, enumerated(writer, judge)) > LIMIT
+    estimates = blocks(writer, judge, estimator, "prefix", samples=samples)
+    assert largest_z(estimates, exact_gradient(writer, judge, far=False)) < LIMIT
+    assert largest_z(estimates, exact_gradient(writer, judge)) > LIMIT
 
 
 @pytest.mark.parametrize("estimator", [hm.Exact(), hm.AveragedDirect(0.5)], ids=str)
 def test_the_best_discriminator_of_prefixes_teaches_the_language(estimator):
-    """With the reward log p / q of prefixes, the only point that stands still is q = p."""
+    """With the reward log p / q of prefixes, the only fixed point is q = p."""
     writer, _ = problem(0)
     target, _ = problem(1)
     optimizer = torch.optim.Adam([writer.scores], lr=0.05)
@@ -144,21 +144,21 @@ SAMPLERS = [hm.StraightThrough(), hm.ReinMax(), hm.GumbelSoftmax(0.7), hm.Gumbel
 
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=str)
 def test_one_token_is_an_expectation(sampler):
-    """With a single token, all is as `hm.expectation` has it."""
+    """With a single token, the result equals that of `hm.expectation`."""
     writer, judge = problem()
     generator = torch.Generator().manual_seed(0)
     noise = hm.Categorical(K).noise((sampler.noises, 50), generator, dtype=torch.float64)
     out = sequence_expectation(writer, judge, sampler, noise[:, :, None])
     scores = writer.scores[0, K].expand(50, K)
-    alone = hm.expectation(lambda z: z @ judge.numbers[0], scores, hm.Categorical(K), sampler, noise=noise)
-    torch.testing.assert_close(out.value, alone.value)
-    found, expected = (torch.autograd.grad(each.value.sum(), writer.scores)[0] for each in (out, alone))
-    torch.testing.assert_close(found, expected)
+    single = hm.expectation(lambda z: z @ judge.numbers[0], scores, hm.Categorical(K), sampler, noise=noise)
+    torch.testing.assert_close(out.value, single.value)
+    estimates, expected = (torch.autograd.grad(each.value.sum(), writer.scores)[0] for each in (out, single))
+    torch.testing.assert_close(estimates, expected)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=str)
 def test_the_gradient_goes_back_through_the_tokens_that_are_read(sampler):
-    """A reward of the second token alone, whatever the first one is, teaches the first one too: by what follows it."""
+    """A reward of the second token only also trains the first token, since the second depends on it."""
     writer, _ = problem()
     second = torch.tensor([1.0, 0.0, -1.0], dtype=torch.float64)
     zeros = [torch.zeros((K,) * (t + 1), dtype=torch.float64) for t in range(T)]

@@ -1,4 +1,4 @@
-"""The straight-through family: where each is exact, what each tends to, and what none of them may do."""
+"""The straight-through family: where each estimator is exact, its limits, and what all of them must satisfy."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ import torch
 from cases import Toy, gradients
 
 import hardmax as hm
-from hardmax.estimators import carry
+from hardmax.estimators import attach_gradient
 from hardmax.estimators.gumbel_softmax import GumbelRao
 from hardmax.estimators.straight_through import GappedStraightThrough, ReinMax
 from hardmax.testing import assert_bias_vanishes, assert_unbiased
@@ -27,7 +27,7 @@ def as_rows(space, z):
 
 
 def of_degree(space, degree, seed=1):
-    """A product over variables of random polynomials of this degree, none of them additive."""
+    """Return a product over variables of random polynomials of this degree: an f that is not additive."""
     shape = tuple(as_rows(space, torch.zeros(space.event_shape)).shape)
     weights = [normal(3, *shape, seed=seed + d) for d in range(1, degree + 1)]
 
@@ -39,7 +39,7 @@ def of_degree(space, degree, seed=1):
 
 
 def of_every_z(estimator, f, scores, space):
-    """Return the gradients of an estimator that depends on the noise through z alone, `[M, *score]`, one for each z."""
+    """Return the gradients of an estimator that depends on the noise only through z, `[M, *score]`, one for each z."""
     members = space.enumerate(dtype=torch.float64)
     batch = scores.expand(len(members), *scores.shape).clone().requires_grad_()
     out = hm.expectation(f, batch, space, estimator, noise=200 * (members[None] - 0.5))
@@ -58,7 +58,7 @@ def exact_bias(estimator, f, scores, space):
 
 
 def jacobian(q):
-    """diag(q) - q q^T."""
+    """Return diag(q) - q q^T."""
     return torch.diag_embed(q) - q[..., :, None] * q[..., None, :]
 
 
@@ -82,7 +82,7 @@ def estimates(estimator, f, scores, space, draws, seed=0, change=lambda noise: n
     return torch.autograd.grad(value.sum(), batch)[0]
 
 
-def apart(first, second):
+def largest_z(first, second):
     """Return the largest |z| between the means of two sets of gradients."""
     error = (first.var(0) / len(first) + second.var(0) / len(second)).sqrt()
     return float(((first.mean(0) - second.mean(0)).abs() / error).max())
@@ -90,7 +90,7 @@ def apart(first, second):
 
 @dataclass(frozen=True)
 class Planted(hm.AbstractSampler):
-    """ReinMax with tau = 1, written anew, with something wrong."""
+    """ReinMax with tau = 1, written independently, with a planted error."""
 
     weight: float = 0.5
     leak: bool = False
@@ -99,11 +99,11 @@ class Planted(hm.AbstractSampler):
     def sample(self, scores, space, noise):
         hard = space.draw(scores.detach(), noise)
         q = space.marginals(scores)
-        rest = hard - (q if self.leak else q.detach())
-        inner = space.dot(rest, scores) if self.joint else None
+        deviation = hard - (q if self.leak else q.detach())
+        inner = space.dot(deviation, scores) if self.joint else None
         lead = (..., *(None for _ in space.score_shape))
-        inner = space.per_variable(rest * scores) if inner is None else inner[lead]
-        return hard, carry(hard, (1 - self.weight) * q + self.weight * rest * inner)
+        inner = space.per_variable(deviation * scores) if inner is None else inner[lead]
+        return hard, attach_gradient(hard, (1 - self.weight) * q + self.weight * deviation * inner)
 
 
 class TestReinMax:
@@ -134,7 +134,7 @@ class TestReinMax:
 
     @pytest.mark.parametrize("space", [hm.Binary(3), hm.Categorical(3, 2)], ids=str)
     def test_variables_are_kept_apart(self, space):
-        """With the log-probability of all variables instead of each one's own, the mean is another."""
+        """With the log-probability of all variables instead of that of each variable, the mean is wrong."""
         assert exact_bias(Planted(joint=True), of_degree(space, 2), normal(*space.score_shape), space) > 0.03
 
     @pytest.mark.parametrize("weight", [0.4, 0.6])
@@ -157,10 +157,10 @@ class TestReinMax:
     @pytest.mark.parametrize("tau", [0.5, 1.0, 2.0])
     def test_bias_of_tau_for_linear_f(self, tau):
         space, scores, weight = hm.Categorical(4), normal(4), normal(4, seed=3)
-        found = of_every_z(ReinMax(tau), lambda z: z @ weight, scores, space)
+        estimate = of_every_z(ReinMax(tau), lambda z: z @ weight, scores, space)
         q, q_tau = scores.softmax(-1), (scores / tau).softmax(-1)
         expected = (jacobian(q_tau) + torch.outer(q - q_tau, q - q_tau) / 2) @ weight
-        torch.testing.assert_close(q @ found, expected)
+        torch.testing.assert_close(q @ estimate, expected)
 
     def test_of_a_bit_is_half_the_other_probability(self):
         space, scores = hm.Binary(1), torch.tensor([0.7], dtype=torch.float64)
@@ -182,35 +182,35 @@ class TestBitsAreVariablesOfTwoValues:
         noise = pairs.noise((64,), torch.Generator().manual_seed(0), dtype=torch.float64)
         single = scores.clone().requires_grad_()
         double = torch.stack([torch.zeros_like(scores), scores], -1).requires_grad_()
-        one = hm.expectation(f, single, bits, estimator, noise=noise[..., 1] - noise[..., 0])
-        two = hm.expectation(lambda z: f(z[..., 1]), double, pairs, estimator, noise=noise)
-        assert torch.equal(one.z, two.z[..., 1])
-        one.value.backward()
-        two.value.backward()
+        bits_out = hm.expectation(f, single, bits, estimator, noise=noise[..., 1] - noise[..., 0])
+        pairs_out = hm.expectation(lambda z: f(z[..., 1]), double, pairs, estimator, noise=noise)
+        assert torch.equal(bits_out.z, pairs_out.z[..., 1])
+        bits_out.value.backward()
+        pairs_out.value.backward()
         torch.testing.assert_close(single.grad, double.grad[:, 1])
         torch.testing.assert_close(single.grad, -double.grad[:, 0])
 
     def test_gumbel_rao_in_the_mean(self):
-        """Its conditional draws differ in how noise makes them, not in distribution: given z, means agree."""
+        """Its conditional draws are computed differently from the noise, but have the same distribution given z."""
         bits, pairs, estimator = hm.Binary(2), hm.Categorical(2, 2), GumbelRao(100_000, 0.5)
         scores, generator = normal(2), torch.Generator().manual_seed(0)
         double = torch.stack([torch.zeros_like(scores), scores], -1)
         for z in bits.enumerate(dtype=torch.float64):
-            found = []
-            for space, at, here in ((bits, scores, z), (pairs, double, torch.stack([1 - z, z], -1))):
+            results = []
+            for space, start, target in ((bits, scores, z), (pairs, double, torch.stack([1 - z, z], -1))):
                 noise = space.noise((estimator.draws,), generator, dtype=torch.float64)
-                noise[0] = 200 * (here - 0.5)
-                at = at.clone().requires_grad_()
-                drawn = hm.sample(at, space, estimator, noise=noise)[0]
-                assert torch.equal(drawn, here)
-                last = drawn if space is bits else drawn[..., 1]
-                found.append(torch.autograd.grad(last.sum(), at)[0])
-            torch.testing.assert_close(found[0], found[1][:, 1], rtol=0.02, atol=0)
+                noise[0] = 200 * (target - 0.5)
+                leaf = start.clone().requires_grad_()
+                sample = hm.sample(leaf, space, estimator, noise=noise)[0]
+                assert torch.equal(sample, target)
+                ones = sample if space is bits else sample[..., 1]
+                results.append(torch.autograd.grad(ones.sum(), leaf)[0])
+            torch.testing.assert_close(results[0], results[1][:, 1], rtol=0.02, atol=0)
 
 
 @dataclass(frozen=True)
 class Unfixed(hm.AbstractSampler):
-    """GumbelRao of two draws that differentiates its conditional draw in full, or does not condition it at all."""
+    """A wrong GumbelRao of two draws: differentiates its conditional draw in full, or does not condition it at all."""
 
     tau: float
     conditioned: bool
@@ -222,11 +222,11 @@ class Unfixed(hm.AbstractSampler):
         hard = space.draw(scores.detach(), first)
         second = space.conditional(scores, other, hard) if self.conditioned else space.perturb(scores, other)
         soft = space.relax(space.perturb(scores, first), self.tau) + space.relax(second, self.tau)
-        return hard, carry(hard, soft / 2)
+        return hard, attach_gradient(hard, soft / 2)
 
 
-def alike(noise):
-    """Noise whose conditional draws are all the same."""
+def share_noise(noise):
+    """Return noise whose conditional draws are all the same."""
     return torch.cat([noise[:1], noise[1:2].expand_as(noise[1:])])
 
 
@@ -235,29 +235,29 @@ class TestGumbelRao:
     def test_of_one_draw_is_straight_through_gumbel_softmax(self, space):
         scores, f = normal(6, *space.score_shape), Toy(space)
         noise = space.noise((4, 6), torch.Generator().manual_seed(0), dtype=torch.float64)
-        found = gradients(f, scores, space, GumbelRao(1, 0.4), noise=noise)
+        estimate = gradients(f, scores, space, GumbelRao(1, 0.4), noise=noise)
         expected = gradients(f, scores, space, hm.GumbelSoftmax(0.4, hard=True), noise=noise)
-        assert torch.equal(found[0].z, expected[0].z)
-        torch.testing.assert_close(found[1:], expected[1:])
+        assert torch.equal(estimate[0].z, expected[0].z)
+        torch.testing.assert_close(estimate[1:], expected[1:])
 
     @pytest.mark.parametrize("space", [hm.Binary(2), hm.Categorical(4), hm.Categorical(3, 2)], ids=str)
     def test_same_mean_less_variance(self, space):
         f, scores, tau, draws = of_degree(space, 3), normal(*space.score_shape), 0.5, 50_000
         plain = estimates(hm.GumbelSoftmax(tau, hard=True), f, scores, space, draws)
         averaged = estimates(GumbelRao(4, tau), f, scores, space, draws, seed=1)
-        assert apart(plain, averaged) < 5.5
+        assert largest_z(plain, averaged) < 5.5
         assert averaged.var(0).sum() < 0.9 * plain.var(0).sum()
         for conditioned in (True, False):
             wrong = estimates(Unfixed(tau, conditioned), f, scores, space, draws, seed=1)
-            assert apart(plain, wrong) > 5.5, conditioned
+            assert largest_z(plain, wrong) > 5.5, conditioned
 
     def test_variance_falls_as_one_over_draws(self):
-        """Var = A + B / draws: from one draw and two follows the variance of eight."""
+        """Var = A + B / draws: the variances of one and of two draws predict that of eight."""
         space, scores, draws = hm.Categorical(4), normal(4), 100_000
         f = of_degree(space, 2)
         one, two, eight, shared = (
             float(estimates(GumbelRao(count, 0.2), f, scores, space, draws, change=change).var(0).sum())
-            for count, change in ((1, torch.clone), (2, torch.clone), (8, torch.clone), (8, alike))
+            for count, change in ((1, torch.clone), (2, torch.clone), (8, torch.clone), (8, share_noise))
         )
         expected = (2 * two - one) + 2 * (one - two) / 8
         assert eight == pytest.approx(expected, rel=0.08)
@@ -265,32 +265,32 @@ class TestGumbelRao:
 
     @pytest.mark.parametrize("space", [hm.Binary(2), hm.Categorical(3), hm.Categorical(3, 2)], ids=str)
     def test_tends_to_reinmax(self, space):
-        """For a small tau and many draws, given z; the way there is of order tau."""
+        """For a small tau and many draws, given z; the difference is of order tau."""
         f, scores, draws = of_degree(space, 3), normal(*space.score_shape), 200_000
         z = space.sample(scores, generator=torch.Generator().manual_seed(1))
         noise = space.noise((draws,), torch.Generator().manual_seed(0), dtype=torch.float64)
         noise[0] = 200 * (z[0] - 0.5)
         limit = gradient(f, scores, space, ReinMax(), noise[:1])
         far, near = (gradient(f, scores, space, GumbelRao(draws, tau), noise) for tau in (0.2, 0.1))
-        away = lambda found: float((found - limit).norm() / limit.norm())  # noqa: E731
-        assert away(far) > 1.7 * away(near) > 0.05
-        assert away(2 * near - far) < 0.03
-        assert away(gradient(f, scores, space, Planted(weight=0.4), noise[:1])) > 0.05  # would have shown
+        distance = lambda estimate: float((estimate - limit).norm() / limit.norm())  # noqa: E731
+        assert distance(far) > 1.7 * distance(near) > 0.05
+        assert distance(2 * near - far) < 0.03
+        assert distance(gradient(f, scores, space, Planted(weight=0.4), noise[:1])) > 0.05  # would fail
 
     @pytest.mark.parametrize("space", [hm.Binary(2), hm.Categorical(3)], ids=str)
     def test_bias_vanishes_where_f_is_of_degree_two(self, space):
-        """That of the mean, which straight-through Gumbel-softmax has in common."""
-        ladder = {
+        """The bias of the mean, which is that of straight-through Gumbel-softmax."""
+        arguments = {
             "ladder": lambda tau: hm.GumbelSoftmax(tau, hard=True),
             "space": space,
             "steps": (1.0, 0.25),
             "scores": normal(*space.score_shape),
             "draws": 240_000,
         }
-        found = assert_bias_vanishes(**ladder, f=of_degree(space, 2))
-        assert found.bias[0] > 0.1
+        ladder = assert_bias_vanishes(**arguments, f=of_degree(space, 2))
+        assert ladder.bias[0] > 0.1
         with pytest.raises(AssertionError, match="does not fall"):
-            assert_bias_vanishes(**ladder, f=of_degree(space, 3))
+            assert_bias_vanishes(**arguments, f=of_degree(space, 3))
 
     def test_is_the_mean_over_its_draws(self):
         """Two samples of three draws: which noise goes where, and what is held fixed."""
@@ -310,16 +310,16 @@ class TestGumbelRao:
 class TestGappedStraightThrough:
     @pytest.mark.parametrize(("gap", "tau"), [(1.0, 1.0), (0.3, 0.5), (3.0, 2.0)])
     def test_is_the_formula_of_its_authors(self, gap, tau):
-        """Score by score: the one drawn up to the top, the others down by relu(score - top + gap)."""
+        """Score by score: that of the sample is raised to the top, each other lowered by relu(score - top + gap)."""
         space, scores = hm.Categorical(4), normal(4)
         f, members = of_degree(space, 3), torch.eye(4, dtype=torch.float64)
         slope = slopes(f, members)
-        found = of_every_z(GappedStraightThrough(gap, tau), f, scores, space)
+        estimate = of_every_z(GappedStraightThrough(gap, tau), f, scores, space)
         top = max(scores.tolist())
-        for drawn in range(4):
-            moved = [top if c == drawn else s - max(s - top + gap, 0.0) for c, s in enumerate(scores.tolist())]
-            soft = (torch.tensor(moved, dtype=torch.float64) / tau).softmax(-1)
-            torch.testing.assert_close(found[drawn], jacobian(soft) / tau @ slope[drawn])
+        for value in range(4):
+            perturbed = [top if c == value else s - max(s - top + gap, 0.0) for c, s in enumerate(scores.tolist())]
+            soft = (torch.tensor(perturbed, dtype=torch.float64) / tau).softmax(-1)
+            torch.testing.assert_close(estimate[value], jacobian(soft) / tau @ slope[value])
 
     @pytest.mark.parametrize("tau", [0.5, 1.0, 2.0])
     def test_is_straight_through_where_the_best_value_leads_and_is_drawn(self, tau):
@@ -332,7 +332,7 @@ class TestGappedStraightThrough:
 
     @pytest.mark.parametrize("space", SPACES, ids=str)
     def test_is_biased_for_linear_f(self, space):
-        """As its page says; and a wide gap takes the gradient away where another value was drawn."""
+        """As documented; and a wide gap removes the gradient where another value was sampled."""
         f, scores = of_degree(space, 1), normal(*space.score_shape)
         assert exact_bias(GappedStraightThrough(), f, scores, space) > 0.01
         rare = of_every_z(GappedStraightThrough(50.0), f, scores, space)
@@ -347,13 +347,13 @@ class TestStraightThrough:
         leaf = scores.clone().requires_grad_()
         hard = space.draw(scores, noise)
         expected = f(hard + (space.marginals(leaf) - space.marginals(leaf).detach())).mean(0)
-        found = gradients(f, scores, space, hm.StraightThrough(), noise=noise)
-        assert torch.equal(found[0].value, expected)
-        assert torch.equal(found[1], torch.autograd.grad(expected.sum(), leaf)[0])
+        estimate = gradients(f, scores, space, hm.StraightThrough(), noise=noise)
+        assert torch.equal(estimate[0].value, expected)
+        assert torch.equal(estimate[1], torch.autograd.grad(expected.sum(), leaf)[0])
 
     @pytest.mark.parametrize("space", SPACES, ids=str)
     @pytest.mark.parametrize("tau", [0.4, 1.0, 3.0])
-    def test_tau_is_of_the_backward_pass_alone(self, space, tau):
+    def test_tau_is_of_the_backward_pass_only(self, space, tau):
         """Linear f: the samples are those of q, the gradient is that of E[f] under q_tau, in every estimate."""
         scores, weight = normal(*space.score_shape), normal(*space.score_shape, seed=3)
         event = tuple(range(-len(space.event_shape), 0))
@@ -383,8 +383,8 @@ def test_a_large_tau_makes_them_all_the_same(space):
         GumbelRao(1, tau),
         GappedStraightThrough(1.0, tau),
     ):
-        found = tau * gradient(f, scores, space, estimator, noise)
-        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-5)
+        estimate = tau * gradient(f, scores, space, estimator, noise)
+        torch.testing.assert_close(estimate, expected, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("space", SPACES, ids=str)
@@ -399,16 +399,16 @@ def test_samples_are_hard_and_their_gradient_finite(estimator, space, dtype):
         assert bool(((z == 0) | (z == 1)).all())
         if isinstance(space, hm.Categorical):
             assert bool((z.sum(-1) == 1).all())
-        (found,) = torch.autograd.grad((z * normal(*space.event_shape, seed=3).to(dtype)).sum(), scores)
-        assert bool(found.isfinite().all())
-        assert size > 1 or bool((found != 0).any())
+        (estimate,) = torch.autograd.grad((z * normal(*space.event_shape, seed=3).to(dtype)).sum(), scores)
+        assert bool(estimate.isfinite().all())
+        assert size > 1 or bool((estimate != 0).any())
 
 
 @pytest.mark.parametrize("space", [hm.Binary(3), hm.Categorical(4), hm.Categorical(3, 2)], ids=str)
 @pytest.mark.parametrize("estimator", NEW, ids=str)
 @pytest.mark.parametrize("batch", [(), (2, 3)])
 def test_expectation(estimator, space, batch):
-    """f is evaluated once per sample, at hard z, and what it closes over gets the ordinary gradient."""
+    """f is evaluated once per sample, at hard z, and its parameters get the ordinary gradient."""
     scores, f, samples = normal(*batch, *space.score_shape), Toy(space, batch), 5
     noise = space.noise((samples * estimator.noises, *batch), torch.Generator().manual_seed(0), dtype=torch.float64)
     out, for_scores, for_weight = gradients(f, scores, space, estimator, noise=noise)
@@ -419,7 +419,7 @@ def test_expectation(estimator, space, batch):
     torch.testing.assert_close(for_weight, torch.autograd.grad(plain.sum(), f.weight)[0])
     again = gradients(f, scores, space, estimator, noise=noise)[1]
     assert torch.equal(for_scores, again)
-    # A sample's noises stand together, and samples are independent of each other.
+    # The noise tensors of a sample are adjacent, and samples are independent of each other.
     parts = [gradients(f, scores, space, estimator, noise=part)[1] for part in noise.split(estimator.noises)]
     torch.testing.assert_close(for_scores, torch.stack(parts).mean(0))
 
@@ -469,5 +469,5 @@ def test_bad_arguments(make, name):
 
 def test_noise_of_another_number_of_draws():
     space = hm.Binary(3)
-    with pytest.raises(hm.ShapeError, match="takes 4 noise tensors"):
+    with pytest.raises(hm.ShapeError, match="needs 4 noise tensors"):
         hm.sample(torch.zeros(2, 3), space, GumbelRao(4), noise=space.noise((6, 2)))

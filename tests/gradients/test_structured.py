@@ -1,6 +1,6 @@
-"""Estimators on structured spaces, each against what it aims at.
+"""Estimators on structured spaces, each compared with its target.
 
-For the Gibbs distribution that is enumerated; for perturb-and-MAP, which has no formula, it is drawn.
+For the Gibbs distribution the target is enumerated; for perturb-and-MAP, which has no formula, it is estimated.
 """
 
 from functools import cache
@@ -37,12 +37,12 @@ def test_gibbs_covariance_is_leave_one_out_reinforce(space):
     """The deviations sum to zero, so the gradient of log Z drops out."""
     scores = torch.randn(6, *space.score_shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     noise = space.noise((4, 6), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    found = []
+    results = []
     for estimator in (hm.GibbsCovariance(), hm.Reinforce("leave-one-out")):
-        held = scores.clone().requires_grad_()
-        out = hm.expectation(Toy(space, (6,)), held, space, estimator, noise=noise)
-        found.append((out.value, torch.autograd.grad(out.value.sum(), held)[0]))
-    torch.testing.assert_close(*found)
+        leaf = scores.clone().requires_grad_()
+        out = hm.expectation(Toy(space, (6,)), leaf, space, estimator, noise=noise)
+        results.append((out.value, torch.autograd.grad(out.value.sum(), leaf)[0]))
+    torch.testing.assert_close(*results)
 
 
 @pytest.mark.parametrize("draws", ["perturb-and-map", "gibbs"])
@@ -57,11 +57,11 @@ def test_conditional_gradient_of_interacting_bits_is_biased_but_points_the_right
     with pytest.raises(AssertionError, match="biased"):
         assert_unbiased(hm.ConditionalGradient("gibbs"), space)
     scores = _scores(space)
-    exact, found = (
+    exact, estimate = (
         _mean_gradient(hm.Exact(), space, scores, 1),
         _mean_gradient(hm.ConditionalGradient("gibbs"), space, scores, 100_000),
     )
-    assert torch.cosine_similarity(exact, found, 0) > 0.9
+    assert torch.cosine_similarity(exact, estimate, 0) > 0.9
 
 
 @pytest.mark.parametrize("n", [4, 6, pytest.param(8, marks=pytest.mark.slow)])
@@ -73,21 +73,21 @@ def test_direct_with_the_full_f_comes_to_the_gradient_of_perturb_and_map(n, two_
     bias = []
     for epsilon in (0.8, 0.4, 0.2):
         estimator = hm.Direct(epsilon, two_sided, full=True)
-        found = _mean_gradient(estimator, space, scores, draws)
-        bias.append(float((found - target).norm() / target.norm()))
-    # Order 1 halves it each time, order 2 quarters it; the reference itself is known to about two hundredths.
+        estimate = _mean_gradient(estimator, space, scores, draws)
+        bias.append(float((estimate - target).norm() / target.norm()))
+    # Order 1 halves the bias each time, order 2 quarters it; the target itself is accurate to about 0.02.
     assert bias[1] < (0.65 if two_sided else 0.75) * bias[0], bias
     assert bias[2] < (0.25 if two_sided else 0.5) * bias[0] + 0.02, bias
 
 
 def test_the_low_dimensional_f_leaves_a_bias_one_sided_that_two_sides_remove():
-    """Several bits move at once however small epsilon is. Forth and back, most of that cancels."""
+    """Several bits move at once however small epsilon is. In the two-sided difference most of that cancels."""
     space, draws = hm.PairwiseBinary(6), 400_000
     scores, target = _scores(space), _perturb_and_map_gradient(6)
 
     def bias(*settings):
-        found = _mean_gradient(hm.Direct(*settings), space, scores, draws)
-        return float((found - target).norm() / target.norm())
+        estimate = _mean_gradient(hm.Direct(*settings), space, scores, draws)
+        return float((estimate - target).norm() / target.norm())
 
     assert bias(0.1, False, True) < 0.15
     assert 0.15 < bias(0.1, False) < 0.4
@@ -118,18 +118,18 @@ def _objective(n):
 
 
 def _mean_gradient(estimator, space, scores, draws):
-    held = scores.clone().requires_grad_()
+    leaf = scores.clone().requires_grad_()
     noise = space.noise((draws,), generator=torch.Generator().manual_seed(4), dtype=torch.float64)
-    value = hm.expectation(_objective(space.n), held, space, estimator, noise=noise).value
-    return torch.autograd.grad(value, held)[0]
+    value = hm.expectation(_objective(space.n), leaf, space, estimator, noise=noise).value
+    return torch.autograd.grad(value, leaf)[0]
 
 
 @cache
 def _perturb_and_map_gradient(n, delta=0.1):
-    """The gradient of E[f(argmax(scores + noise))] by two independent ways, and no arg max of ours.
+    """Return the gradient of E[f(argmax(scores + noise))], computed without the estimators and solvers of the library.
 
-    For the unary scores, moving the noise instead of the scores gives E[f(z) tanh(noise / 2)]; for the couplings,
-    differences at common noise, extrapolated to no difference.
+    For the unary scores, moving the noise instead of the scores gives E[f(z) tanh(noise / 2)]. For the couplings, it is
+    the limit of finite differences with common noise, by extrapolation.
     """
     space, draws = hm.PairwiseBinary(n), 400_000 if n < 8 else 120_000
     scores, members = _scores(space), space.enumerate(dtype=torch.float64)
@@ -141,8 +141,8 @@ def _perturb_and_map_gradient(n, delta=0.1):
         return worth[(base + statistics @ (scores + shift)).argmax(-1)]
 
     gradient = torch.zeros_like(scores)
-    here = values(torch.zeros_like(scores))
-    gradient[:n] = ((here - here.mean())[:, None] * (noise[:, :n] / 2).tanh()).mean(0)
+    base_values = values(torch.zeros_like(scores))
+    gradient[:n] = ((base_values - base_values.mean())[:, None] * (noise[:, :n] / 2).tanh()).mean(0)
     for edge in range(n, len(scores)):
         step = torch.zeros_like(scores)
         step[edge] = delta

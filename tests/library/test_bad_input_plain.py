@@ -1,4 +1,4 @@
-"""Bad input meets the right error, with a message that says what to do, before f is called where that is possible."""
+"""Bad input raises the right error, with a message that says what to do, if possible before f is called."""
 
 import re
 
@@ -7,6 +7,7 @@ import torch
 from cases import EDGE_SPACES, ESTIMATORS, SMALL_SPACES, VALUE_STYLE, one_each, pairs, refused
 
 import hardmax as hm
+from hardmax.applications.discrete_vae.config import DiscreteConfig
 
 pytestmark = pytest.mark.plain  # without shape checks
 
@@ -113,18 +114,18 @@ STRUCTURED = [hm.PairwiseBinary(3), hm.Subset(4, 2), hm.Permutation(3), hm.Chain
 
 @pytest.mark.parametrize(("space", "estimator"), refused([*SMALL_SPACES, *STRUCTURED]), ids=str)
 def test_a_space_that_an_estimator_does_not_serve(space, estimator):
-    """What the cross products leave out: refused before f is called, with the reason."""
+    """The pairs that the cross products leave out are refused before f is called, with the reason."""
     with pytest.raises(hm.NotExactError) as caught:
         hm.expectation(never, torch.zeros(4, *space.score_shape), space, estimator, samples=3)
     message = str(caught.value)
-    # Of two, one of which wraps the other, the one that refuses.
+    # If an estimator wraps another, either may refuse.
     assert message.startswith((f"{estimator} ", f"{getattr(estimator, 'estimator', estimator)} "))
     assert str(space) in message
     assert "; use " in message
 
 
 def test_the_cross_products_leave_out_no_more_than_they_must():
-    """A check that refuses too much would take tests away without a sound."""
+    """A check that refuses too much would silently remove tests."""
     for_bits = {hm.Arm(), hm.DisArm()}
     for_categories = {
         hm.Arsm(),
@@ -134,10 +135,10 @@ def test_the_cross_products_leave_out_no_more_than_they_must():
         hm.ShortlistDirect(0.5, size=3, variables=1),
     }
     for space in [*SMALL_SPACES, *EDGE_SPACES]:
-        others = for_categories if isinstance(space, hm.Binary) else for_bits
-        found = [estimator for _, estimator in pairs([space])]
-        assert not others & set(found)
-        assert len(found) == len(ESTIMATORS) - len(others)
+        unsuitable = for_categories if isinstance(space, hm.Binary) else for_bits
+        usable = [estimator for _, estimator in pairs([space])]
+        assert not unsuitable & set(usable)
+        assert len(usable) == len(ESTIMATORS) - len(unsuitable)
     by_arg_max = {hm.ImplicitMLE, hm.AdaptiveImplicitMLE, hm.Blackbox, hm.IdentityBackward}
     always = by_arg_max | {hm.Exact, hm.Reinforce, hm.GumbelSoftmax}
     by_changes = {hm.Direct, hm.AdaptiveDirect}
@@ -173,11 +174,40 @@ def test_f_of_the_wrong_kind(space, estimator, f, error, message):
         hm.expectation(f, SCORES, space, estimator, samples=2)
 
 
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize(("space", "estimator"), EACH, ids=str)
-def test_nan_names_the_example(space, estimator):
-    worth = torch.tensor([1.0, 1.0, float("nan"), 1.0])
-    with pytest.raises(hm.ArgumentError, match=r"f returned NaN for example \[2\]"):
-        hm.expectation(lambda z: z.sum(-1) * worth, SCORES, space, estimator, samples=2)
+def test_values_that_are_not_finite_name_the_example(space, estimator, bad):
+    worth = torch.tensor([0.0, 0.0, bad, 0.0])
+    with pytest.raises(hm.ArgumentError, match=rf"f returned {bad} for example \[2\]"):
+        hm.expectation(lambda z: z.sum(-1) + worth, SCORES, space, estimator, samples=2)
+
+
+@pytest.mark.parametrize(("space", "estimator"), EACH, ids=str)
+def test_f_that_writes_into_z(space, estimator):
+    def f(z):
+        return z.mul_(2.0).sum(-1)
+
+    # torch itself refuses to write into a leaf that requires a gradient, and into an expanded tensor
+    ours, theirs = r"f changed its argument z of shape .* z\.clone\(\)", "in-place operation|single memory location"
+    with pytest.raises((hm.ArgumentError, RuntimeError), match=f"{ours}|{theirs}"):
+        hm.expectation(f, SCORES, space, estimator, samples=2)
+
+
+def test_writes_into_z_by_methods_of_f():
+    class Writer:
+        def __call__(self, z):
+            return z.sum(-1)
+
+        def rows(self, z, index):
+            return z.zero_().sum(-1)
+
+    with pytest.raises(hm.ArgumentError, match=r"f\.rows\(\) changed its argument z"):
+        hm.expectation(Writer(), SCORES, hm.Binary(3), hm.LocalExpectation(roulette=True))
+
+
+def test_large_finite_values_whose_sum_is_infinite():
+    out = hm.expectation(lambda z: z.sum(-1) + 3e38, SCORES, SPACE, hm.Exact())
+    assert out.value.isfinite().all()
 
 
 def test_nan_names_the_example_in_two_batch_dimensions():
@@ -188,7 +218,7 @@ def test_nan_names_the_example_in_two_batch_dimensions():
 
 
 class BadTable:
-    """f with a table that is wrong."""
+    """An f with a wrong table."""
 
     def __init__(self, table):
         self._table = table
@@ -204,7 +234,7 @@ class BadTable:
 def test_table_that_is_wrong(estimator):
     with pytest.raises(hm.ShapeError, match=r"f\.table\(\).*\[4, 3\].*\[3, 4\]"):
         hm.expectation(BadTable(torch.zeros(3, 4)), SCORES, SPACE, estimator)
-    with pytest.raises(hm.ArgumentError, match=r"f\.table\(\) returned NaN for example \[2\]"):
+    with pytest.raises(hm.ArgumentError, match=r"f\.table\(\) returned nan for example \[2\]"):
         hm.expectation(BadTable(with_bad(float("nan"))), SCORES, SPACE, estimator)
 
 
@@ -216,7 +246,7 @@ def test_rows_that_are_wrong():
     estimator = hm.LocalExpectation(roulette=True)
     with pytest.raises(hm.ShapeError, match=r"f\.rows\(\)"):
         hm.expectation(Bad(torch.zeros(2)), SCORES, hm.Binary(3), estimator)
-    with pytest.raises(hm.ArgumentError, match=r"f\.rows\(\) returned NaN for example \[2\]"):
+    with pytest.raises(hm.ArgumentError, match=r"f\.rows\(\) returned nan for example \[2\]"):
         hm.expectation(Bad(with_bad(float("nan"))[:, 1]), SCORES, hm.Binary(3), estimator)
 
 
@@ -244,3 +274,8 @@ def test_space_methods_refuse_wrong_shapes(method):
     arguments = (scores, torch.zeros(2, 4)) if method == "log_prob" else (scores,)
     with pytest.raises(hm.ShapeError, match=r"\[2, 4\].*\[\*B, 3\]"):
         getattr(space, method)(*arguments)
+
+
+def test_an_unknown_space():
+    with pytest.raises(hm.ArgumentError, match="there is no space 'torus'; there are: categorical, "):
+        DiscreteConfig(space="torus")

@@ -1,4 +1,4 @@
-"""Estimate.evaluations and Estimate.solves are true, f is called as often as promised, and chunks bound memory."""
+"""Estimate.evaluations and Estimate.solves are correct, f is called as often as documented, and chunks limit memory."""
 
 import math
 
@@ -7,6 +7,7 @@ import torch
 from cases import SMALL_SPACES, Counted, Network, Rows, Table, Toy, pairs, samples_for
 
 import hardmax as hm
+import hardmax.estimators
 
 B, S = 4, 3
 
@@ -32,7 +33,7 @@ def test_evaluations_are_what_was_counted(space, estimator, kind, chunk_size):
 
 @pytest.mark.parametrize(("space", "estimator"), pairs([hm.Categorical(3, 2), hm.Binary(3)]), ids=str)
 def test_solves_are_what_was_counted(space, estimator, monkeypatch):
-    """Those of the backward pass included."""
+    """Including those of the backward pass."""
     solve, solved = type(space).argmax, []
 
     def argmax(self, scores):
@@ -42,7 +43,7 @@ def test_solves_are_what_was_counted(space, estimator, monkeypatch):
     monkeypatch.setattr(type(space), "argmax", argmax)
     out = run(Rows(space, (B,)), space, estimator)
     out.value.sum().backward()
-    # Sticks are broken, and lists are sorted, without an arg max; what they draw is counted.
+    # Stick breaking and sorted lists need no arg max; there the draws are counted.
     drawn = {hm.DisArmCategorical: 2 * S, hm.ShortlistDirect: S}
     assert out.solves == drawn.get(type(estimator), sum(solved))
 
@@ -91,7 +92,7 @@ def test_sampling_estimators_cost_one_evaluation_per_sample():
         assert (out.evaluations, out.solves) == (S, S)
 
 
-def test_roulette_evaluates_few_of_many_sure_bits():
+def test_roulette_evaluates_few_of_many_almost_certain_bits():
     space = hm.Binary(40)
     f = Counted(Rows(space, (B,)))
     scores = torch.full((B, 40), 8.0, dtype=torch.float64)
@@ -111,7 +112,7 @@ def test_no_call_exceeds_the_chunk(space, estimator):
 
 
 class Hungry:
-    """An f with a large intermediate result; `peak` is the largest its backward pass met."""
+    """An f with a large intermediate result; `peak` is the largest batch in its backward pass."""
 
     def __init__(self):
         self.weight = torch.ones(1000, requires_grad=True)
@@ -120,47 +121,47 @@ class Hungry:
     def __call__(self, z):
         hidden = (z.sum(-1, keepdim=True) * self.weight).sigmoid()
         if hidden.requires_grad:
-            hidden.register_hook(self._meet)
+            hidden.register_hook(self._update_peak)
         return hidden.sum(-1)
 
-    def _meet(self, gradient):
+    def _update_peak(self, gradient):
         self.peak = max(self.peak, gradient.shape[0])
 
 
 @pytest.mark.parametrize("chunk_size", [4, 16])
 def test_backward_keeps_no_more_than_a_chunk(chunk_size):
-    """Bytes kept for the backward pass of Exact over 64 codes, by torch's own hooks: a chunk's, not all."""
+    """The backward pass of Exact over 64 codes keeps the tensors of one chunk, measured by torch's own hooks."""
     space, f = hm.Binary(6), Hungry()
-    kept = []
+    saved = []
 
     def pack(tensor):
         if tensor.shape[-1:] == (1000,) and tensor.dim() > 1:
-            kept.append(tensor.shape[0])
+            saved.append(tensor.shape[0])
         return tensor
 
     scores = torch.zeros(2, 6, requires_grad=True)
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        whole = hm.expectation(f, scores, space, hm.Exact())
-    assert max(kept) == 64
-    kept.clear()
+        unchunked = hm.expectation(f, scores, space, hm.Exact())
+    assert max(saved) == 64
+    saved.clear()
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        bounded = hm.expectation(f, scores, space, hm.Exact(), chunk_size=chunk_size)
-    assert kept == []
-    first = torch.autograd.grad(whole.value.sum(), [scores, f.weight])
+        chunked = hm.expectation(f, scores, space, hm.Exact(), chunk_size=chunk_size)
+    assert saved == []
+    first = torch.autograd.grad(unchunked.value.sum(), [scores, f.weight])
     f.peak = 0
-    second = torch.autograd.grad(bounded.value.sum(), [scores, f.weight])
+    second = torch.autograd.grad(chunked.value.sum(), [scores, f.weight])
     assert f.peak == chunk_size
     torch.testing.assert_close(first, second)
 
 
 @pytest.mark.parametrize(("categories", "rows"), [(6, [6]), (40, [40, 4])])
 def test_many_categories_are_not_differentiated_for_few_examples(categories, rows):
-    """A shared decoder: K rows with their graph, or K without and one for each example; the gradient is the same."""
-    seen = []
+    """A decoder evaluates K rows with their graph, or K without it and one per example: the gradient is the same."""
+    batch_sizes = []
 
     class Decoder(torch.nn.Linear):
         def forward(self, z):
-            seen.append(len(z))
+            batch_sizes.append(len(z))
             return super().forward(z)
 
     torch.manual_seed(0)
@@ -169,11 +170,11 @@ def test_many_categories_are_not_differentiated_for_few_examples(categories, row
     space = hm.Categorical(categories)
     noise = space.noise((1, 4), dtype=torch.float64)
     out = hm.elbo(hm.BernoulliLikelihood(decoder, x), scores, space, hm.Direct(), noise=noise)
-    assert seen == rows
-    found = torch.autograd.grad(out.value.sum(), [scores, *decoder.parameters()])
+    assert batch_sizes == rows
+    gradient = torch.autograd.grad(out.value.sum(), [scores, *decoder.parameters()])
     each = hm.BernoulliLikelihood(decoder, x)
     plain = hm.elbo(lambda z: each(z), scores, space, hm.Direct(), noise=noise)
-    torch.testing.assert_close(found, torch.autograd.grad(plain.value.sum(), [scores, *decoder.parameters()]))
+    torch.testing.assert_close(gradient, torch.autograd.grad(plain.value.sum(), [scores, *decoder.parameters()]))
 
 
 @pytest.mark.parametrize("space", [hm.PairwiseBinary(4), hm.Subset(5, 2), hm.Chain(3, 3), hm.Permutation(3)], ids=str)
@@ -181,15 +182,29 @@ def test_gibbs_covariance_evaluates_the_same_z_of_an_example_once(space):
     generator = torch.Generator().manual_seed(0)
     scores = 3 * torch.randn(B, *space.score_shape, generator=generator, dtype=torch.float64)
     noise = space.noise((20, B), generator=generator, dtype=torch.float64)
-    found = []
+    results = []
     for f in (Counted(Rows(space, (B,))), Counted(Toy(space, (B,)))):
-        held = scores.clone().requires_grad_()
-        out = hm.expectation(f, held, space, hm.GibbsCovariance(), noise=noise)
-        slopes = torch.autograd.grad(out.value.sum(), [held, f.f.weight])
-        found.append((out.value, slopes))
+        leaf = scores.clone().requires_grad_()
+        out = hm.expectation(f, leaf, space, hm.GibbsCovariance(), noise=noise)
+        slopes = torch.autograd.grad(out.value.sum(), [leaf, f.f.weight])
+        results.append((out.value, slopes))
         assert out.evaluations == f.evaluations / B
-    torch.testing.assert_close(found[0], found[1])
+    torch.testing.assert_close(results[0], results[1])
     distinct = sum(len(out.z[:, example].unique(dim=0)) for example in range(B))
     assert distinct < 20 * B
     once = hm.expectation(Rows(space, (B,)), scores, space, hm.GibbsCovariance(), noise=noise)
     assert once.evaluations == distinct / B
+
+
+def test_former_names_of_the_evaluator_warn():
+    space = hm.Categorical(3)
+    f, z = hm.Evaluator(lambda z: z.sum(-1), torch.zeros(2, 3), space), torch.eye(3)[:, None].expand(3, 2, 3)
+    with pytest.warns(DeprecationWarning, match="use Evaluator.evaluate_plain"):
+        assert torch.equal(f.plain(z), f.evaluate_plain(z))
+    with pytest.warns(DeprecationWarning, match="use Evaluator.evaluate_distinct"):
+        assert torch.equal(f.distinct(z), f.evaluate_distinct(z))
+
+
+def test_former_name_of_attach_gradient_warns():
+    with pytest.warns(DeprecationWarning, match=r"use hardmax\.estimators\.attach_gradient"):
+        assert hm.estimators.carry is hm.estimators.attach_gradient

@@ -1,4 +1,4 @@
-"""From and to torch.distributions."""
+"""Conversion from and to torch.distributions."""
 
 import pytest
 import torch
@@ -25,9 +25,9 @@ LOGITS = torch.randn(5, 4, 3, generator=torch.Generator().manual_seed(0), dtype=
     ids=str,
 )
 def test_from_distribution(distribution, space, scores):
-    found_space, found = hm.from_distribution(distribution)
-    assert found_space == space
-    torch.testing.assert_close(space.marginals(found), space.marginals(scores))
+    converted_space, converted_scores = hm.from_distribution(distribution)
+    assert converted_space == space
+    torch.testing.assert_close(space.marginals(converted_scores), space.marginals(scores))
 
 
 @pytest.mark.parametrize("space", [hm.Categorical(3), hm.Categorical(3, 4), hm.Binary(3)], ids=str)

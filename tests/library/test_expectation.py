@@ -1,4 +1,4 @@
-"""hm.expectation and hm.sample: shapes, dtypes, randomness, and the gradient going where it should."""
+"""hm.expectation and hm.sample: shapes, dtypes, randomness, and gradients of scores and f."""
 
 import pytest
 import torch
@@ -57,14 +57,14 @@ def test_one_value_has_no_gradient(space, estimator):
     out, for_scores, _ = gradients(f, scores, space, estimator, noise=noise)
     only = torch.ones(1, 4, *space.event_shape, dtype=torch.float64, requires_grad=True)
     expected = torch.zeros_like(scores)
-    if estimator == hm.IdentityBackward():  # which takes the slope of f, whether z can change or not
+    if estimator == hm.IdentityBackward():  # it uses the slope of f, whether z can change or not
         expected = torch.autograd.grad(f(only).sum(), only)[0][0]
     torch.testing.assert_close(for_scores, expected)
     torch.testing.assert_close(out.value, f(only)[0])
 
 
 class OneDtype(Rows):
-    """As a decoder in half precision: it takes z of its own dtype alone."""
+    """Like a decoder in half precision, it accepts only z of its own dtype."""
 
     def _at(self, z, shift):
         assert z.dtype == shift.dtype
@@ -117,7 +117,7 @@ def test_gradient_of_what_f_closes_over_is_the_ordinary_one(space, estimator):
         expected = (weight.log_prob(z).exp() * f(z)).sum(0)
     elif estimator == hm.GumbelSoftmax(0.5):
         expected = f(space.relax(scores + noise, 0.5)).mean(0)
-    elif estimator == hm.UnorderedSet():  # not a mean: each z counts for what it stands for
+    elif estimator == hm.UnorderedSet():  # a weighted mean: each z has its own weight
         weight, _ = compute_set_weights(space.log_prob(scores, out.z).exp().mT)
         expected = (weight.mT * f(out.z)).sum(0)
     else:
@@ -139,7 +139,7 @@ def test_generators(space, estimator):
     assert torch.equal(torch.get_rng_state(), before)
     assert torch.equal(first[0].z, again[0].z)
     assert torch.equal(first[1], again[1])
-    if estimator == hm.Blackbox():  # which ignores the noise
+    if estimator == hm.Blackbox():  # it ignores the noise
         assert torch.equal(first[0].z, other[0].z)
     else:
         assert not torch.equal(first[0].z, other[0].z)
@@ -165,7 +165,7 @@ def test_one_estimate_used_twice(space, estimator):
     out = hm.expectation(f, scores, space, estimator, noise=noise)
     once = torch.autograd.grad(out.value.sum(), scores, retain_graph=True)[0]
     twice = torch.autograd.grad(out.value.sum() + (2 * out.value).sum(), scores, retain_graph=True)[0]
-    # The slope of an example with weight zero never comes back, and is missing where all share a step.
+    # An example with weight zero has no slope in the backward pass; this changes a step that all examples share.
     weight = torch.arange(4.0) + (estimator == hm.AdaptiveImplicitMLE())
     weighted = torch.autograd.grad((out.value * weight).sum(), scores)[0]
     torch.testing.assert_close(twice, 3 * once)
@@ -181,7 +181,7 @@ def test_scores_without_a_gradient_leave_f_its_own(space, estimator):
     torch.testing.assert_close(torch.autograd.grad(out.value.sum(), f.weight)[0], expected[2])
     f.weight.requires_grad_(False)
     value = hm.expectation(f, scores.detach(), space, estimator, noise=noise).value
-    # Its value keeps the graph to the z at which it took the slopes of f.
+    # Its value keeps the graph of the z at which it evaluated the slopes of f.
     assert value.requires_grad == (estimator == hm.DoubleControlVariates())
 
 
@@ -197,14 +197,14 @@ def test_no_grad(space, estimator):
 def test_a_table_changes_nothing_but_the_cost(space, estimator):
     plain, scores, noise = problem(space, estimator, (2, 3), kind=Toy)
     table, _, _ = problem(space, estimator, (2, 3), kind=Table)
-    for expected, found in zip(
+    for expected, result in zip(
         gradients(plain, scores, space, estimator, noise=noise),
         gradients(table, scores, space, estimator, noise=noise),
         strict=True,
     ):
         if isinstance(expected, hm.Estimate):
-            expected, found = expected.value, found.value
-        torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+            expected, result = expected.value, result.value
+        torch.testing.assert_close(result, expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("space", [hm.Categorical(4, 3), hm.Binary(5)], ids=str)
@@ -224,14 +224,14 @@ def test_rows_change_nothing_but_the_cost(space, batch):
 @pytest.mark.parametrize("chunk_size", [1, 2, 5])
 def test_chunks_change_nothing_but_the_memory(space, estimator, chunk_size):
     f, scores, noise = problem(space, estimator)
-    whole = gradients(f, scores, space, estimator, noise=noise)
+    unchunked = gradients(f, scores, space, estimator, noise=noise)
     parts = gradients(f, scores, space, estimator, noise=noise, chunk_size=chunk_size)
-    torch.testing.assert_close(parts[0].value, whole[0].value, rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(parts[1:], whole[1:], rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(parts[0].value, unchunked[0].value, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(parts[1:], unchunked[1:], rtol=1e-12, atol=1e-12)
 
 
 def test_auto():
-    """Only the space and what f offers decide; the same noise then gives the same gradient as the choice by name."""
+    """Only the space and the methods of f decide; "auto" gives the same gradient as the chosen estimator."""
     for space, kind, choice in [
         (hm.Categorical(4), Toy, hm.Exact()),
         (hm.Categorical(4), Table, hm.Exact()),
@@ -253,7 +253,7 @@ def test_sample_carries_the_gradient_of_expectation(space, estimator):
     leaf = scores.clone().requires_grad_()
     z = hm.sample(leaf, space, estimator, noise=noise)
     assert z.shape == (3, *scores.shape)
-    # A loss, not a mean: some go against the slope of what backward is called on, by a step relative to it.
+    # The negative sum, a loss: some estimators step against the slope, by a step relative to its size.
     torch.testing.assert_close(torch.autograd.grad(-f(z).sum(), leaf)[0], -3 * expected)
     if estimator != hm.GumbelSoftmax(0.5):
         scale = {hm.Blackbox(): 0.0, hm.PerturbedOptimizer(0.5): 0.5}.get(estimator, 1.0)
@@ -261,7 +261,7 @@ def test_sample_carries_the_gradient_of_expectation(space, estimator):
 
 
 def test_the_value_is_not_rounded_to_the_size_of_the_surrogate():
-    """Scores of a million and a value of a third: adding and taking away <g, scores> must leave the value alone."""
+    """Scores of a million and a value of a third: adding and subtracting <g, scores> must not change the value."""
     scores = torch.tensor([[1e6, 1e6 + 1, 1e6 - 1]], requires_grad=True)
     out = hm.expectation(lambda z: torch.full(z.shape[:-1], 1 / 3), scores, hm.Categorical(3), hm.Direct(1e-3))
     assert out.value.item() == torch.tensor(1 / 3).item()

@@ -40,9 +40,10 @@ def test_type_checkers_see_the_same_names():
 
 @pytest.mark.parametrize("name", hm._MOVED)
 def test_names_that_have_moved_warn_with_the_new_place(name):
-    with pytest.warns(DeprecationWarning, match=f"hardmax.{name} has moved: from {hm._MOVED[name]} import {name}"):
+    place, _, new = hm._PLACES[name].partition(":")
+    with pytest.warns(DeprecationWarning, match=f"use {place}.{new}"):
         moved = getattr(hm, name)
-    assert moved is getattr(importlib.import_module(hm._MOVED[name]), name)
+    assert moved is getattr(importlib.import_module(place), new)
     assert name not in hm.__all__
 
 

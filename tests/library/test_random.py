@@ -7,7 +7,8 @@ from scipy.stats import chisquare, kstest
 from torch.distributions import Gumbel, RelaxedOneHotCategorical
 
 import hardmax as hm
-from hardmax.random import from_exponential, gumbel, logistic
+from hardmax import random
+from hardmax.random import draw_gumbel, draw_logistic, transform_to_gumbel
 
 HALF = [torch.float16, torch.bfloat16]
 
@@ -23,7 +24,7 @@ def test_gumbel_max_frequencies_are_softmax(dtype):
 def test_one_noise_for_all_categories_would_not_be():
     """The test above can fail: with shared noise (a slip of the lecture notes) the arg max is always the same."""
     scores = torch.tensor([-1.0, 0.0, 1.0])
-    z = hm.Categorical(3).argmax(scores + gumbel((1000, 1)))
+    z = hm.Categorical(3).argmax(scores + draw_gumbel((1000, 1)))
     assert (z == z[0]).all()
 
 
@@ -34,12 +35,12 @@ def test_gumbel_follows_its_law():
     torch.testing.assert_close(law.cdf(x), (-(-x).exp()).exp())
     u = torch.linspace(0.01, 0.99, 50, dtype=torch.float64)
     torch.testing.assert_close(law.icdf(u), -(-u.log()).log())
-    noise = gumbel((100_000,), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    noise = draw_gumbel((100_000,), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     assert kstest(noise, lambda x: law.cdf(torch.as_tensor(x)).numpy()).pvalue > 1e-6
 
 
 def test_logistic_follows_its_law():
-    noise = logistic((100_000,), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    noise = draw_logistic((100_000,), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     assert kstest(noise, "logistic").pvalue > 1e-6
 
 
@@ -78,7 +79,7 @@ def test_gumbel_softmax_samples_the_concrete_density(tau):
 def test_edges_of_the_exponential_give_finite_noise(dtype):
     info = torch.finfo(dtype)
     edges = torch.tensor([0.0, info.smallest_normal, info.tiny / 4, 1.0, 1e3, info.max], dtype=dtype)
-    noise = from_exponential(edges)
+    noise = transform_to_gumbel(edges)
     assert noise.isfinite().all()
     assert (noise[:-1] >= noise[1:]).all()
     for half in HALF:
@@ -102,5 +103,11 @@ def test_an_extreme_generator_gives_finite_noise_and_samples(space, dtype, monke
 
 
 def test_half_precision_noise_is_wider():
-    assert gumbel((2,), dtype=torch.float16).dtype == torch.float32
-    assert gumbel((2,), dtype=torch.float64).dtype == torch.float64
+    assert draw_gumbel((2,), dtype=torch.float16).dtype == torch.float32
+    assert draw_gumbel((2,), dtype=torch.float64).dtype == torch.float64
+
+
+@pytest.mark.parametrize("name", random._RENAMED)
+def test_former_names_warn(name):
+    with pytest.warns(DeprecationWarning, match=f"use hardmax.random.{random._RENAMED[name]}"):
+        assert getattr(random, name) is getattr(random, random._RENAMED[name])

@@ -17,7 +17,7 @@ from cases import (
 
 import hardmax as hm
 
-# To trace an autograd function torch.compile makes an instance of it, against torch's own advice.
+# To trace an autograd function torch.compile creates an instance of it, against torch's own advice.
 pytestmark = [
     pytest.mark.plain,
     pytest.mark.filterwarnings("ignore:.*autograd.function.Function.* should not be instantiated"),
@@ -39,8 +39,8 @@ STRUCTURED = [
 ]
 SPACES = [hm.Categorical(4), hm.Categorical(3, 2), hm.Binary(3)]
 PAIRS = [pair for pair in pairs(SPACES) if not learns(pair[1])]
-# All the ways to f: a table, single changes, draws, z between the corners. Others are compiled without chunks, and for
-# several variables alone: a second each.
+# All kinds of calls of f: a table, single changes, draws, z between the corners. The other estimators take a second
+# each, so they are compiled without chunks, and only for several variables.
 IN_CHUNKS = [
     hm.Exact(),
     hm.Direct(0.5),
@@ -77,9 +77,9 @@ def test_compiled(space, estimator, chunk_size):
     compiled = torch.compile(value, fullgraph=True, backend="aot_eager")
     out, for_scores, for_weight = gradients(f, scores, space, estimator, noise=noise, chunk_size=chunk_size)
     leaf = scores.clone().requires_grad_()
-    found = compiled(leaf, noise)
-    torch.testing.assert_close(found, out.value)
-    compiled_gradients = torch.autograd.grad(found.sum(), [leaf, f.weight])
+    compiled_value = compiled(leaf, noise)
+    torch.testing.assert_close(compiled_value, out.value)
+    compiled_gradients = torch.autograd.grad(compiled_value.sum(), [leaf, f.weight])
     torch.testing.assert_close(compiled_gradients, (for_scores, for_weight))
 
 
@@ -112,29 +112,29 @@ def test_compiled_with_a_table(estimator):
 @pytest.mark.parametrize(("space", "estimator"), [pair for pair in PAIRS if pair[1] not in COUPLES_EXAMPLES], ids=str)
 @pytest.mark.parametrize("chunk_size", [None, 2])
 def test_vmap_of_grad(space, estimator, chunk_size):
-    """Over examples; what couples them is vmapped over replicates below."""
+    """vmap over examples; estimators that couple examples are tested with vmap over replicates below."""
     f, scores, noise = problem(space, estimator)
 
     def value(scores, noise):
         return hm.expectation(f, scores, space, estimator, noise=noise, chunk_size=chunk_size).value
 
-    found = torch.func.vmap(torch.func.grad(value), in_dims=(0, 1))(scores, noise)
-    torch.testing.assert_close(found, gradients(f, scores, space, estimator, noise=noise)[1])
+    by_example = torch.func.vmap(torch.func.grad(value), in_dims=(0, 1))(scores, noise)
+    torch.testing.assert_close(by_example, gradients(f, scores, space, estimator, noise=noise)[1])
 
 
 @pytest.mark.parametrize("estimator", COUPLES_EXAMPLES, ids=str)
 def test_under_vmap_an_example_is_a_call_of_its_own(estimator):
-    """So that what couples the examples of a call gives each what it would get alone, and not what it gets here."""
+    """An estimator that couples the examples of a call gives each the gradient of a separate call."""
     space = hm.Binary(3)
     f, scores, noise = problem(space, estimator)
 
     def value(scores, noise):
         return hm.expectation(f, scores, space, estimator, noise=noise).value
 
-    found = torch.func.vmap(torch.func.grad(value), in_dims=(0, 1))(scores, noise)
-    alone = [gradients(f, scores[i], space, estimator, noise=noise[:, i])[1] for i in range(BATCH)]
-    torch.testing.assert_close(found, torch.stack(alone))
-    assert not torch.allclose(found, gradients(f, scores, space, estimator, noise=noise)[1])
+    by_example = torch.func.vmap(torch.func.grad(value), in_dims=(0, 1))(scores, noise)
+    separate = [gradients(f, scores[i], space, estimator, noise=noise[:, i])[1] for i in range(BATCH)]
+    torch.testing.assert_close(by_example, torch.stack(separate))
+    assert not torch.allclose(by_example, gradients(f, scores, space, estimator, noise=noise)[1])
 
 
 @pytest.mark.parametrize(("space", "estimator"), PAIRS, ids=str)
@@ -145,14 +145,14 @@ def test_vmap_over_replicates(space, estimator):
     def value(scores, noise):
         return hm.expectation(f, scores, space, estimator, noise=noise).value.sum()
 
-    found = torch.func.vmap(torch.func.grad(value), in_dims=(None, 0))(scores, noises)
-    for row, noise in zip(found, noises, strict=True):
+    rows = torch.func.vmap(torch.func.grad(value), in_dims=(None, 0))(scores, noises)
+    for row, noise in zip(rows, noises, strict=True):
         torch.testing.assert_close(row, gradients(f, scores, space, estimator, noise=noise)[1])
 
 
 @pytest.mark.parametrize("estimator", [hm.Rebar(learned=True), hm.Relax(Network(hm.Binary(3)))], ids=["rebar", "relax"])
 def test_what_learns_says_that_it_cannot_here(estimator):
-    """It would take derivatives of second order; without training, and without gradients, it can."""
+    """Training needs derivatives of second order; without training, or without gradients, it works."""
     space = hm.Binary(3)
     f, scores, noise = problem(space, estimator)
 
@@ -174,7 +174,7 @@ def test_what_learns_says_that_it_cannot_here(estimator):
     "estimator", {type(estimator): estimator for estimator in reversed(SAMPLE_STYLE)}.values(), ids=str
 )
 def test_sample_compiles_and_vmaps(estimator):
-    """One setting of each."""
+    """One setting of each sample-style estimator."""
     space = hm.Binary(3)
     _, scores, noise = problem(space, estimator)
     torch._dynamo.reset()

@@ -1,4 +1,4 @@
-"""Which code runs: a hash of the package's files, which every change of code changes."""
+"""The hash of the package's files, which changes with every change of the code."""
 
 import importlib.metadata
 import shutil
@@ -14,7 +14,7 @@ from hardmax import version
 
 @pytest.fixture
 def copied(tmp_path, monkeypatch):
-    """Let the package be a small copy of itself, and hash it anew every time."""
+    """Replace the package by a small copy, and hash it again at every call."""
     source = tmp_path / "hardmax"
     shutil.copytree(Path(hm.__file__).parent / "testing", source / "testing", ignore=shutil.ignore_patterns("__pyc*"))
     monkeypatch.setattr(version, "_SOURCE", source)

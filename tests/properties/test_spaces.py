@@ -1,4 +1,4 @@
-"""What holds for every space, size and score."""
+"""Properties of every space, size and score."""
 
 import torch
 from hypothesis import given

@@ -1,25 +1,22 @@
 """Reads the arguments of a command into a dataclass of options. Imports no torch.
 
-Each field is an option: its name and type define how it is written, and its docstring is its help. tyro prints the
-help. The arguments are parsed here, not by tyro, so that each error is one line that states what is wrong, what was
-received, what was expected and what to do: tyro prints its errors in a frame and exits the program, also when the
-dataclass itself rejects a value.
+Each field is an option: its name and type define how it is written, and its docstring is its help. Each error is one
+line that states what is wrong, what was received, what was expected and what to do.
 """
 
-import inspect
-from collections.abc import Sequence
-from dataclasses import MISSING, dataclass, fields
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, replace
 from difflib import get_close_matches
 from itertools import takewhile
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-import tyro
-
+from hardmax.applications.option_help import Option, format_help
 from hardmax.errors import ArgumentError
 
 T = TypeVar("T")
-_TYPES = {str: "a text", int: "a whole number", float: "a number", bool: ""}
+_TYPES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
 def parse(kind: type[T], command: str, arguments: list[str], about: str = "") -> T:
@@ -30,7 +27,7 @@ def parse(kind: type[T], command: str, arguments: list[str], about: str = "") ->
 
     Args:
         kind: a dataclass; its fields are of type str, int, float, bool or `Literal`, also with `| None` (the word None
-            is then a value), or tuples of any length of these; those marked `tyro.conf.Positional` have no `--name`.
+            is then a value), or tuples of any length of these; those marked with `Argument` have no `--name`.
         command: name of the command, as typed.
         arguments: the words after it.
         about: text of its help after the docstring of the dataclass.
@@ -38,80 +35,107 @@ def parse(kind: type[T], command: str, arguments: list[str], about: str = "") ->
     Raises:
         ArgumentError: an unknown option or an invalid value; or raised by the dataclass itself.
     """
+    return kind(**parse_values(kind, command, arguments, about))
+
+
+def parse_values(kind: type, command: str, arguments: list[str], about: str = "") -> dict[str, Any]:
+    """Return the values that the arguments give, by the names of the fields; see `parse`.
+
+    Raises:
+        ArgumentError: an unknown option or an invalid value.
+    """
     before = [*takewhile(lambda word: word != "--", arguments)]
     if "--help" in before or "-h" in before:
-        text = "\n\n".join(filter(None, (inspect.getdoc(kind), about)))
-        tyro.cli(kind, prog=f"hardmax {command}", description=text, args=["--help"])
-    return kind(**_Reader(kind, f"hardmax {command}").read(arguments))
+        print(format_help(kind, f"hardmax {command}", describe_options(kind), about))
+        sys.exit(0)
+    return _Reader(kind, f"hardmax {command}").read(arguments)
+
+
+def check_values(kind: type, values: Mapping[str, Any]) -> None:
+    """Check the values of the fields of a dataclass that were read from a file; missing and unknown names are ignored.
+
+    Raises:
+        ArgumentError: a value has the wrong type, or is not one of the choices.
+    """
+    for option in describe_options(kind):
+        if option.field in values and not _is_valid(option, value := values[option.field]):
+            raise ArgumentError(f"{option.field} must be {_describe_values(option)}, got {str(value)[:80]!r}")
+
+
+def _is_valid(option: Option, value: object) -> bool:
+    """Whether a field may have a value that was read from a file; a whole number is also a number."""
+    if value is None:
+        return option.nullable
+    if option.several:
+        return isinstance(value, list | tuple) and all(_is_valid(replace(option, several=False), one) for one in value)
+    if option.choices:
+        return value in option.choices
+    types = (int, float) if option.type is float else option.type
+    return isinstance(value, types) and isinstance(value, bool) == (option.type is bool)
 
 
 @dataclass(frozen=True)
-class _Option:
-    """A field of a dataclass of options.
+class Argument:
+    """Marks a field as an argument that is identified by its position: `Annotated[str, Argument("RUN")]`.
 
     Attributes:
-        field: name of the field.
-        type: type of one value: str, int, float or bool.
-        choices: the values of a `Literal`; empty if any value of the type is valid.
-        nullable: whether None is a valid value.
-        several: whether it takes several values.
-        positional: whether it is identified by its position.
-        required: whether it has no default.
+        metavar: name of one value in the help.
+        help: the help, for a text that a docstring cannot compute.
     """
 
-    field: str
-    type: type
-    choices: tuple[str, ...]
-    nullable: bool
-    several: bool
-    positional: bool
-    required: bool
-
-    @property
-    def name(self) -> str:
-        """Its name on the command line: --batch-size, or RUN."""
-        return self.field.upper() if self.positional else f"--{self.field.replace('_', '-')}"
-
-    @property
-    def expected(self) -> str:
-        """A description of its valid values."""
-        words = f"one of {', '.join(self.choices)}" if len(self.choices) > 1 else "".join(self.choices)
-        return f"{words or _TYPES[self.type]}{' or None' if self.nullable else ''}"
-
-    def convert(self, word: str) -> Any:
-        """Return the value of a word.
-
-        Raises:
-            ArgumentError: the word is not a valid value.
-        """
-        if self.nullable and word == "None":
-            return None
-        if word in self.choices:
-            return word
-        if not self.choices:
-            try:
-                return self.type(word)
-            except ValueError:
-                pass
-        near = get_close_matches(word, self.choices, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise ArgumentError(f"{self.name} must be {self.expected}, got {word!r}{hint}")
+    metavar: str
+    help: str = ""
 
 
-def _describe(kind: type) -> list[_Option]:
+@dataclass(frozen=True)
+class Metavar:
+    """Names one value of an option in the help: `Annotated[tuple[str, ...], Metavar("FILE")]`."""
+
+    name: str
+
+
+def describe_options(kind: type) -> list[Option]:
     """Return the options of a dataclass."""
     hints = get_type_hints(kind, include_extras=True)
     return [_describe_field(field, hints[field.name]) for field in fields(kind)]
 
 
-def _describe_field(field: Any, hint: Any) -> _Option:
+def _describe_values(option: Option) -> str:
+    """Return a description of the valid values of an option."""
+    words = f"one of {', '.join(option.choices)}" if len(option.choices) > 1 else "".join(option.choices)
+    return f"{words or _TYPES[option.type]}{' or None' if option.nullable else ''}"
+
+
+def _convert(option: Option, word: str) -> Any:
+    """Return the value of a word.
+
+    Raises:
+        ArgumentError: the word is not a valid value.
+    """
+    if option.nullable and word == "None":
+        return None
+    if word in option.choices:
+        return word
+    if not option.choices:
+        try:
+            return option.type(word)
+        except ValueError:
+            pass
+    near = get_close_matches(word, option.choices, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise ArgumentError(f"{option.name} must be {_describe_values(option)}, got {word!r}{hint}")
+
+
+def _describe_field(field: Any, hint: Any) -> Option:
     """Return the option of a field.
 
     Raises:
         TypeError: its type is not supported.
     """
-    positional = get_origin(hint) is Annotated and tyro.conf.Positional in hint.__metadata__
-    inner = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    inner, *marks = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    positional = any(isinstance(mark, Argument) for mark in marks)
+    metavar, text = next(((mark.metavar, mark.help) for mark in marks if isinstance(mark, Argument)), ("", ""))
+    metavar = next((mark.name for mark in marks if isinstance(mark, Metavar)), metavar)
     several = get_origin(inner) is tuple and get_args(inner)[1:] == (...,)
     inner = get_args(inner)[0] if several else inner
     nullable = get_origin(inner) in (Union, UnionType) and NoneType in get_args(inner)
@@ -123,7 +147,7 @@ def _describe_field(field: Any, hint: Any) -> _Option:
     if plain not in _TYPES:
         raise TypeError(f"the option {field.name} is of type {hint}, which the command line cannot read")
     required = field.default is MISSING and field.default_factory is MISSING
-    return _Option(field.name, plain, choices, nullable, several, positional, required)
+    return Option(field.name, plain, choices, nullable, several, positional, required, metavar, text)
 
 
 def _is_option(word: str) -> bool:
@@ -143,7 +167,7 @@ class _Reader:
 
     def __init__(self, kind: type, command: str) -> None:
         self._command = command
-        options = _describe(kind)
+        options = describe_options(kind)
         self._positional = [option for option in options if option.positional]
         self._named = {option.name: option for option in options if not option.positional}
         # Each flag as typed, with its option and, for booleans, its value.
@@ -172,7 +196,7 @@ class _Reader:
         self._read_positional(places)
         for name, option in self._named.items():
             if option.required and option.field not in self._values:
-                raise ArgumentError(f"{self._command} needs {name}, {option.expected}; {self._help}")
+                raise ArgumentError(f"{self._command} needs {name}, {_describe_values(option)}; {self._help}")
         return self._values
 
     @property
@@ -210,8 +234,8 @@ class _Reader:
         texts = [value, *following] if attached else following
         if not texts:
             dash = f"; {words[0]} is an option: if it is the value, write {name}={words[0]}" if words else ""
-            raise ArgumentError(f"{name} needs a value: {option.expected}{dash}")
-        values = tuple(option.convert(one) for one in texts)
+            raise ArgumentError(f"{name} needs a value: {_describe_values(option)}{dash}")
+        values = tuple(_convert(option, one) for one in texts)
         self._values[option.field] = values if option.several else values[0]
 
     def _read_positional(self, places: list[str]) -> None:
@@ -224,7 +248,7 @@ class _Reader:
                 several = " (one or more)" if option.several else ""
                 raise ArgumentError(f"{self._command} needs {option.name}{several}; {self._help}")
             if texts:
-                values = tuple(option.convert(one) for one in texts)
+                values = tuple(_convert(option, one) for one in texts)
                 self._values[option.field] = values if option.several else values[0]
         if places:
             allowed = " ".join(option.name for option in self._positional) or "options"

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import tyro
-
+from hardmax.applications.argument_parser import Argument
 from hardmax.applications.registry import Application, find_application
+from hardmax.console import print_line
 from hardmax.errors import ArgumentError, DataError
 from hardmax.training.run_folder import read_facts
 
@@ -54,38 +54,44 @@ def refuse_options(options: Any, *names: str) -> None:
 
 @dataclass(frozen=True)
 class EvaluateOptions:
-    """Say how good a trained model is: bound and -log p(x), exact where z can be enumerated; accuracy, completions.
+    """Evaluate a trained model and print its metrics.
 
-    Of a sequence GAN: -log q, and validity and coverage of a language, exact; other numbers from draws.
+    For a variational auto-encoder these are the bound and -log p(x), exact where z can be enumerated, and the metrics
+    of the application, such as accuracy. For a sequence GAN these are -log q, validity and coverage of a language
+    (exact), and metrics of sampled sequences.
 
-    Examples: hardmax evaluate runs/first --split test; hardmax evaluate runs/faces --samples 20 --json
+    Examples:
+      hardmax evaluate runs/first --split test
+      hardmax evaluate runs/faces --samples 20 --json
     """
 
-    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    run: Annotated[str, Argument("RUN")]
     """Folder of the run."""
     json: bool = False
     """Print one JSON object instead of a table."""
     split: Literal["train", "validation", "test"] = "test"
-    """Pictures, or sequences, to evaluate on."""
+    """Split to evaluate on."""
     checkpoint: Literal["best", "latest"] = "best"
-    """The best by validation, or the latest."""
+    """Checkpoint to load: the best on the validation set, or the latest."""
     samples: int | None = None
-    """Samples for each picture, of z where it cannot be enumerated and of Gaussians; default: 1000, of mixed models
-    100, of completion models 10. Sequences that a sequence GAN draws; default: 10,000."""
+    """Number of samples of the latents per image, where the bound is not exact; default: 1000, for mixed models 100,
+    for completion models 10. For a sequence GAN the number of sampled sequences; default: 10,000."""
     refine: bool = False
-    """Also improve the encoder's best code of each picture by greedy changes: what a search adds to the encoder
+    """Also improve the encoder's best code of each image by greedy single changes, and print the bound of the result
     (discrete models)."""
     perturb_and_map: bool = False
-    """Also give the bound of the encoder as perturb-and-MAP (discrete models of pairwise bits)."""
+    """Also print the bound with perturb-and-MAP as the encoder's distribution (discrete models of pairwise bits)."""
     judge: int | None = None
-    """Also train a small classifier for so many epochs on the run's own pictures, and let it judge completions: their
-    classes and the Frechet distance of its features (completion models)."""
+    """Also train a classifier on the run's images for this number of epochs, and use it to evaluate completions:
+    their classes, and the Frechet distance of its features (completion models)."""
     images: int | None = None
-    """Most pictures, or sequences, to evaluate; default: all."""
+    """Maximum number of images, or sequences, to evaluate; default: all."""
+    data: str | None = None
+    """Path of the data, if they have moved since the run was trained."""
     data_dir: str | None = None
-    """Folder that holds the named data sets."""
+    """Folder that contains the named data sets; default: that of the run."""
     device: str = "cpu"
-    """cpu, cuda, ..."""
+    """Device to evaluate on: cpu, cuda."""
 
     def __post_init__(self) -> None:
         for name in ("samples", "images", "judge"):
@@ -98,7 +104,7 @@ class Evaluation:
     """The result of an evaluation.
 
     Attributes:
-        images: number of pictures, or of other examples.
+        images: number of images, or of other examples.
         numbers: all numbers, by name.
         tables: for each table its headings, and rows with one text for each heading.
     """
@@ -108,49 +114,55 @@ class Evaluation:
     tables: list[tuple[tuple[str, ...], list[tuple[str, ...]]]]
 
 
-_PICTURES = 64
+_IMAGES = 64
 
 
 @dataclass(frozen=True)
 class SampleOptions:
-    """Draw latents from the prior of a trained model and write their pictures as one grid.
+    """Draw samples from a trained model, and write them as a grid of images.
 
-    Of a mixed model, each row has one continuous latent, and each column is a class or a setting of the attributes. Of
-    a completion model, each row is a test picture with its hole, itself, and completions of it. Of a sequence GAN,
-    sequences are printed, one in a line.
+    Latents are drawn from the prior. For a mixed model, each row has one continuous latent, and each column is a class
+    or a setting of the attributes. For a completion model, each row shows a test image with its hole, the complete
+    image, and completions. For a sequence GAN, sequences are printed, one per line.
 
-    Examples: hardmax sample runs/first --count 64; hardmax sample runs/faces --attributes male=0 --vary smiling
+    Examples:
+      hardmax sample runs/first --count 64
+      hardmax sample runs/faces --attributes male=0 --vary smiling
     """
 
-    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    run: Annotated[str, Argument("RUN")]
     """Folder of the run."""
     count: int | None = None
-    """Number of pictures, of a mixed or completion model number of rows, of a sequence GAN number of sequences;
-    default: 64 pictures, 8 rows, 20 sequences."""
+    """Number of images (default: 64); for a mixed or completion model number of rows (default: 8); for a sequence GAN
+    number of sequences (default: 20)."""
     attributes: str | None = None
-    """Attributes that are the same in all columns, such as smiling=1,male=0."""
+    """Attributes to fix in all columns, such as smiling=1,male=0."""
     vary: str | None = None
-    """Attributes that change from column to column, such as smiling, at most three; default: all that are not set."""
+    """Attributes to vary from column to column, at most three, such as smiling; default: all that are not fixed."""
     out: str | None = None
-    """PNG file to write; default: figures/samples.png in the run's folder. Of a sequence GAN a text file, instead of
-    printing."""
+    """PNG file to write; default: figures/samples.png in the folder of the run. For a sequence GAN a text file;
+    default: print."""
     seed: int = 0
-    """Seed of the samples."""
+    """Random seed of the samples."""
     checkpoint: Literal["best", "latest"] = "best"
-    """The best by validation, or the latest."""
+    """Checkpoint to load: the best on the validation set, or the latest."""
+    data: str | None = None
+    """Path of the data, if they have moved since the run was trained; only a completion model needs them."""
+    data_dir: str | None = None
+    """Folder that contains the named data sets; default: that of the run."""
 
     def __post_init__(self) -> None:
         if self.count is not None and self.count < 1:
             raise ArgumentError(f"count must be at least 1, got {self.count}")
 
 
-def write_picture(options: SampleOptions, picture: "Image.Image", said: str) -> None:
-    """Write a picture of samples to a file, and print `said` with its path."""
+def write_image(options: SampleOptions, image: "Image.Image", description: str) -> None:
+    """Write an image of samples to a file, and print a description with its path."""
     from hardmax.drawing.images import save_image
 
     path = Path(options.out or Path(options.run) / "figures" / "samples.png")
-    save_image(picture, path)
-    print(f"{said} in {path}")
+    save_image(image, path)
+    print_line(f"{description} in {path}")
 
 
 def write_grid(options: SampleOptions, kind: "type[AbstractModel]") -> None:
@@ -161,10 +173,10 @@ def write_grid(options: SampleOptions, kind: "type[AbstractModel]") -> None:
     """
     from hardmax.applications.runs import load_run
     from hardmax.drawing.images import make_grid
-    from hardmax.random import stream
+    from hardmax.random import make_generator
 
     refuse_options(options, "attributes", "vary")
-    count = options.count or _PICTURES
+    count = options.count or _IMAGES
     model: Any = load_run(options.run, options.checkpoint, kind=kind).model
-    pictures, _ = model.sample(count, generator=stream(options.seed, "sample"))
-    write_picture(options, make_grid(pictures), f"{count} pictures")
+    images, _ = model.sample(count, generator=make_generator(options.seed, "sample"))
+    write_image(options, make_grid(images), f"{count} images")

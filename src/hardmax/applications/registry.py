@@ -49,7 +49,7 @@ class CommandGroup:
 
 
 @dataclass(frozen=True)
-class Shown:
+class SummaryNumber:
     """A number in the one-line summary of a finished run: its label, its key in a result row, and its format."""
 
     label: str
@@ -58,7 +58,7 @@ class Shown:
 
 
 _NOTHING = Metrics(())
-BOUND, NLL = Shown("-ELBO", "negative_elbo"), Shown("-log p", "nll")
+BOUND, NLL = SummaryNumber("-ELBO", "negative_elbo"), SummaryNumber("-log p", "nll")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +98,7 @@ class Application:
     commands: tuple[Command, ...] = ()
     metrics: Metrics = _NOTHING
     row_metrics: tuple[str, ...] = ()
-    summary: tuple[Shown, ...] = ()
+    summary: tuple[SummaryNumber, ...] = ()
     comparable: tuple[str, ...] = ()
 
     def load(self, place: str) -> Any:
@@ -138,7 +138,7 @@ APPLICATIONS = (
         commands=(
             Command(
                 "diagnose",
-                "say which gradient estimator suits a trained model, and with which epsilon or tau",
+                "measure gradient estimators on a trained model, and recommend one",
                 "diagnose:DiagnoseOptions",
                 "diagnose:diagnose",
                 run="run",
@@ -163,7 +163,7 @@ APPLICATIONS = (
         commands=(
             Command(
                 "edit",
-                "draw photos again with attributes turned on and off",
+                "change attributes of photos, such as smiling",
                 "config:EditOptions",
                 "commands:edit",
                 run="run",
@@ -176,12 +176,12 @@ APPLICATIONS = (
             )
         ),
         row_metrics=("nll", "kl", "accuracy", "accuracy_sampled"),
-        summary=(BOUND, NLL, Shown("accuracy", "accuracy", ".1%")),
+        summary=(BOUND, NLL, SummaryNumber("accuracy", "accuracy", ".1%")),
         comparable=("binarize", "likelihood", "attributes"),
     ),
     Application(
         name="dvae",
-        help="a variational auto-encoder that turns pictures into grids of tokens, and back",
+        help="a variational auto-encoder that turns images into grids of tokens, and back",
         package="hardmax.applications.tokens",
         config="config:DvaeConfig",
         task="task:DvaeTask",
@@ -193,14 +193,14 @@ APPLICATIONS = (
         commands=(
             Command(
                 "tokenize",
-                "turn pictures into tokens of a trained dVAE",
+                "turn images into tokens of a trained dVAE",
                 "config:TokenizeOptions",
                 "commands:tokenize",
                 run="run",
             ),
             Command(
                 "detokenize",
-                "draw pictures from tokens of a trained dVAE",
+                "draw images from tokens of a trained dVAE",
                 "config:DetokenizeOptions",
                 "commands:detokenize",
                 run="run",
@@ -213,7 +213,7 @@ APPLICATIONS = (
     ),
     Application(
         name="token-prior",
-        help="a prior over the tokens of a dVAE, which generates pictures",
+        help="a prior over the tokens of a dVAE, which generates images",
         package="hardmax.applications.tokens",
         config="config:TokenPriorConfig",
         task="prior_task:TokenPriorTask",
@@ -246,11 +246,16 @@ APPLICATIONS = (
             examples="sequences",
         ),
         row_metrics=("nll", "validity", "coverage", "entropy", "divergence", "distinct"),
-        summary=(BOUND, NLL, Shown("validity", "validity", ".1%"), Shown("coverage", "coverage", ".1%")),
+        summary=(
+            BOUND,
+            NLL,
+            SummaryNumber("validity", "validity", ".1%"),
+            SummaryNumber("coverage", "coverage", ".1%"),
+        ),
     ),
     Application(
         name="hashing",
-        help="an encoder of pictures to codes of bits, to search for similar pictures",
+        help="an encoder of images to codes of bits, to search for similar images",
         package="hardmax.applications.hashing",
         config="config:HashingConfig",
         task="task:HashingTask",
@@ -261,26 +266,26 @@ APPLICATIONS = (
         commands=(
             Command(
                 "index",
-                "encode every picture of a collection, to search among them",
+                "encode every image of a collection, to search among them",
                 "config:IndexOptions",
-                "commands:index",
+                "commands:index_images",
                 run="run",
             ),
             Command(
                 "search",
-                "find the pictures of an index that are most like a picture",
+                "find the images of an index that are most like an image",
                 "config:SearchOptions",
-                "commands:search",
+                "commands:search_images",
             ),
         ),
         metrics=Metrics(("objective", "precision", "balance", "correlation", "evaluations"), criterion="objective"),
         row_metrics=("objective", "precision"),
-        summary=(Shown("precision@100", "precision", ".1%"),),
+        summary=(SummaryNumber("precision@100", "precision", ".1%"),),
         comparable=("binarize",),
     ),
     Application(
         name="completion",
-        help="a model that completes pictures in many ways",
+        help="a model that completes images with holes in many ways",
         package="hardmax.applications.completion",
         config="config:CompletionConfig",
         task="task:CompletionTask",
@@ -305,7 +310,7 @@ APPLICATIONS = (
     ),
     Application(
         name="segmentation",
-        help="brain scans segmented by an anatomical prior that is learned from label maps alone",
+        help="segmentation of brain scans with an anatomical prior learned from label maps only",
         package="hardmax.applications.segmentation",
         other_models={
             "image-encoder": "vae.image_encoder:ImageEncoder",
@@ -315,13 +320,13 @@ APPLICATIONS = (
             Command("segment run", "segment scans", "config:SegmentOptions", "commands:segment_scans"),
             Command(
                 "segment prior",
-                "learn from label maps what anatomy looks like",
+                "learn an anatomical prior from label maps",
                 "config:PriorOptions",
                 "commands:make_prior",
             ),
             Command(
                 "segment train",
-                "learn from unlabelled scans to find the anatomy in them quickly",
+                "train a network on unlabelled scans that speeds up the segmentation",
                 "config:EncoderOptions",
                 "commands:make_encoder",
             ),
@@ -335,9 +340,9 @@ OTHER_MODELS = {"gaussian-vae": "hardmax.models.gaussian_vae:GaussianVAE"}
 # The help of command groups, by the first word of their commands.
 GROUPS = {
     "segment": CommandGroup(
-        "segment brain scans by an anatomical prior learned from label maps alone",
-        "Segment scans of brains of any contrast, with no labels for them: the anatomy is learned from label maps "
-        "alone.\nFor research; not for clinical use.",
+        "segment brain scans with an anatomical prior learned from label maps only",
+        "Segment brain scans of any contrast. The anatomy is learned from label maps only, without labelled scans.\n"
+        "For research; not for clinical use.",
         """examples:
   hardmax segment run scan.nii.gz --out result
   hardmax segment run scans/ --out result --compare manual/

@@ -1,21 +1,25 @@
 """Runs of any application: train them, read their configuration, load their models and metrics."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, fields, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
 import torch
 
-from hardmax.applications.registry import Application, find_application, list_model_places
+from hardmax.applications.argument_parser import check_values
+from hardmax.applications.registry import find_application, list_model_places
 from hardmax.errors import ArgumentError, DataError
 from hardmax.models.pretrained import AbstractModel, read_saved_config
 from hardmax.report.page import render_page
-from hardmax.report.run import SPLITS, Run, Timed, parse_rows
-from hardmax.training.config import TrainConfig
+from hardmax.report.run import SPLITS, Run, TimingRow, parse_rows
+from hardmax.report.tables import format_option, format_value
+from hardmax.training.config import MAY_CHANGE, PLACES, TrainConfig
+from hardmax.training.locks import lock_run
 from hardmax.training.loop import Observer, train_task
-from hardmax.training.processes import ALONE, Group
+from hardmax.training.processes import SINGLE_PROCESS, Group
 from hardmax.training.run_folder import CONFIG, METRICS, TIMING, find_checkpoint, has_run, read_facts
 from hardmax.training.task import Data
 from hardmax.validation import check_device
@@ -23,29 +27,79 @@ from hardmax.validation import check_device
 M = TypeVar("M", bound=AbstractModel)
 
 
-def train(config: TrainConfig, observer: Observer | None = None, group: Group = ALONE) -> bool:
+def train(
+    config: TrainConfig,
+    observer: Observer | None = None,
+    group: Group = SINGLE_PROCESS,
+    *,
+    typed: Collection[str] | None = None,
+) -> bool:
     """Train and write to `config.out`; return False if an observer stopped the run before its end.
 
     Every process of a group calls this, with the same configuration and an observer of its own.
 
+    Args:
+        config: options of the run. A resumed run keeps the options that it was started with; only those in `MAY_CHANGE`
+            may be other ones.
+        observer: callbacks that observe the run.
+        group: the processes that train.
+        typed: names of the options that were typed on the command line. The others are not compared with those of a
+            resumed run, and a batch size that was not typed is adapted to few training examples. Without this argument,
+            `epochs` and all options that differ from their defaults are compared, and the batch size is used as it is.
+
     Raises:
-        ArgumentError: the folder holds a run already, or there is none to resume; the group cannot train it.
+        ArgumentError: the folder holds a run already, or there is none to resume; an option of a resumed run has
+            changed; another process trains in the folder; the group cannot train it.
         DataError: data or checkpoints cannot be read or written.
     """
-    config = group.from_first(lambda: _resolve(config))
-    application = find_application(config.model)
-    return train_task(config, application.load_task(), application.metrics, observer, group)
+    given = typed
+    if given is None:
+        changed = {field.name for field in fields(config) if getattr(config, field.name) != field.default}
+        given = {"epochs", *changed}
+    with lock_run(Path(config.out)) if group.is_first else nullcontext():
+        resolved = group.broadcast_from_first(lambda: _resolve(config, given))
+        application = find_application(resolved.model)
+        return train_task(
+            resolved,
+            application.load_task(),
+            application.metrics,
+            observer,
+            group,
+            adapts_batch_size=not resolved.resume and typed is not None and "batch_size" not in typed,
+        )
 
 
-def _resolve(config: TrainConfig) -> TrainConfig:
-    """Return the options of the run; for a resumed run, those that it started with."""
-    run = Path(config.out)
-    if config.resume:
-        began = read_config(run)[0]
-        return replace(began, epochs=config.epochs, resume=True, out=config.out, devices=config.devices)
-    if has_run(run):
-        raise ArgumentError(f"{run} holds a run already; add --resume to go on with it, or choose another --out")
-    return config
+def _resolve(config: TrainConfig, given: Collection[str]) -> TrainConfig:
+    """Return the options of the run; for a resumed run, those that it started with.
+
+    Args:
+        config: all options.
+        given: names of those that a resumed run compares with its own.
+
+    Raises:
+        ArgumentError: the folder holds a run already, or an option of the run to resume has changed.
+        DataError: there is no run to resume, or its configuration is broken.
+    """
+    run, config = Path(config.out), config.make_paths_absolute()
+    if not config.resume:
+        if has_run(run):
+            raise ArgumentError(f"{run} holds a run already; add --resume to go on with it, or choose another --out")
+        return config
+    start = read_config(run)[0].make_paths_absolute()
+    names = [field.name for field in fields(config) if field.name in given and field.name not in PLACES]
+    values = {name: (getattr(config, name), getattr(start, name, None)) for name in names if name not in MAY_CHANGE}
+    changes = [
+        f"--{format_option(name)} {format_value(new)} (the run has {format_value(old)})"
+        for name, (new, old) in values.items()
+        if new != old
+    ]
+    if changes:
+        raise ArgumentError(
+            f"{run} is resumed with its own options; leave out {', '.join(changes)}, or train another run in a new "
+            f"--out; these may change: {', '.join(f'--{format_option(name)}' for name in MAY_CHANGE)}"
+        )
+    chosen = {name: getattr(config, name) for name in MAY_CHANGE if name in given}
+    return replace(start, **{"devices": 1, **chosen}, resume=True, out=config.out)
 
 
 def read_config(folder: str | Path) -> tuple[Any, dict[str, Any]]:
@@ -57,8 +111,10 @@ def read_config(folder: str | Path) -> tuple[Any, dict[str, Any]]:
     facts = read_facts(Path(folder))
     options = facts["config"]
     try:
-        return find_application(options.get("model", "discrete")).load_config()(**options), facts
-    except TypeError as error:
+        kind = find_application(options.get("model", "discrete")).load_config()
+        check_values(kind, options)
+        return kind(**options), facts
+    except (ArgumentError, TypeError) as error:
         raise DataError(f"{Path(folder) / CONFIG} is not the configuration of a run: {error}") from error
 
 
@@ -108,9 +164,15 @@ class LoadedRun(Generic[M]):
     facts: dict[str, Any]
 
     def load_data(self, data_dir: str | None = None) -> Any:
-        """Load the data that the run was trained on."""
-        config = self.config if data_dir is None else replace(self.config, data_dir=data_dir)
-        return find_application(config.model).load_task().load(config)
+        """Load the data that the run was trained on.
+
+        Args:
+            data_dir: the folder that holds named data sets, if it is no longer the run's.
+
+        Raises:
+            DataError: the data cannot be read, or the examples have another shape than those of the run.
+        """
+        return _load_data(replace(self.config, data_dir=data_dir or self.config.data_dir), self.facts)
 
 
 def load_run(
@@ -118,6 +180,7 @@ def load_run(
     checkpoint: Literal["best", "latest"] = "best",
     *,
     device: torch.device | str = "cpu",
+    data: str | None = None,
     kind: type[M] = AbstractModel,
 ) -> LoadedRun[M]:
     """Load a run's model, from its best checkpoint by validation or its latest one.
@@ -126,6 +189,7 @@ def load_run(
         run: folder of the run.
         checkpoint: which checkpoint to load.
         device: device of the model.
+        data: the current location of the run's data, if they have moved.
         kind: expected class of the model.
 
     Raises:
@@ -140,7 +204,7 @@ def load_run(
     model = load_model(run / name, device=device).eval()
     if not isinstance(model, kind):
         raise DataError(f"{run} holds {find_application(config.model).help}, which this is not for")
-    return LoadedRun(config, model, name, facts)
+    return LoadedRun(replace(config, data=data or config.data), model, name, facts)
 
 
 def read_run(folder: str | Path, *, data: str | None = None, data_dir: str | None = None) -> Run:
@@ -163,29 +227,24 @@ def read_run(folder: str | Path, *, data: str | None = None, data_dir: str | Non
     # Load the model first: rows are written before the checkpoint that belongs to them.
     model, step = _load_best(folder)
     rows = parse_rows(folder / METRICS, report.row)
-    measured = {split: [row for row in rows if row.split == split] for split in SPLITS}
-    finished = [row for row in measured["test"] if row.step <= step]
+    rows_by_split = {split: [row for row in rows if row.split == split] for split in SPLITS}
+    finished = [row for row in rows_by_split["test"] if row.step <= step]
     if model is None or not finished:
         raise DataError(
             f"{folder} has no finished epoch yet, so there is nothing to report; wait for the first one or, if it was "
             f"stopped, go on with hardmax train --resume --out {folder}"
         )
-    images = _load_data(application, config, data, data_dir)
-    if images.shape != (shape := tuple(facts.get("data", {}).get("shape", images.shape))):
-        raise DataError(
-            f"{folder} was trained on {application.metrics.examples} of {shape}, but those of {images.name} are "
-            f"{images.shape}"
-        )
+    images = _load_data(replace(config, data=data or config.data, data_dir=data_dir or config.data_dir), facts)
     return Run(
         folder=folder,
         config=config,
         facts=facts,
-        measured=measured,
-        timed=parse_rows(folder / TIMING, Timed),
+        rows=rows_by_split,
+        timing=parse_rows(folder / TIMING, TimingRow),
         model=model.eval(),
         best_epoch=finished[-1].epoch,
         images=images,
-        pictures=report.pictures(config, images),
+        test_examples=report.prepare_test_examples(config, images),
     )
 
 
@@ -232,13 +291,24 @@ def _load_best(folder: Path) -> tuple[AbstractModel | None, int]:
     return None, 0
 
 
-def _load_data(application: Application, config: TrainConfig, data: str | None, data_dir: str | None) -> Data:
+def _load_data(config: TrainConfig, facts: dict[str, Any]) -> Data:
+    """Load the data of a run.
+
+    Args:
+        config: its options, with the current location of the data.
+        facts: the contents of its `config.json`.
+    """
+    application = find_application(config.model)
+    examples = application.metrics.examples
     try:
-        return application.load_task().load(
-            replace(config, data=data or config.data, data_dir=data_dir or config.data_dir)
-        )
+        data = application.load_task().load_data(config)
     except DataError as error:
         raise DataError(
-            f"cannot load the run's {application.metrics.examples}: {error}; say where they are now with --data or "
-            "--data-dir"
+            f"cannot load the run's {examples}: {error}; say where they are now with --data or --data-dir"
         ) from error
+    shape = facts.get("data", {}).get("shape", list(data.shape))
+    if list(data.shape) != shape:
+        raise DataError(
+            f"the run was trained on {examples} of {shape}, but those of {data.name} are {list(data.shape)}"
+        )
+    return data

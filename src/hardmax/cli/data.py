@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
-
-from hardmax.applications.argument_parser import parse
+from hardmax.applications.argument_parser import Argument, parse
+from hardmax.console import print_line
 from hardmax.data.datasets import (
     SETS,
     DataSet,
@@ -20,18 +19,18 @@ from hardmax.data.datasets import (
 from hardmax.data.download import compute_md5
 from hardmax.errors import DataError, HardmaxError
 
-_TRIED = 1000  # number of CelebA's many picture files that `check` reads
+_CELEBA_LIMIT = 1000  # number of CelebA's many image files that `check` reads
 
 
 @dataclass(frozen=True)
 class ListOptions:
-    """Show the data sets, their licences, and where they were found.
+    """List the data sets with their licences and locations.
 
     Example: hardmax data list
     """
 
     data_dir: str | None = None
-    """Look for sets in this folder first (default: $HARDMAX_DATA); then in the cache."""
+    """Folder to search before the cache; default: the environment variable HARDMAX_DATA."""
 
 
 @dataclass(frozen=True)
@@ -41,28 +40,22 @@ class GetOptions:
     Example: hardmax data get mnist omniglot
     """
 
-    names: Annotated[
-        tuple[str, ...],
-        tyro.conf.Positional,
-        tyro.conf.arg(
-            metavar="NAME [NAME ...]", help=f"Sets to get, of: {', '.join(SETS)}.", help_behavior_hint="(required)"
-        ),
-    ]
+    names: Annotated[tuple[str, ...], Argument("NAME", f"Data sets to download, of: {', '.join(SETS)}.")]
     data_dir: str | None = None
-    """Put them into DATA_DIR/NAME instead of the cache."""
+    """Download to DATA_DIR/NAME instead of the cache."""
 
 
 @dataclass(frozen=True)
 class CheckOptions:
     """Verify the files of data sets, or try to load your own images.
 
-    Examples: hardmax data check mnist; hardmax data check path/to/my/pictures
+    Examples: hardmax data check mnist; hardmax data check path/to/my/images
     """
 
-    names: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[NAME ...]")] = ()
-    """A set or a path; without any, all sets that are here."""
+    names: Annotated[tuple[str, ...], Argument("NAME")] = ()
+    """Name of a data set, or path of your own images; default: all data sets on this machine."""
     data_dir: str | None = None
-    """Look for sets in this folder first (default: $HARDMAX_DATA); then in the cache."""
+    """Folder to search before the cache; default: the environment variable HARDMAX_DATA."""
 
 
 def list_sets(arguments: list[str]) -> int:
@@ -71,18 +64,19 @@ def list_sets(arguments: list[str]) -> int:
     for entry in SETS.values():
         print(f"{entry.name:<14} {entry.summary}")
         print(f"{'':<14} licence: {entry.licence}")
-        print(f"{'':<14} {_describe_location(entry, locate_files(entry, list_folders(entry.name, data_dir)))}")
-    print(f"\ndownloads go to {find_cache()}; your own images are given by their path")
+        print_line(f"{'':<14} {_describe_location(entry, locate_files(entry, list_folders(entry.name, data_dir)))}")
+    print()
+    print_line(f"downloads go to {find_cache()}; your own images are given by their path")
     return 0
 
 
 def _describe_location(entry: DataSet, paths: dict[str, Path]) -> str:
-    if not entry.files and not entry.bring:
+    if not entry.files and not entry.instructions:
         return "found: part of hardmax"
     if is_complete(entry, paths):
         return f"found: {_join_folders(paths)}"
-    if entry.bring:
-        return f"not here, and cannot be downloaded: {entry.bring}"
+    if entry.instructions:
+        return f"not here, and cannot be downloaded: {entry.instructions}"
     some = f" ({len(paths)} of {len(entry.files)} files found in {_join_folders(paths)})" if paths else ""
     return f"not here{some}: hardmax data get {entry.name}"
 
@@ -103,11 +97,11 @@ def get_sets(arguments: list[str]) -> int:
             raise make_unknown_error(name)
     for name in options.names:
         entry = SETS[name]
-        if not entry.files and not entry.bring:
+        if not entry.files and not entry.instructions:
             print(f"{name}: part of hardmax, nothing to get")
             continue
         folder = Path(options.data_dir).expanduser() / name if options.data_dir else None
-        print(f"{name}: {_join_folders(_fetch(entry, folder))}")
+        print_line(f"{name}: {_join_folders(_fetch(entry, folder))}")
     return 0
 
 
@@ -137,10 +131,10 @@ def check_sets(arguments: list[str]) -> int:
     broken = 0
     for name in options.names or SETS:
         try:
-            print(f"{name:<14} {_verify(name, options.data_dir, asked=bool(options.names))}")
+            print_line(f"{name:<14} {_verify(name, options.data_dir, asked=bool(options.names))}")
         except HardmaxError as error:
             broken += 1
-            print(f"{name:<14} BROKEN: {error}")
+            print_line(f"{name:<14} BROKEN: {error}")
     return 1 if broken else 0
 
 
@@ -166,11 +160,13 @@ def _verify(name: str, data_dir: str | None, *, asked: bool) -> str:
                     f"hardmax data get {name}"
                 )
         details = f", md5 of {len(published)} files as published" if published else ""
-    from hardmax.data.loading import load
+    from hardmax.data.loading import load_images
     from hardmax.progress_bar import show_named_bars
 
     with show_named_bars("items") as progress:
-        images = load(name, data_dir=data_dir, limit=_TRIED if name == "celeba" else None, progress=progress)
+        images = load_images(
+            name, data_dir=data_dir, limit=_CELEBA_LIMIT if name == "celeba" else None, progress=progress
+        )
     sizes = f"{len(images.train):,} + {len(images.validation):,} + {len(images.test):,}"
     if images.attribute_names:
         details += f", attributes {', '.join(images.attribute_names)}"

@@ -1,14 +1,15 @@
-"""The command `hardmax demo`: compare four estimators on the embedded pictures."""
+"""The command `hardmax demo`: compare four estimators on the embedded images."""
 
-import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from hardmax.applications.argument_parser import parse
 from hardmax.applications.discrete_vae.config import DiscreteConfig
+from hardmax.console import make_console
+from hardmax.files import make_folder
 
-# Options by name; pictures, networks, seed and number of epochs are the same for all.
+# Options by name; images, networks, seed and number of epochs are the same for all.
 RUNS = {
     "exact": {"estimator": "exact"},
     "posterior-direct": {"estimator": "direct"},
@@ -21,15 +22,16 @@ RUNS = {
 class DemoOptions:
     """Train a discrete VAE on the embedded Fashion-MNIST sample with four estimators of the same gradient.
 
-    All are trained for the same number of epochs, and compared. Takes under a minute on two cores.
+    All four runs have the same networks, data, seed and number of epochs. The command writes a report that compares
+    them. It takes less than a minute on two cores.
 
     Example: hardmax demo --out my-demo
     """
 
     out: str = "hardmax-demo"
-    """Folder to write to; a demo already there is replaced."""
+    """Folder to write to; an earlier demo in it is replaced."""
     epochs: int = 25
-    """Epochs of each run."""
+    """Number of epochs of each run."""
 
 
 def run(arguments: list[str]) -> int:
@@ -40,26 +42,27 @@ def run(arguments: list[str]) -> int:
         name: DiscreteConfig(data="sample", epochs=options.epochs, out=str(out / name), **chosen)  # pyright: ignore[reportArgumentType]
         for name, chosen in RUNS.items()
     }
-    from rich.console import Console
     from rich.table import Table
 
     from hardmax.applications.runs import read_run, render_report, train
     from hardmax.progress_bar import show_bar
     from hardmax.report.page import write_page
+    from hardmax.training.locks import remove_run
     from hardmax.training.loop import Observer
     from hardmax.training.run_folder import read_rows
 
-    console = Console()
-    table = Table(title=f"4,500 pictures, 10 categories, {options.epochs} epochs: -ELBO in nats, lower is better")
+    make_folder(out)
+    console = make_console()
+    table = Table(title=f"4,500 images, 10 categories, {options.epochs} epochs: -ELBO in nats, lower is better")
     table.add_column("estimator", no_wrap=True)
     for column in ("epoch 1", "5", str(options.epochs), "-log p(x)", "active", "seconds"):
         table.add_column(column, justify="right")
     with show_bar(total=len(configs) * options.epochs, console=console) as bar:
         for name, config in configs.items():
-            shutil.rmtree(config.out, ignore_errors=True)
+            remove_run(Path(config.out))
             bar.advance(0, name)
             begin = time.perf_counter()
-            train(config, Observer(rows=lambda rows: bar.advance()))
+            train(config, Observer(on_epoch=lambda rows: bar.advance()))
             seconds = time.perf_counter() - begin
             rows = [row for row in read_rows(Path(config.out) / "metrics.jsonl") if row["split"] == "test"]
             at = [rows[0], rows[min(4, len(rows) - 1)], rows[-1]]
@@ -68,5 +71,5 @@ def run(arguments: list[str]) -> int:
     console.print(table)
     page = out / "report.html"
     write_page(render_report([read_run(config.out) for config in configs.values()]), page)
-    console.print(f"the report is in {page}", highlight=False)
+    console.print(f"the report is in {page}")
     return 0

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hardmax.applications.argument_parser import parse
+from hardmax.console import print_line
 
 _EXTRAS = {
     "solvers": ("fast exact solvers for structured latents", ["numba", "ortools"]),
@@ -17,14 +18,14 @@ _EXTRAS = {
     "cluster": ("runs on a Dask or Ray cluster", ["distributed", "ray"]),
 }
 _CORE = [
-    "torch", "numpy", "scipy", "safetensors", "jaxtyping", "tyro", "rich", "matplotlib", "jinja2", "pillow", "loky",
+    "torch", "numpy", "scipy", "safetensors", "jaxtyping", "rich", "matplotlib", "jinja2", "pillow", "loky",
     "filelock",
 ]  # fmt: skip
 
 
 @dataclass(frozen=True)
 class DoctorOptions:
-    """Say what is installed, what is missing and how to get it.
+    """Show which packages, devices and data are available, and how to install what is missing.
 
     Example: hardmax doctor
     """
@@ -43,7 +44,7 @@ def run(arguments: list[str]) -> int:
         absent = [name for name in packages if _version(name) is None]
         state = "installed" if not absent else f"without {', '.join(absent)}: pip install 'hardmax[{extra}]'"
         print(f"[{extra}]".ljust(10) + f"{purpose}: {state}")
-    print("data:     " + _data())
+    print_line("data:     " + _data())
     if missing:
         print(f"missing: {', '.join(missing)}; reinstall hardmax with pip", file=sys.stderr)
     return 1 if missing else 0
@@ -73,6 +74,6 @@ def _data() -> str:
     if folder is None:
         return "HARDMAX_DATA is not set: named sets are fetched when needed (hardmax data list)"
     if not Path(folder).is_dir():
-        return f"HARDMAX_DATA is {folder}, which is no folder: set it to one, or unset it"
+        return f"HARDMAX_DATA is {folder}, which is not a folder: set it to one, or unset it"
     inside = sorted(path.name for path in Path(folder).iterdir() if path.is_dir())
     return f"HARDMAX_DATA is {folder}, with {', '.join(inside) or 'nothing'} in it"

@@ -5,18 +5,18 @@ import json
 from hardmax.applications.argument_parser import parse
 from hardmax.applications.command_line import EvaluateOptions, Evaluation, SampleOptions, check_model
 from hardmax.applications.registry import names_with
+from hardmax.console import make_console
 
 
 def evaluate(arguments: list[str]) -> int:
     """Evaluate a model and print the results."""
     options = parse(EvaluateOptions, "evaluate", arguments)
     application = check_model("evaluate", options.run, names_with("evaluate"))
-    from rich.console import Console
     from rich.table import Table
 
     from hardmax.applications.runs import load_run
 
-    loaded = load_run(options.run, options.checkpoint, device=options.device)
+    loaded = load_run(options.run, options.checkpoint, device=options.device, data=options.data)
     result: Evaluation = application.load(application.evaluate)(options, loaded)
     if options.json:
         about = {"run": options.run, "checkpoint": loaded.checkpoint, "split": options.split, "images": result.images}
@@ -29,7 +29,7 @@ def evaluate(arguments: list[str]) -> int:
             table.add_column(heading, justify="right" if place else "left")
         for row in rows:
             table.add_row(*row)
-        Console().print(table)
+        make_console().print(table)
         title = None
     return 0
 

@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import timedelta
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -12,7 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from hardmax.experiments.runner.progress import Pace, ProgressCallbacks, SweepStatus
-from hardmax.progress_bar import show_bar
+from hardmax.progress_bar import format_clock, show_bar
 
 _LINES = 20  # largest number of runs that are shown
 _READS = 20  # runs whose progress is read per second: with a thousand runs, each is read once a minute
@@ -39,8 +38,8 @@ class SweepDisplay:
         parts += [f"{len(status.waiting)} waiting"] if status.waiting else []
         parts += [f"{len(status.elsewhere)} with other runners"] if status.elsewhere else []
         parts += [f"{len(status.failed)} failed"] if status.failed else []
-        left = "" if self._left is None else f", about {_clock(self._left)} left"
-        return f"{', '.join(parts)}; {_clock(time.monotonic() - self._begin)}{left}"
+        left = "" if self._left is None else f", about {format_clock(self._left)} left"
+        return f"{', '.join(parts)}; {format_clock(time.monotonic() - self._begin)}{left}"
 
     def __rich__(self) -> Group:
         text, status = self.summarize(), self._status
@@ -102,7 +101,3 @@ def show_measurements(console: Console, callbacks: ProgressCallbacks) -> Iterato
 
 # By the kind of work that a table or figure needs.
 SHOW_PROGRESS = {"runs": show_runs, "measurements": show_measurements}
-
-
-def _clock(seconds: float) -> str:
-    return str(timedelta(seconds=round(seconds)))

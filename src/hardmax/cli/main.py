@@ -6,31 +6,32 @@ from importlib import import_module
 
 from hardmax.applications.registry import GROUPS as APPLICATION_GROUPS
 from hardmax.applications.registry import CommandGroup, list_commands
+from hardmax.console import print_line
 from hardmax.errors import ArgumentError, HardmaxError
 
 # By name (two words for a command of a group): its function(arguments) -> exit code, as "module:name" in this folder,
 # and one line of help. Commands that belong to one application are in its record.
 COMMANDS = {
-    "demo": ("demo:run", "train four estimators on the embedded pictures and compare them, in a minute"),
+    "demo": ("demo:run", "train a small model with four estimators and compare them; takes a minute"),
     "train": ("train:run", "train a model: VAEs with discrete latents, completion, tokens, codes, sequences"),
-    "evaluate": ("evaluate:evaluate", "say how good a trained model is"),
-    "sample": ("evaluate:sample", "draw pictures, or sequences, from a trained model"),
-    "report": ("report:run", "write one HTML page about one or several runs"),
-    "reproduce": ("reproduce:run", "make a table or figure of the paper again"),
-    "data list": ("data:list_sets", "show the data sets, their licences, and where they were found"),
+    "evaluate": ("evaluate:evaluate", "evaluate a trained model and print its metrics"),
+    "sample": ("evaluate:sample", "draw images or sequences from a trained model"),
+    "report": ("report:run", "write an HTML page about one or several runs"),
+    "reproduce": ("reproduce:run", "reproduce a table or figure of the paper, with rows, pages and figures"),
+    "data list": ("data:list_sets", "list the data sets with their licences and locations"),
     "data get": ("data:get_sets", "download data sets from their publishers"),
-    "data check": ("data:check_sets", "verify the files of data sets, or try to load your own images"),
-    "doctor": ("doctor:run", "say what is installed, what is missing and how to get it"),
+    "data check": ("data:check_sets", "verify the files of data sets, or that your own images can be loaded"),
+    "doctor": ("doctor:run", "show what is installed, what is missing and how to install it"),
 }
 GROUPS = APPLICATION_GROUPS | {
     "data": CommandGroup(
-        "list, fetch and check data sets",
+        "list, download and check data sets",
         "List, download and check data sets.",
         """examples:
   hardmax data list
   hardmax data get mnist omniglot
   hardmax data check mnist
-  hardmax data check path/to/my/pictures""",
+  hardmax data check path/to/my/images""",
     )
 }
 _HELP = ("-h", "--help", "help")
@@ -113,7 +114,7 @@ def _group_usage(group: str) -> str:
     lines = _group_lines(group)
     return (
         f"usage: hardmax {group} {'|'.join(lines)} [OPTIONS]     (hardmax {group} {next(iter(lines))} --help "
-        f"tells more)\n\n{GROUPS[group].about}\n\n{_table(lines)}\n\n{GROUPS[group].examples}"
+        f"for details)\n\n{GROUPS[group].about}\n\n{_table(lines)}\n\n{GROUPS[group].examples}"
     )
 
 
@@ -127,7 +128,7 @@ def _usage() -> str:
         [
             "hardmax: learning through the arg max",
             "",
-            "usage: hardmax COMMAND [OPTIONS]     (hardmax COMMAND --help tells more)",
+            "usage: hardmax COMMAND [OPTIONS]     (hardmax COMMAND --help for details)",
             "",
             _table(_lines()),
             "",
@@ -137,7 +138,7 @@ def _usage() -> str:
 
 
 def _fail(message: str, code: int = 2) -> int:
-    print(f"hardmax: error: {' '.join(message.split())}", file=sys.stderr)
+    print_line(f"hardmax: error: {' '.join(message.split())}", error=True)
     return code
 
 

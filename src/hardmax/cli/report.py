@@ -4,17 +4,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
-
-from hardmax.applications.argument_parser import parse
+from hardmax.applications.argument_parser import Argument, parse
+from hardmax.console import print_line
 
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """Write one HTML page about one run, or about several of one model beside each other.
+    """Write an HTML page about one run, or about several runs of one model side by side.
 
-    It shows numbers, curves, what the codes mean or how labels are predicted, reconstructions, samples, and the
-    configuration. The page is a single file and needs no network.
+    The page shows numbers, curves, what the codes mean or how labels are predicted, reconstructions, samples, and
+    the configuration. It is a single file and needs no network.
 
     Examples:
       hardmax report runs/first
@@ -22,18 +21,15 @@ class ReportOptions:
       hardmax report runs/100-labels runs/600-labels
     """
 
-    runs: Annotated[
-        tuple[str, ...],
-        tyro.conf.Positional,
-        tyro.conf.arg(metavar="RUN [RUN ...]", help_behavior_hint="(required)"),
-    ]
-    """The folder of a run, as given to hardmax train --out."""
+    runs: Annotated[tuple[str, ...], Argument("RUN")]
+    """Folder of a run: the value of --out of hardmax train."""
     out: str | None = None
-    """File to write; default: report.html, in the folder of the run; of several runs, in this folder."""
+    """File to write; default: report.html in the folder of the run, or in the current folder for several runs."""
     data: str | None = None
-    """Where the pictures are, if no longer where the run read them."""
+    """Path of the data, if they have moved since the run was trained."""
     data_dir: str | None = None
-    """Folder that holds the named data sets; default: the run's, then $HARDMAX_DATA."""
+    """Folder that contains the named data sets; default: that of the run, then the environment variable
+    HARDMAX_DATA."""
 
 
 def run(arguments: list[str]) -> int:
@@ -52,8 +48,8 @@ def run(arguments: list[str]) -> int:
     runs = []
     for folder in folders:
         if len(folders) > 1:
-            print(f"reading {folder}")
+            print_line(f"reading {folder}")
         runs.append(read_run(folder, data=options.data, data_dir=options.data_dir))
     write_page(render_report(runs), out)
-    print(f"the report is in {out}")
+    print_line(f"the report is in {out}")
     return 0

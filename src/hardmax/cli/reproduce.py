@@ -1,15 +1,13 @@
 """The command `hardmax reproduce`: train, measure and write a table or figure of the paper."""
 
 import signal
-import sys
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import tyro
-
-from hardmax.applications.argument_parser import parse
+from hardmax.applications.argument_parser import Argument, Metavar, parse
+from hardmax.console import make_console, print_line
 from hardmax.errors import ArgumentError
 from hardmax.experiments.tables.declaration import AbstractExperiment
 from hardmax.experiments.tables.registry import NAMES, find_experiment
@@ -17,10 +15,11 @@ from hardmax.experiments.tables.registry import NAMES, find_experiment
 
 @dataclass(frozen=True)
 class ReproduceOptions:
-    """Make a table or figure again: train, measure, and write tables as HTML, Markdown and LaTeX, figures, JSON rows.
+    """Reproduce a table or figure: train, measure, and write the tables, the figures and the rows of results.
 
-    Some train in many ways and compare numbers, or show what the models draw; others train once and compare estimators
-    of the gradient. What is there already is not made again, and what was stopped goes on.
+    Some experiments train many models and compare their numbers or images; others train one model and compare
+    estimators of its gradient. Results that exist are kept, and a stopped experiment continues. Tables are written as
+    HTML, Markdown and LaTeX, figures as SVG, results as JSON lines.
 
     Examples:
       hardmax reproduce figure3 --quick
@@ -32,28 +31,26 @@ class ReproduceOptions:
       hardmax reproduce gradient-quality --list
     """
 
-    name: Annotated[
-        str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[NAME]", help=f"One of: {', '.join(NAMES)}.")
-    ] = None
+    name: Annotated[str | None, Argument("NAME", f"One of: {', '.join(NAMES)}.")] = None
     quick: bool = False
-    """A small form on the embedded pictures, in two minutes."""
+    """Run a small version on the embedded images; takes about two minutes."""
     out: str | None = None
     """Folder to write to; default: hardmax-NAME, or hardmax-NAME-quick."""
-    only: Annotated[tuple[str, ...], tyro.conf.arg(metavar="CELL [CELL ...]")] = ()
-    """Make these cells, or parts, alone; a name may be a pattern, in quotes: 'mnist-*'."""
-    seeds: Annotated[tuple[int, ...], tyro.conf.arg(metavar="INT [INT ...]")] = ()
-    """Make runs of these seeds alone."""
+    only: Annotated[tuple[str, ...], Metavar("CELL")] = ()
+    """Run only these cells (or parts); a name may be a pattern in quotes, such as 'mnist-*'."""
+    seeds: Annotated[tuple[int, ...], Metavar("INT")] = ()
+    """Run only these seeds."""
     list: bool = False
-    """List the cells, or parts, of NAME; without NAME, all there is."""
+    """List the cells (or parts) of NAME; without NAME, all experiments."""
     workers: int | None = None
-    """Make the runs in so many processes of this machine."""
+    """Number of processes on this machine to train in."""
     cluster: str | None = None
-    """Make the runs on a cluster: dask://HOST:PORT, tcp://HOST:PORT, ray://HOST:PORT or ray://auto; --out must be a
-    folder that all of its machines share."""
-    rows: Annotated[tuple[str, ...], tyro.conf.arg(metavar="FILE [FILE ...]")] = ()
-    """Take rows that fit from the results.jsonl of other folders."""
+    """Address of a cluster to train on: dask://HOST:PORT, tcp://HOST:PORT, ray://HOST:PORT or ray://auto. --out must
+    be a folder that all machines of the cluster share."""
+    rows: Annotated[tuple[str, ...], Metavar("FILE")] = ()
+    """Also use matching rows of these results.jsonl files."""
     data_dir: str | None = None
-    """Folder that holds the named data sets; default: $HARDMAX_DATA."""
+    """Folder that contains the named data sets; default: the environment variable HARDMAX_DATA."""
 
 
 def run(arguments: list[str]) -> int:
@@ -79,8 +76,8 @@ def run(arguments: list[str]) -> int:
     for option in ("workers", "cluster", "rows", "seeds"):
         if experiment.work == "measurements" and getattr(options, option):
             raise ArgumentError(
-                f"{experiment.name} is one training with measurements on the way: --{option} is for what is made of "
-                "many trainings; leave it out"
+                f"{experiment.name} is one training run with measurements: --{option} is for experiments of many runs; "
+                "leave it out"
             )
     return _reproduce(experiment, out, options)
 
@@ -97,13 +94,11 @@ def _reproduce(experiment: AbstractExperiment, out: Path, options: ReproduceOpti
     from hardmax.experiments.runner.executors import choose_executor
 
     executor = choose_executor(options.workers, options.cluster)  # fails for a cluster that does not answer
-    from rich.console import Console
-
     from hardmax.cli.live import SHOW_PROGRESS
     from hardmax.experiments.runner.progress import ProgressCallbacks
     from hardmax.experiments.runner.reproduce import reproduce
 
-    console = Console()
+    console = make_console()
     asked_to_stop = False
 
     def on_signal(number: int, frame: Any) -> None:
@@ -114,7 +109,7 @@ def _reproduce(experiment: AbstractExperiment, out: Path, options: ReproduceOpti
         console.print("saving (once more Ctrl-C to stop at once) ...")
 
     def say(text: str) -> None:
-        console.print(text, highlight=False, markup=False, soft_wrap=True)
+        console.print(text, soft_wrap=True)
 
     callbacks = ProgressCallbacks(
         say, finished=lambda name, result: say(f"{name:<44} {result}"), stop=lambda: asked_to_stop
@@ -138,12 +133,12 @@ def _reproduce(experiment: AbstractExperiment, out: Path, options: ReproduceOpti
     if result.stopped:
         say("stopped and saved; the same command goes on")
         return 130
-    pictures = sorted(path.name for kind in ("svg", "png") for path in out.glob(f"{experiment.name}*.{kind}"))
+    figures = sorted(path.name for kind in ("svg", "png") for path in out.glob(f"{experiment.name}*.{kind}"))
     pages = [f"results.{kind}" for kind in ("html", "md", "tex")]
-    say(f"the results are in {out}: {', '.join([*pages, *pictures, 'results.jsonl'])}")
+    say(f"the results are in {out}: {', '.join([*pages, *figures, 'results.jsonl'])}")
     if result.failed:
         names = ", ".join(result.failed)
-        print(
-            f"hardmax: error: {len(result.failed)} runs failed: {names}; the same command tries again", file=sys.stderr
+        print_line(
+            f"hardmax: error: {len(result.failed)} runs failed: {names}; the same command tries again", error=True
         )
     return 1 if result.failed else 0

@@ -1,18 +1,19 @@
 """Images and sequences for training: published sets, the sample that ships with hardmax, and the user's files.
 
-`load` returns any images as `Images`, `load_sequences` any language or text as `Sequences`. The names are imported
-when first used: `hardmax data list` lists the data sets without waiting for torch.
+`load_images` returns any images as `Images`, `load_sequences` any language or text as `Sequences`. Names are imported
+when first used, so that `hardmax data list` does not wait for torch.
 """
 
 from typing import TYPE_CHECKING
 
+from hardmax._deprecation import load_renamed
 from hardmax._lazy import load_lazily
 
 if TYPE_CHECKING:
     from hardmax.data.attributes import choose_attributes as choose_attributes
     from hardmax.data.images import Images as Images
     from hardmax.data.images import binarize as binarize
-    from hardmax.data.loading import load as load
+    from hardmax.data.loading import load_images as load_images
     from hardmax.data.sequences import Sequences as Sequences
     from hardmax.data.sequences import load_sequences as load_sequences
 
@@ -21,8 +22,10 @@ _HOMES = {
     "Sequences": "sequences",
     "binarize": "images",
     "choose_attributes": "attributes",
-    "load": "loading",
+    "load_images": "loading",
     "load_sequences": "sequences",
 }
 __all__ = sorted(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
-__getattr__, __dir__ = load_lazily(__name__, _HOMES)
+_RENAMED = {"load": "load_images"}
+_load, __dir__ = load_lazily(__name__, _HOMES)
+__getattr__ = load_renamed(__name__, _RENAMED, otherwise=_load)

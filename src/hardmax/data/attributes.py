@@ -1,4 +1,4 @@
-"""Named binary attributes, such as "smiling": choose them by name, and read them from files of arrays."""
+"""Binary attributes of images, such as "smiling": select them by name, and read them from files of arrays."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,7 +15,7 @@ from hardmax.errors import ArgumentError, DataError
 
 
 def choose_attributes(images: Images, names: Sequence[str]) -> Images:
-    """Keep these attributes, in this order.
+    """Return the same images with only these attributes, in this order.
 
     Args:
         images: images with attributes.
@@ -23,17 +23,17 @@ def choose_attributes(images: Images, names: Sequence[str]) -> Images:
             slightly open" is "Mouth_Slightly_Open".
 
     Returns:
-        The same images, with the names as spelled in the data.
+        The images; the attributes are spelled as in the data.
 
     Raises:
         DataError: the images have no attributes.
-        ArgumentError: an attribute does not exist or is named twice, or `names` is empty.
+        ArgumentError: an attribute is unknown or named twice, or `names` is empty.
 
     Example:
         >>> import torch
         >>> pixels = torch.zeros(2, 3, 8, 8, dtype=torch.uint8)
         >>> bits = {part: torch.tensor([[0, 1], [1, 0]]) for part in ("train", "validation", "test")}
-        >>> images = Images("two", "made up", pixels, pixels, pixels, None, bits, ("Male", "Smiling"))
+        >>> images = Images("two", "an example", pixels, pixels, pixels, None, bits, ("Male", "Smiling"))
         >>> smiling = choose_attributes(images, ["smiling"])
         >>> smiling.attribute_names, smiling.attributes["train"].tolist()
         (('Smiling',), [[1], [0]])
@@ -65,12 +65,12 @@ def find_name(name: str, names: Sequence[str], what: str, plural: str) -> int:
     Raises:
         ArgumentError: an unknown name; the message suggests similar ones, and lists all of them.
     """
-    known = {_plain(known): column for column, known in enumerate(names)}
-    if (column := known.get(_plain(name))) is not None:
+    columns = {_normalize(known): column for column, known in enumerate(names)}
+    if (column := columns.get(_normalize(name))) is not None:
         return column
-    near = [repr(names[known[match]]) for match in get_close_matches(_plain(name), known)]
-    meant = f"did you mean {' or '.join(near)}? " if near else ""
-    raise ArgumentError(f"there is no {what} {name!r}: {meant}the {plural} are {', '.join(names)}")
+    similar = [repr(names[columns[match]]) for match in get_close_matches(_normalize(name), columns)]
+    suggestion = f"did you mean {' or '.join(similar)}? " if similar else ""
+    raise ArgumentError(f"there is no {what} {name!r}: {suggestion}the {plural} are {', '.join(names)}")
 
 
 def check_names(names: Sequence[str], origin: str) -> tuple[str, ...]:
@@ -81,15 +81,15 @@ def check_names(names: Sequence[str], origin: str) -> tuple[str, ...]:
     """
     names_by_key: dict[str, str] = {}
     for column, name in enumerate(names, 1):
-        if not _plain(name):
+        if not _normalize(name):
             raise DataError(f"{origin}: attribute {column} of {len(names)} has no name")
-        if (other := names_by_key.get(_plain(name))) is not None:
+        if (other := names_by_key.get(_normalize(name))) is not None:
             raise DataError(f"{origin}: the attributes {other!r} and {name!r} have the same name; rename one")
-        names_by_key[_plain(name)] = name
+        names_by_key[_normalize(name)] = name
     return tuple(name.strip() for name in names)
 
 
-def _plain(name: str) -> str:
+def _normalize(name: str) -> str:
     return name.casefold().translate(str.maketrans("", "", " _-\t"))
 
 
@@ -101,19 +101,29 @@ ATTRIBUTES = {
 }
 
 
-def read_attribute_names(path: Path, arrays: dict[str, np.ndarray]) -> tuple[str, ...]:
-    """Return the names of the attributes; empty if the file has none, and so no attributes.
+_MOST_NAMES = 100_000
+
+
+def read_names(path: Path, arrays: dict[str, np.ndarray], array: str) -> tuple[str, ...]:
+    """Return the names of attributes or classes that an array holds; empty if the file has no such array.
+
+    Args:
+        path: path of the file.
+        arrays: the arrays of the file.
+        array: name of the array.
 
     Raises:
         DataError: the array does not hold names.
     """
-    if NAMES not in arrays:
+    if array not in arrays:
         return ()
-    names = arrays[NAMES]
-    if names.ndim != 1 or names.dtype.kind not in "US":
-        raise DataError(f"{path}: {NAMES} is {names.dtype} {list(names.shape)}, expected texts [A], one per attribute")
+    names = arrays[array]
+    if names.ndim != 1 or names.dtype.kind not in "US" or len(names) > _MOST_NAMES:
+        raise DataError(
+            f"{path}: {array} is {names.dtype} {list(names.shape)}, expected texts [A], at most {_MOST_NAMES:,} of them"
+        )
     texts = np.char.decode(names, "utf-8", "replace") if names.dtype.kind == "S" else names
-    return check_names(texts.tolist(), f"{path}, array {NAMES!r}")
+    return tuple(texts.tolist())
 
 
 def read_attribute_bits(
@@ -121,7 +131,7 @@ def read_attribute_bits(
 ) -> dict[str, Int64[Tensor, "_ A"]]:
     """Return the attributes of each part: 0, 1, and -1 for unknown.
 
-    The file has the same values; or -1 for no and 1 for yes, as in CelebA, if it has no 0 at all.
+    The file has the same values; or, if it has no 0 at all, -1 for no and 1 for yes, as in CelebA.
 
     Args:
         path: path of the file.
@@ -130,7 +140,7 @@ def read_attribute_bits(
         names: names of the attributes.
 
     Raises:
-        DataError: a part has no attributes, not one row for each image, or other values.
+        DataError: a part has no attributes, another number of rows than images, or other values.
     """
     bits: dict[str, np.ndarray] = {}
     for part, count in counts.items():
@@ -145,7 +155,7 @@ def read_attribute_bits(
                 f"column for each of {', '.join(names)}"
             )
         if values.dtype.kind not in "biuf" or not np.isin(values, (-1, 0, 1)).all():
-            raise DataError(f"{path}: {name} has other values than 0 and 1 (or -1 for what is not known)")
+            raise DataError(f"{path}: {name} has other values than 0 and 1 (or -1 for unknown)")
         bits[part] = values.astype(np.int64)
     if not any((values == 0).any() for values in bits.values()):
         bits = {part: np.maximum(values, 0) for part, values in bits.items()}

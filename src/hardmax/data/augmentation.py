@@ -1,4 +1,4 @@
-"""Augmentation: distorted copies of images."""
+"""Data augmentation: randomly distorted copies of images."""
 
 import math
 from dataclasses import dataclass
@@ -10,18 +10,18 @@ from torch.nn.functional import grid_sample, interpolate
 
 Augment = Literal["none", "mirror", "shift", "affine", "elastic", "flip"]
 
-# In units of half a picture, which is 14 pixels of 28.
+# In units of half an image, which is 14 pixels of 28.
 _SHIFT, _BEND = 2.5 / 14, 1 / 14
 _TURN, _SCALE, _SHEAR = math.radians(15), 0.15, 0.2  # to either side
-_NODES = 7  # in height and in width, each displaced at random; smooth between them
+_NODES = 7  # in height and in width, displaced at random; the displacement is smooth between them
 
 
 @dataclass(frozen=True, eq=False)
 class Distortions:
-    """Random distortions of N pictures.
+    """Random distortions of N images.
 
     Attributes:
-        matrices: `[N, 2, 3]`, affine maps from positions in the copy to positions in the picture.
+        matrices: `[N, 2, 3]`, affine maps from positions in the copy to positions in the image.
         bends: `[N, 2, nodes, nodes]`, additional displacements of the positions; None for no displacement.
     """
 
@@ -32,17 +32,20 @@ class Distortions:
         return Distortions(self.matrices[part], None if self.bends is None else self.bends[part])
 
 
-def augment_images(pictures: Tensor, kind: Augment, generator: torch.Generator, count: int, part: slice) -> Tensor:
-    """Return distorted copies of `part` of `count` pictures; draws distortions for all of them, or none for "none"."""
-    return pictures if kind == "none" else distort(pictures, draw_distortions(kind, count, generator)[part])
+def augment_images(images: Tensor, kind: Augment, generator: torch.Generator, count: int, part: slice) -> Tensor:
+    """Return distorted copies of the images `part` of a batch of `count`; kind "none" returns the images.
+
+    Distortions are drawn for all `count` images, so that they do not depend on the number of processes.
+    """
+    return images if kind == "none" else distort(images, draw_distortions(kind, count, generator)[part])
 
 
 def draw_distortions(kind: Augment, count: int, generator: torch.Generator) -> Distortions:
-    """Draw `count` distortions.
+    """Draw `count` random distortions.
 
-    "shift" translates, "affine" also rotates, scales and shears, "elastic" also bends; "flip" rotates and shears half
-    as much, bends half as much, and mirrors with probability 1/2: clothes keep their class, digits do not. "mirror"
-    only mirrors: for aligned faces, where a shift by a few pixels hides more than it teaches.
+    "shift" translates; "affine" also rotates, scales and shears; "elastic" also bends. "flip" is "elastic" with half
+    the rotation, shear and bending, and mirrors with probability 1/2: clothes keep their class, digits do not. "mirror"
+    only mirrors: it is for aligned faces, where shifts by a few pixels do more harm than good.
     """
 
     def uniform(*shape: int) -> Tensor:
@@ -55,8 +58,8 @@ def draw_distortions(kind: Augment, count: int, generator: torch.Generator) -> D
     matrices[:, :, 2] = uniform(2) * _SHIFT
     if kind == "shift":
         return Distortions(matrices, None)
-    much = 0.5 if kind == "flip" else 1.0
-    turn, shear = uniform() * _TURN * much, uniform() * _SHEAR * much
+    strength = 0.5 if kind == "flip" else 1.0
+    turn, shear = uniform() * _TURN * strength, uniform() * _SHEAR * strength
     wide, high = 1 + uniform() * _SCALE, 1 + uniform() * _SCALE
     if kind == "flip":
         wide = wide * uniform().sign()
@@ -65,20 +68,20 @@ def draw_distortions(kind: Augment, count: int, generator: torch.Generator) -> D
     if kind == "affine":
         return Distortions(matrices, None)
     shape = (count, 2, _NODES, _NODES)
-    return Distortions(matrices, torch.randn(shape, generator=generator, device=generator.device) * _BEND * much)
+    return Distortions(matrices, torch.randn(shape, generator=generator, device=generator.device) * _BEND * strength)
 
 
-def distort(pictures: Tensor, distortions: Distortions) -> Tensor:
-    """Return distorted copies `[B, channels, H, W]`; positions outside the picture have the value of the nearest edge.
+def distort(images: Tensor, distortions: Distortions) -> Tensor:
+    """Return distorted copies `[B, channels, H, W]`; positions outside the image have the value of the nearest edge.
 
     References:
         Simard, Steinkraus & Platt, "Best practices for convolutional neural networks applied to visual document
         analysis", 2003 (elastic distortions).
     """
-    if not len(pictures):  # torch refuses empty batches
-        return pictures
-    # Matrix products, since torch's affine_grid and bicubic interpolation take longer than the networks they feed.
-    (height, width), like = pictures.shape[-2:], distortions.matrices
+    if not len(images):  # grid_sample does not accept empty batches
+        return images
+    # Matrix products: torch's affine_grid and bicubic interpolation take longer than the networks that follow.
+    (height, width), like = images.shape[-2:], distortions.matrices
     down, across = (_pixel_centres(size, like) for size in (height, width))
     pixels = torch.stack([across.expand(height, -1), down[:, None].expand(-1, width), like.new_ones(height, width)])
     places = (like.flatten(0, 1) @ pixels.flatten(1)).view(-1, 2, height, width)
@@ -86,11 +89,11 @@ def distort(pictures: Tensor, distortions: Distortions) -> Tensor:
         places = (
             places + _interpolation_matrix(height, like) @ distortions.bends @ _interpolation_matrix(width, like).mT
         )
-    return grid_sample(pictures, places.movedim(1, -1), padding_mode="border", align_corners=False)
+    return grid_sample(images, places.movedim(1, -1), padding_mode="border", align_corners=False)
 
 
 def _pixel_centres(size: int, like: Tensor) -> Tensor:
-    """Return the centres of the pixels, where the edges of the picture are -1 and 1."""
+    """Return the centres of the pixels, where the edges of the image are -1 and 1."""
     return torch.arange(1 - size, size, 2, dtype=like.dtype, device=like.device) / size
 
 

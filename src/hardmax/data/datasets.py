@@ -1,4 +1,4 @@
-"""Registry of the data sets: contents, licence, download addresses and local folders. Does not import torch."""
+"""Registry of the data sets: contents, licences, download addresses and local folders. Imports no torch."""
 
 import os
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ class DataSet:
     """A data set that can be loaded by name.
 
     Attributes:
-        name: the name that `load` takes, and the name of the set's folder.
+        name: its name in `load_images`, and the name of its folder.
         summary: its contents, in a few words.
         licence: its licence and the licensor.
-        files: the published files; empty for the sample that ships with hardmax and a set that cannot be downloaded.
+        files: the published files; empty for the sample that ships with hardmax and for sets that cannot be downloaded.
         converted: name of a file converted from `files`, which replaces all of them.
-        bring: for a set that cannot be downloaded: the files that the user has to put into its folder.
-        signs: for such a set: patterns of the file that shows that the set is present, the best first.
+        instructions: for a set that cannot be downloaded, the files that the user has to put into its folder.
+        markers: for such a set, glob patterns of a file that shows that the set is present, the best first.
     """
 
     name: str
@@ -28,11 +28,11 @@ class DataSet:
     licence: str
     files: tuple[RemoteFile, ...] = ()
     converted: str | None = None
-    bring: str = ""
-    signs: tuple[str, ...] = ()
+    instructions: str = ""
+    markers: tuple[str, ...] = ()
 
 
-def _files(md5s: dict[str, str], *addresses: str) -> tuple[RemoteFile, ...]:
+def _list_remote_files(md5s: dict[str, str], *addresses: str) -> tuple[RemoteFile, ...]:
     return tuple(RemoteFile(name, md5, tuple(base + name for base in addresses)) for name, md5 in md5s.items())
 
 
@@ -48,7 +48,7 @@ SETS = {
             "mnist",
             "70,000 digits, 28x28 grey, 10 classes",
             "free to use (LeCun, Cortes and Burges)",
-            _files(
+            _list_remote_files(
                 {
                     "train-images-idx3-ubyte.gz": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
                     "train-labels-idx1-ubyte.gz": "d53e105ee54ea40749a09fcbcd1e9432",
@@ -63,7 +63,7 @@ SETS = {
             "fashion-mnist",
             "70,000 pieces of clothing, 28x28 grey, 10 classes",
             "MIT (Zalando SE)",
-            _files(
+            _list_remote_files(
                 {
                     "train-images-idx3-ubyte.gz": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
                     "train-labels-idx1-ubyte.gz": "25c81989df183df01b3e8a0aad5dffbe",
@@ -77,7 +77,7 @@ SETS = {
             "omniglot",
             "32,460 drawings of 1,623 characters, 28x28 grey",
             "MIT (Lake et al.)",
-            _files(
+            _list_remote_files(
                 {
                     "images_background.zip": "68d2efa1b9178cc56df9314c21c6e718",
                     "images_evaluation.zip": "6b91aef0f799c5bb55b94e3f2daec811",
@@ -90,17 +90,17 @@ SETS = {
             "faces",
             "aligned faces, 64x64 RGB, attributes such as male and smiling",
             "research only, no redistribution",
-            bring="expected one .npz file, faces64.npz, with the arrays images [N, 64, 64, 3] uint8, attributes [N, A] "
-            "of zeros and ones, and attribute_names [A]",
-            signs=("faces64.npz", "*.npz"),
+            instructions="expected one .npz file, faces64.npz, with the arrays images [N, 64, 64, 3] uint8, attributes "
+            "[N, A] of zeros and ones, and attribute_names [A]",
+            markers=("faces64.npz", "*.npz"),
         ),
         DataSet(
             "celeba",
             "202,599 faces, 40 attributes, read as 64x64 RGB or any size",
             "non-commercial research only (MMLAB, The Chinese University of Hong Kong)",
-            bring="expected list_attr_celeba.txt, the folder img_align_celeba with the pictures, and "
+            instructions="expected list_attr_celeba.txt, the folder img_align_celeba with the images, and "
             "list_eval_partition.txt, as they are published",
-            signs=("list_attr_celeba.txt", "Anno/list_attr_celeba.txt"),
+            markers=("list_attr_celeba.txt", "Anno/list_attr_celeba.txt"),
         ),
     )
 }
@@ -116,7 +116,7 @@ def make_unknown_error(name: str) -> DataError:
 def find_cache() -> Path:
     """Return the folder that downloads go to: `$XDG_CACHE_HOME/hardmax`, else `~/.cache/hardmax`."""
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    # The XDG standard: relative paths are ignored.
+    # Relative paths are ignored, as the XDG standard requires.
     return (base if base.is_absolute() else Path.home() / ".cache") / "hardmax"
 
 
@@ -126,22 +126,23 @@ def list_folders(name: str, data_dir: str | Path | None = None) -> list[Path]:
     Raises:
         DataError: `data_dir` or `$HARDMAX_DATA` is not a folder.
     """
-    asked = data_dir or os.environ.get("HARDMAX_DATA")
-    if asked and not Path(asked).expanduser().is_dir():
+    first = data_dir or os.environ.get("HARDMAX_DATA")
+    if first and not Path(first).expanduser().is_dir():
         origin = "data_dir" if data_dir else "the environment variable HARDMAX_DATA"
-        raise DataError(f"{origin} is {str(asked)!r}, which is not a folder; it should hold folders such as {name}/")
-    return [base / name for base in ([Path(asked).expanduser()] if asked else []) + [find_cache()]]
+        raise DataError(f"{origin} is {str(first)!r}, which is not a folder; it should hold folders such as {name}/")
+    return [base / name for base in ([Path(first).expanduser()] if first else []) + [find_cache()]]
 
 
 def locate_files(entry: DataSet, places: list[Path]) -> dict[str, Path]:
-    """Find the files of a set in some folders, gzipped or not: published name -> path, for the files that exist.
+    """Find the files of a set in some folders, gzipped or not.
 
-    If the set's converted file exists, only that one is returned. For a set that cannot be downloaded, the files that
-    match its `signs` are returned.
+    Returns:
+        The path of each file that exists, by its published name. If the converted file exists, only that one. For a set
+        that cannot be downloaded, the files that match one of its `markers`.
     """
     for place in places:
-        for sign in entry.signs:
-            if matches := sorted(place.glob(sign)):
+        for pattern in entry.markers:
+            if matches := sorted(place.glob(pattern)):
                 return {path.name: path for path in matches}
     if entry.converted:
         for place in places:
@@ -156,11 +157,11 @@ def locate_files(entry: DataSet, places: list[Path]) -> dict[str, Path]:
     return paths
 
 
-def is_complete(entry: DataSet, found: dict[str, Path]) -> bool:
-    """Return whether these files are all that the set needs."""
-    if entry.signs:
-        return bool(found)
-    return entry.converted in found or all(file.name in found for file in entry.files)
+def is_complete(entry: DataSet, paths: dict[str, Path]) -> bool:
+    """Return whether these are all files that the set needs."""
+    if entry.markers:
+        return bool(paths)
+    return entry.converted in paths or all(file.name in paths for file in entry.files)
 
 
 def obtain_files(
@@ -175,7 +176,7 @@ def obtain_files(
     Args:
         entry: the set.
         data_dir: where to look first; see `list_folders` for the other folders.
-        into: look only in this folder, and download missing files into it; by default, they go to the cache.
+        into: look only in this folder, and download missing files into it; by default they go to the cache.
         progress: see `download`.
 
     Returns:
@@ -187,11 +188,11 @@ def obtain_files(
     places = [into] if into else list_folders(entry.name, data_dir)
     paths = locate_files(entry, places)
     if not is_complete(entry, paths):
-        if entry.bring:
+        if entry.instructions:
             raise DataError(
                 f"the set {entry.name!r} is not in {' nor in '.join(map(str, places))}, and cannot be downloaded; "
-                f"{entry.bring}; or name another folder (data_dir, --data-dir, HARDMAX_DATA) that has the folder "
-                f"{entry.name}"
+                f"{entry.instructions}; or name another folder (data_dir, --data-dir, HARDMAX_DATA) that has the "
+                f"folder {entry.name}"
             )
         for file in entry.files:
             if file.name not in paths:

@@ -1,9 +1,10 @@
-"""Downloads that are verified, resume after an interruption, and never leave half a file under its real name."""
+"""Download files: checksums are verified, interrupted downloads resume, incomplete files have another name."""
 
 import hashlib
 import http.client
 import logging
 import os
+import re
 import ssl
 import urllib.error
 import urllib.request
@@ -21,12 +22,12 @@ try:
 except ImportError:  # Windows
     fcntl = None
 
-# progress(file name, bytes received, total bytes or None where the server does not report them)
+# progress(file name, bytes received, total bytes or None if the server does not report them)
 Progress = Callable[[str, int, int | None], None]
 
 _CHUNK = 1 << 18
 _TIMEOUT = 30.0  # seconds without a byte
-_ATTEMPTS = 3  # per address, as long as each receives something
+_ATTEMPTS = 3  # per address, as long as each receives some bytes
 _NETWORK = (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError, ssl.SSLError)
 _log = logging.getLogger(__name__)
 
@@ -47,10 +48,10 @@ class RemoteFile:
 
 
 def download(file: RemoteFile, folder: Path, progress: Progress | None = None) -> Path:
-    """Download a file into a folder, unless it exists.
+    """Download a file into a folder, unless it exists there.
 
-    The received bytes are kept as `<name>.part` until the file is complete and its md5 matches; then it is renamed. A
-    later call resumes from the part.
+    Received bytes are kept in `<name>.part` until the file is complete and its md5 matches; then it is renamed. A later
+    call resumes from the part.
 
     Args:
         file: the file to download.
@@ -61,14 +62,14 @@ def download(file: RemoteFile, folder: Path, progress: Progress | None = None) -
         The file's path.
 
     Raises:
-        DataError: no address gave the right file, or it cannot be written.
+        DataError: the file could not be downloaded from any address, or cannot be written.
     """
     target = folder / file.name
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _open_locked(folder / f"{file.name}.part") as stream:
             if not target.exists():  # another process may have been faster
-                _complete(file, stream, target, progress)
+                _download_missing(file, stream, target, progress)
     except OSError as error:
         raise DataError(f"cannot write {target}: {error.strerror or error}; choose another folder") from error
     return target
@@ -84,7 +85,7 @@ def compute_md5(path: Path) -> str:
 def _open_locked(part: Path) -> Iterator[BinaryIO]:
     """Open a part for appending, locked against other processes that load the same data; remove an empty one."""
     while True:
-        with part.open("ab") as stream:
+        with open(part, "ab", opener=_open_without_following) as stream:
             if fcntl is not None:
                 with suppress(OSError):  # file systems without locks
                     fcntl.flock(stream, fcntl.LOCK_EX)
@@ -93,9 +94,14 @@ def _open_locked(part: Path) -> Iterator[BinaryIO]:
             try:
                 yield stream
             finally:
-                if not stream.closed and _is_open_at(stream, part) and not _size(stream):
+                if not stream.closed and _is_open_at(stream, part) and not _get_size(stream):
                     part.unlink()
             return
+
+
+def _open_without_following(path: str, flags: int) -> int:
+    """Open a file whose name can be guessed, but not through a symbolic link that someone else put there."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
 def _is_open_at(stream: BinaryIO, path: Path) -> bool:
@@ -104,17 +110,17 @@ def _is_open_at(stream: BinaryIO, path: Path) -> bool:
     return False
 
 
-def _size(stream: BinaryIO) -> int:
+def _get_size(stream: BinaryIO) -> int:
     return os.fstat(stream.fileno()).st_size
 
 
-def _complete(file: RemoteFile, stream: BinaryIO, target: Path, progress: Progress | None) -> None:
+def _download_missing(file: RemoteFile, stream: BinaryIO, target: Path, progress: Progress | None) -> None:
     """Try the addresses in order until the file is complete."""
     part = Path(stream.name)
     problems: list[str] = []
     for url in file.urls:
         for _ in range(_ATTEMPTS):
-            before = _size(stream)
+            before = _get_size(stream)
             try:
                 _receive(url, file.name, stream, progress)
             except _NETWORK as error:
@@ -123,22 +129,26 @@ def _complete(file: RemoteFile, stream: BinaryIO, target: Path, progress: Progre
                     if error.code == 416 and before:  # the part is longer than the file: start over
                         stream.truncate(0)
                         continue
-                problems.append(f"{urlsplit(url).netloc}: {_reason(error)}")
-                if _size(stream) > before:
+                problems.append(f"{urlsplit(url).netloc}: {_describe_error(error)}")
+                if _get_size(stream) > before:
                     continue
                 break
             if (received := compute_md5(part)) == file.md5:
                 if fcntl is None:
-                    stream.close()  # Windows renames no open file; elsewhere it stays locked until it is renamed
+                    stream.close()  # Windows cannot rename an open file; elsewhere it stays locked until it is renamed
                 part.replace(target)
                 return
             stream.truncate(0)
             problems.append(
-                f"{urlsplit(url).netloc}: what came is not the published file (md5 {received}, expected {file.md5}) "
-                "and was removed"
+                f"{urlsplit(url).netloc}: the received file is not the published one (md5 {received}, expected "
+                f"{file.md5}) and was removed"
             )
             break
-    kept = f"; {_size(stream):,} bytes are kept in {part}, the next try goes on from there" if _size(stream) else ""
+    kept = (
+        f"; {_get_size(stream):,} bytes are kept in {part}, the next try goes on from there"
+        if _get_size(stream)
+        else ""
+    )
     raise DataError(
         f"could not download {file.name} ({'; '.join(dict.fromkeys(problems))}); "
         f"try again, or put the file into {target.parent} yourself{kept}"
@@ -147,28 +157,28 @@ def _complete(file: RemoteFile, stream: BinaryIO, target: Path, progress: Progre
 
 def _receive(url: str, name: str, stream: BinaryIO, progress: Progress | None) -> None:
     """Append the missing bytes, or download all again if the server does not support ranges."""
-    here = _size(stream)
-    headers = {"User-Agent": "hardmax"} | ({"Range": f"bytes={here}-"} if here else {})
-    _log.info("downloading %s%s", url, f" from byte {here:,}" if here else "")
+    received = _get_size(stream)
+    headers = {"User-Agent": "hardmax"} | ({"Range": f"bytes={received}-"} if received else {})
+    _log.info("downloading %s%s", url, f" from byte {received:,}" if received else "")
     with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=_TIMEOUT) as response:
         if response.status != http.HTTPStatus.PARTIAL_CONTENT:
             stream.truncate(0)
-            here = 0
-        length = response.headers.get("Content-Length")
-        total = None if length is None else here + int(length)
+            received = 0
+        length = response.headers.get("Content-Length", "")
+        total = received + int(length) if re.fullmatch("[0-9]{1,18}", length) else None
         try:
             while chunk := response.read(_CHUNK):
                 stream.write(chunk)
-                here += len(chunk)
+                received += len(chunk)
                 if progress is not None:
-                    progress(name, here, total)
+                    progress(name, received, total)
         finally:
             stream.flush()
-    if total is not None and here < total:
-        raise ConnectionError(f"the connection broke off after {here:,} of {total:,} bytes")
+    if total is not None and received < total:
+        raise ConnectionError(f"the connection broke off after {received:,} of {total:,} bytes")
 
 
-def _reason(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     reason = getattr(error, "reason", error) if not isinstance(error, urllib.error.HTTPError) else error
     if isinstance(reason, OSError) and reason.strerror:
         return reason.strerror

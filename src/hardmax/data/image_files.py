@@ -1,4 +1,4 @@
-"""Read many image files as images of one size, or one photo in a model's shape; convert between grey and RGB."""
+"""Read image files as images of one size, or one photo in the shape that a model expects; convert grey and RGB."""
 
 import logging
 import os
@@ -16,16 +16,18 @@ from jaxtyping import Int64, UInt8
 from torch import Tensor
 
 from hardmax.data.image_reading import read_image, read_image_size
+from hardmax.data.images import BITS_NOTE, expand_bits
+from hardmax.data.memory import get_physical_memory
 from hardmax.errors import ArgumentError, DataError
 
-_GREY = (19595, 38470, 7471)  # brightness of red, green and blue, of 65,536, as in Pillow
+_GREY = (19595, 38470, 7471)  # weights of red, green and blue, out of 65,536, as in Pillow
 
 
 def to_channels(images: UInt8[Tensor, "N channels H W"], channels: int) -> UInt8[Tensor, "N out H W"]:
-    """Convert pictures to one or three channels.
+    """Convert images to one or three channels.
 
     Args:
-        images: pictures with one or three channels.
+        images: images with one or three channels.
         channels: number of channels of the result.
 
     Raises:
@@ -42,28 +44,28 @@ def to_channels(images: UInt8[Tensor, "N channels H W"], channels: int) -> UInt8
         return images.expand(-1, 3, -1, -1)
     if (current, channels) == (3, 1):
         weights = torch.tensor(_GREY, device=images.device)
-        # In parts, since the products take eight bytes instead of one.
-        sums = [(some * weights[:, None, None]).sum(1, keepdim=True) for some in images.split(1000)]
-        return torch.cat([((some + 32768) >> 16).to(torch.uint8) for some in sums])
-    raise ArgumentError(f"pictures have one channel or three, got {current} where {channels} are wanted")
+        # In batches, since the products take eight bytes per pixel instead of one.
+        sums = [(batch * weights[:, None, None]).sum(1, keepdim=True) for batch in images.split(1000)]
+        return torch.cat([((batch + 32768) >> 16).to(torch.uint8) for batch in sums])
+    raise ArgumentError(f"images have one channel or three, got {current} where {channels} are wanted")
 
 
-# progress(description, number of pictures read, number of all pictures)
+# progress(description, number of images read, number of all images)
 Progress = Callable[[str, int, int], None]
 
-_MOST_BROKEN = 0.05
+_MOST_BROKEN = 0.05  # share of files that cannot be read, from which on it is an error
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
-class Gallery:
-    """Pictures of one size, read from files.
+class DecodedImages:
+    """Images of one size, read from files.
 
     Attributes:
-        pixels: `[N, channels, H, W]`; one channel if every picture is grey, else three.
-        index: `[N]`, index of each picture's file.
-        notes: how the pictures were processed.
+        pixels: `[N, channels, H, W]`; one channel if every image is grey, else three.
+        index: `[N]`, index of each image's file.
+        notes: how the images were processed.
     """
 
     pixels: UInt8[Tensor, "N channels H W"]
@@ -71,53 +73,56 @@ class Gallery:
     notes: tuple[str, ...]
 
 
-def read_pictures(
+def read_images(
     paths: Sequence[Path], folder: Path, size: int | tuple[int, int] | None, progress: Progress | None = None
-) -> Gallery:
-    """Read picture files in parallel; skip broken ones if they are few.
+) -> DecodedImages:
+    """Read image files in parallel; skip broken ones if they are few.
 
     Args:
         paths: at least one file.
         folder: the folder that contains them; notes and errors name the files relative to it.
-        size: height and width, or one number for both; None is the most common size, the smallest of equally common
-            ones.
-        progress: called from time to time.
+        size: height and width, or one number for both; None is the median of their heights and that of their widths.
+        progress: called repeatedly.
 
     Returns:
-        The pictures, in the order of their paths.
+        The images, in the order of their paths.
 
     Raises:
         DataError: 5 % or more of them cannot be read, or they do not fit into memory.
     """
     broken: dict[int, DataError] = {}
+    median_note: list[str] = []
     if size is None:
-        sizes = _each(read_image_size, paths, broken)
-        counts = Counter(size_of_file for _, size_of_file in sizes)
-        # Of equally common sizes the smaller one, independent of the order of the files.
-        height, width = max(counts, key=lambda hw: (counts[hw], -hw[0] * hw[1], hw))
+        sizes = np.array([file_size for _, file_size in _map_files(read_image_size, paths, broken)])
+        # Of an even number, the smaller of the two in the middle: always the height, or width, of an image.
+        height, width = map(int, np.sort(sizes, axis=0)[(len(sizes) - 1) // 2])
+        if len(np.unique(sizes, axis=0)) > 1:
+            smallest, largest = ("x".join(map(str, f(sizes, axis=0))) for f in (np.min, np.max))
+            median_note = [f"the median of sizes from {smallest} to {largest} (--size sets another)"]
     else:
         height, width = (size, size) if isinstance(size, int) else size
         if height < 1 or width < 1:
             raise DataError(f"size must be positive, got {size}")
     _check_memory(len(paths), height, width, folder)
-    _log.info("reading %s pictures in %s", f"{len(paths):,}", folder)
+    _log.info("reading %s images in %s", f"{len(paths):,}", folder)
     pixels = np.empty((len(paths), 3, height, width), np.uint8)
     index: list[int] = []
     modes: Counter[str] = Counter()
-    resized = flat = colourful = 0
-    for i, picture in _each(lambda path: read_image(path, (height, width)), paths, broken):
-        grey = picture.pixels.ndim == 2
-        pixels[len(index)] = picture.pixels if grey else picture.pixels.transpose(2, 0, 1)
+    resized = flat = coloured = 0
+    for i, image in _map_files(lambda path: read_image(path, (height, width)), paths, broken):
+        grey = image.pixels.ndim == 2
+        pixels[len(index)] = image.pixels if grey else image.pixels.transpose(2, 0, 1)
         index.append(i)
-        modes[picture.mode] += 1
-        resized += picture.resized
-        flat += int(picture.pixels.min() == picture.pixels.max())
-        colourful += not grey
+        modes[image.mode] += 1
+        resized += image.resized
+        flat += int(image.pixels.min() == image.pixels.max())
+        coloured += not grey
         if progress is not None and (len(index) % 100 == 0 or i + 1 == len(paths)):
             progress(str(folder), i + 1, len(paths))
-    pixels = pixels[: len(index)] if colourful else np.ascontiguousarray(pixels[: len(index), :1])
+    pixels = pixels[: len(index)] if coloured else np.ascontiguousarray(pixels[: len(index), :1])
     notes = [
-        f"{len(index):,} pictures in {folder}, as {height}x{width} {'RGB' if colourful else 'grey'}",
+        f"{len(index):,} images in {folder}, as {height}x{width} {'RGB' if coloured else 'grey'}",
+        *median_note,
         "modes " + ", ".join(f"{mode} {count:,}" for mode, count in modes.most_common()),
     ]
     if resized:
@@ -125,20 +130,23 @@ def read_pictures(
     if flat:
         notes.append(f"{flat:,} are of one flat colour")
     if broken:
-        names = list_some(str(paths[i].relative_to(folder)) for i in sorted(broken))
+        names = list_first(str(paths[i].relative_to(folder)) for i in sorted(broken))
         notes.append(f"{len(broken):,} could not be read and were left out: {names}")
         _log.warning("%s: %s", folder, notes[-1])
-    return Gallery(torch.from_numpy(pixels), torch.tensor(index), tuple(notes))
+    images = torch.from_numpy(pixels)
+    if expand_bits(images):
+        notes.append(BITS_NOTE)
+    return DecodedImages(images, torch.tensor(index), tuple(notes))
 
 
-def list_some(names: Iterable[str]) -> str:
-    """Return the first five names, with commas."""
+def list_first(names: Iterable[str]) -> str:
+    """Return the first five names, separated by commas."""
     names = list(names)
     return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
 
 
-def _each(f: Callable[[Path], T], paths: Sequence[Path], broken: dict[int, DataError]) -> Iterator[tuple[int, T]]:
-    """Apply f to the paths in parallel; failures are added to `broken`, and raise an error if they are many."""
+def _map_files(f: Callable[[Path], T], paths: Sequence[Path], broken: dict[int, DataError]) -> Iterator[tuple[int, T]]:
+    """Apply f to the paths in parallel; failures are added to `broken`. Raises `DataError` if there are many."""
 
     def call_or_error(i: int) -> T | DataError:
         try:
@@ -147,7 +155,8 @@ def _each(f: Callable[[Path], T], paths: Sequence[Path], broken: dict[int, DataE
             return error
 
     good = [i for i in range(len(paths)) if i not in broken]
-    # Pillow releases the GIL while it decodes. It warns of much that we fix (transparent palettes) or report.
+    # Pillow releases the GIL while it decodes. Its warnings are about problems that are fixed (transparent palettes)
+    # or reported here.
     with warnings.catch_warnings(action="ignore"), ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         for i, result in zip(good, pool.map(call_or_error, good), strict=True):
             if isinstance(result, DataError):
@@ -156,55 +165,54 @@ def _each(f: Callable[[Path], T], paths: Sequence[Path], broken: dict[int, DataE
                 yield i, result
     if broken and len(broken) >= _MOST_BROKEN * len(paths):
         first = broken[min(broken)]
-        raise DataError(f"{len(broken):,} of {len(paths):,} pictures cannot be read; the first: {first}")
+        raise DataError(f"{len(broken):,} of {len(paths):,} images cannot be read; the first: {first}")
 
 
 def _check_memory(count: int, height: int, width: int, folder: Path) -> None:
-    """Raise an error if the pictures cannot fit into memory, before hours of reading."""
-    try:
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # not known on this system
-        return
-    # Three channels; all pictures, and a second copy in their parts.
-    if (needed := 6 * count * height * width) > memory:
+    """Raise `DataError` if the images do not fit into memory, before hours of reading."""
+    memory = get_physical_memory()
+    # Three channels, and two copies: all images, and their parts.
+    if memory is not None and (needed := 6 * count * height * width) > memory:
         raise DataError(
-            f"{folder}: {count:,} pictures of {height}x{width} need {needed / 2**30:,.0f} GB of memory, this machine "
-            f"has {memory / 2**30:,.0f}; choose a smaller size, such as size=64, or fewer pictures, such as "
+            f"{folder}: {count:,} images of {height}x{width} need {needed / 2**30:,.0f} GB of memory, this machine "
+            f"has {memory / 2**30:,.0f}; choose a smaller size, such as size=64, or fewer images, such as "
             f"limit={max(1, count * memory // needed // 2):,}"
         )
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
-    """A photo, read and converted to a given shape.
+class FittedPhoto:
+    """A photo, converted to a given shape.
 
     Attributes:
         path: the file.
-        pixels: a batch of one picture.
-        done: the conversions that were applied.
+        pixels: a batch of one image.
+        conversions: the conversions that were applied, as text.
     """
 
     path: Path
     pixels: UInt8[Tensor, "1 channels H W"]
-    done: tuple[str, ...]
+    conversions: tuple[str, ...]
 
 
-def fit_photo(path: Path, shape: tuple[int, int, int]) -> Fitted:
-    """Read a photo of any size and mode as a picture of this shape (channels, H, W).
+def fit_photo(path: Path, shape: tuple[int, int, int]) -> FittedPhoto:
+    """Read a photo of any size and mode, and convert it to an image of this shape (channels, H, W).
 
     Raises:
-        DataError: the file is not a picture.
+        DataError: the file is not an image.
     """
     channels, height, width = shape
-    with warnings.catch_warnings(action="ignore"):  # Pillow warns of much that is fixed here
-        before = read_image_size(path)
-        read = read_image(path, (height, width))
-    done = [f"{before[1]}x{before[0]} {read.mode}"]
-    if before[0] * width != before[1] * height:
-        done.append("cut around its centre")
-    if read.resized:
-        done.append(f"resized to {width}x{height}")
-    pixels = torch.from_numpy(read.pixels).reshape(height, width, -1).permute(2, 0, 1)[None]
+    with warnings.catch_warnings(action="ignore"):  # Pillow warns of problems that are fixed here
+        file_height, file_width = read_image_size(path)
+        image = read_image(path, (height, width))
+    conversions = [f"{file_width}x{file_height} {image.mode}"]
+    if file_height * width != file_width * height:
+        conversions.append("cut around its centre")
+    if image.resized:
+        conversions.append(f"resized to {width}x{height}")
+    pixels = torch.from_numpy(image.pixels).reshape(height, width, -1).permute(2, 0, 1)[None]
+    if expand_bits(pixels):
+        conversions.append(BITS_NOTE)
     if pixels.shape[1] != channels:
-        done.append("grey as RGB" if channels == 3 else "made grey")
-    return Fitted(path, to_channels(pixels, channels), tuple(done))
+        conversions.append("grey as RGB" if channels == 3 else "made grey")
+    return FittedPhoto(path, to_channels(pixels, channels), tuple(conversions))

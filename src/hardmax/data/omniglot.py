@@ -1,7 +1,6 @@
 """Omniglot: handwritten characters of 50 alphabets; the test alphabets are not in the training set."""
 
 import io
-import os
 import re
 import zipfile
 from pathlib import Path
@@ -11,27 +10,28 @@ import torch
 from jaxtyping import UInt8
 from PIL import Image
 
-from hardmax.data.arrays import read_npz
 from hardmax.data.datasets import SETS, find_cache, obtain_files
 from hardmax.data.download import Progress
-from hardmax.data.images import Images, deal_splits
+from hardmax.data.images import Images, assign_splits
+from hardmax.data.npz import read_npz
 from hardmax.errors import DataError
 from hardmax.files import replace_atomically
 
 ZIPS = ("images_background.zip", "images_evaluation.zip")  # split 0 and 1
 _SIZE = 105
-# images_background/Greek/character07/0402_13.png: alphabet, character, (a number we do not need,) drawer
-_MEMBER = re.compile(r"images_\w+/([^/]+)/(character\d+)/\d+_(\d+)\.png")
+_LARGEST = 100_000  # bytes of a drawing: a PNG of 105x105 pixels has some hundred
+# images_background/Greek/character07/0402_13.png: alphabet, character, (an unused number,) drawer
+_MEMBER = re.compile(r"images_\w+/([^/]+)/(character\d+)/\d+_(\d{1,3})\.png")
 
 
-def shrink(drawing: Image.Image) -> UInt8[np.ndarray, "28 28"]:
-    """Turn a drawing, black ink on white paper, into 28x28 grey values with bright ink."""
-    # Inverted first: the filter rounds to whole grey values, and the paper must stay exactly zero.
+def shrink_drawing(drawing: Image.Image) -> UInt8[np.ndarray, "28 28"]:
+    """Convert a drawing, black ink on white paper, to 28x28 grey values with bright ink."""
+    # Inverted first: the filter rounds to integers, and the paper must be exactly zero.
     ink = Image.fromarray(255 - np.asarray(drawing.convert("L")))
     return np.asarray(ink.resize((28, 28), Image.Resampling.BOX))
 
 
-def convert(zips: tuple[Path, Path], target: Path) -> None:
+def convert_zips(zips: tuple[Path, Path], target: Path) -> None:
     """Convert the publisher's two zip files into one .npz.
 
     Its arrays: `images [N, 28, 28]` uint8, ink bright; `alphabet [N]`, `character [N]` and `drawer [N]`, numbers;
@@ -45,7 +45,7 @@ def convert(zips: tuple[Path, Path], target: Path) -> None:
     alphabets: dict[str, int] = {}
     characters: dict[str, int] = {}
     for split, path in enumerate(zips):
-        for (alphabet, character, drawer), image in _drawings(path):
+        for (alphabet, character, drawer), image in _read_drawings(path):
             images.append(image)
             rows.append(
                 (
@@ -58,7 +58,7 @@ def convert(zips: tuple[Path, Path], target: Path) -> None:
     columns = np.array(rows)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with replace_atomically(target, f".{os.getpid()}.tmp") as temporary, temporary.open("wb") as stream:
+        with replace_atomically(target) as temporary, temporary.open("wb") as stream:
             np.savez_compressed(
                 stream,
                 images=np.stack(images),
@@ -73,17 +73,19 @@ def convert(zips: tuple[Path, Path], target: Path) -> None:
         raise DataError(f"cannot write {target}: {error.strerror or error}; choose another folder") from error
 
 
-def _drawings(path: Path) -> list[tuple[tuple[str, ...], np.ndarray]]:
-    """Read one zip file: alphabet, character and drawer of each drawing, and its 28x28 image, in the names' order."""
+def _read_drawings(path: Path) -> list[tuple[tuple[str, ...], np.ndarray]]:
+    """Read one zip file: alphabet, character and drawer of each drawing, and its 28x28 image, sorted by file name."""
     drawings: list[tuple[tuple[str, ...], np.ndarray]] = []
     try:
         with zipfile.ZipFile(path) as archive:
             for name in sorted(archive.namelist()):
                 if match := _MEMBER.fullmatch(name):
+                    if (size := archive.getinfo(name).file_size) > _LARGEST:
+                        raise DataError(f"{path}: {name} has {size:,} bytes, expected a drawing of some hundred")
                     with Image.open(io.BytesIO(archive.read(name))) as drawing:
                         if drawing.size != (_SIZE, _SIZE):
                             raise DataError(f"{path}: {name} is {drawing.size}, expected {_SIZE}x{_SIZE}")
-                        drawings.append((match.groups(), shrink(drawing)))
+                        drawings.append((match.groups(), shrink_drawing(drawing)))
     except DataError:
         raise
     except Exception as error:  # a broken zip or PNG raises nearly anything
@@ -103,7 +105,7 @@ def prepare_omniglot(
 
     Args:
         data_dir: where to look first.
-        into: look only in this folder, and write missing files into it; by default, they go to the cache.
+        into: look only in this folder, and write missing files into it; by default they go to the cache.
         progress: see `hardmax.data.download.download`.
 
     Raises:
@@ -114,16 +116,17 @@ def prepare_omniglot(
     files = obtain_files(entry, data_dir, into=into, progress=progress)
     if entry.converted not in files:
         target = (into or find_cache() / entry.name) / entry.converted
-        convert((files[ZIPS[0]], files[ZIPS[1]]), target)
+        convert_zips((files[ZIPS[0]], files[ZIPS[1]]), target)
         return target
     return files[entry.converted]
 
 
 def load_omniglot(data_dir: str | Path | None = None) -> Images:
-    """Load Omniglot at 28x28: background to train, a tenth of it (always the same) to validate, evaluation to test.
+    """Load Omniglot at 28x28: the background set to train and validate, the evaluation set to test.
 
-    Labels are the numbers of the characters, 0 to 1,622. Log-likelihoods on these images do not compare with those
-    in the literature, which are from another 28x28 version with another split.
+    A tenth of the background set, always the same, is "validation". Labels are the numbers of the characters, 0 to
+    1,622. Log-likelihoods on these images are not comparable with those in the literature, which are from another 28x28
+    version with another split.
 
     Raises:
         DataError: the files are missing and cannot be downloaded, or are broken.
@@ -141,7 +144,7 @@ def load_omniglot(data_dir: str | Path | None = None) -> Images:
     pixels, labels = torch.from_numpy(images).unsqueeze(1), torch.from_numpy(character.astype(np.int64))
     background, evaluation = (torch.from_numpy(np.flatnonzero(split == which)) for which in (0, 1))
     parts = {
-        part: background[index] for part, index in deal_splits([()] * len(background), ["validation"], seed=0).items()
+        part: background[index] for part, index in assign_splits([()] * len(background), ["validation"], seed=0).items()
     }
     parts["test"] = evaluation
     return Images(

@@ -1,4 +1,4 @@
-"""Sequences of tokens in three splits: sentences of a grammar, or pieces of a text by character."""
+"""Sequences of tokens in three splits: sentences of a grammar, or pieces of a text with characters as tokens."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ from torch import Tensor
 from hardmax.data.grammar import Grammar
 from hardmax.data.tables import read_text
 from hardmax.errors import DataError
-from hardmax.random import stream
+from hardmax.random import make_generator
 
 FILL = ""
 """The padding token, after the end of a sentence that is shorter than others."""
@@ -24,13 +24,13 @@ class Sequences:
 
     Attributes:
         name: the name or path that was loaded.
-        source: one line: the origin of the sequences.
+        source: the origin of the sequences, in one line.
         symbols: the text of each token.
-        between: separator of two tokens: a space between words, nothing between characters.
+        between: separator of tokens in a text: a space between words, nothing between characters.
         train: `[N, T]`, int64.
         validation: `[N, T]`, int64.
         test: `[N, T]`, int64.
-        language: `[M, T]`, int64: all valid sentences, where they are known; else None.
+        language: `[M, T]`, int64: all valid sentences, if they are known; else None.
 
     Example:
         >>> from hardmax.data import load_sequences
@@ -52,7 +52,7 @@ class Sequences:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """`(T,)`, of one sequence."""
+        """Shape of one sequence, `(T,)`."""
         return tuple(self.train.shape[1:])
 
     @property
@@ -62,7 +62,7 @@ class Sequences:
         return {"shape": list(self.shape), "symbols": list(self.symbols), "sentences": sentences}
 
     def one_hot(self, tokens: Int64[Tensor, "*shape"]) -> Float32[Tensor, "*shape K"]:
-        """Return tokens as z of `Categorical(K)`."""
+        """Return tokens as one-hot vectors, the z of `Categorical(K)`."""
         return (tokens[..., None] == torch.arange(len(self.symbols), device=tokens.device)).float()
 
     def text(self, tokens: Int64[Tensor, "T"]) -> str:
@@ -89,7 +89,7 @@ def format_tokens(tokens: list[int], symbols: tuple[str, ...], between: str) -> 
 
 
 LANGUAGES = {"agreement": 5, "brackets": 8}
-"""Grammars that come with hardmax, and the length of their sentences."""
+"""Grammars that come with hardmax, and the default length of their sentences."""
 TEXTS = {"constitution": "the Constitution of the United States, in the public domain"}
 """Texts that come with hardmax."""
 _TEXT_LENGTH = 16
@@ -100,10 +100,10 @@ def load_sequences(data: str | Path, *, length: int | None = None, seed: int = 0
     """Load sequences: of a language with a known grammar, or of a text.
 
     Args:
-        data: "agreement" or "brackets", grammars that come with hardmax; "constitution", a text that does; the path of
-            a grammar file (`.grammar`, rules such as `sentence -> a | a sentence b`), or of any text.
-        length: T, of the longest sentence, or of the pieces of a text; by default 5 for "agreement", 8 for other
-            grammars, 16 for texts.
+        data: "agreement" or "brackets", grammars that come with hardmax; "constitution", a text that comes with it; or
+            the path of a grammar file (`.grammar`, rules such as `sentence -> a | a sentence b`) or of any text.
+        length: T, the length of the longest sentence or of the pieces of a text; the default is 5 for "agreement", 8
+            for other grammars, 16 for texts.
         seed: seed of the sampled sentences. All sentences of a language are equally likely.
 
     Returns:
@@ -111,7 +111,7 @@ def load_sequences(data: str | Path, *, length: int | None = None, seed: int = 0
         two tenths of it are kept for validation and test.
 
     Raises:
-        DataError: there is no such file, or it is neither a grammar nor a text that is long enough.
+        DataError: the file does not exist, is not a valid grammar, or is too short a text.
 
     Example:
         >>> data = load_sequences("agreement")
@@ -123,41 +123,41 @@ def load_sequences(data: str | Path, *, length: int | None = None, seed: int = 0
         raise DataError(f"length must be at least 2 tokens, got {length}")
     if name in TEXTS:
         text = read_text(Path(__file__).parent / "texts" / f"{name}.txt")
-        return _pieces(text, name, TEXTS[name], length or _TEXT_LENGTH)
+        return _cut_text(text, name, TEXTS[name], length or _TEXT_LENGTH)
     if name in LANGUAGES:
         text = read_text(Path(__file__).parent / "languages" / f"{name}.grammar")
-        return _sentences(text, name, "a grammar that comes with hardmax", length or LANGUAGES[name], seed)
+        return _sample_sentences(text, name, "a grammar that comes with hardmax", length or LANGUAGES[name], seed)
     path = Path(data).expanduser()
     if not path.is_file():
         known = ", ".join([*LANGUAGES, *TEXTS])
         raise DataError(f"there are no sequences {name!r}: give one of {known}, or the path of a .grammar or text file")
     if path.suffix == ".grammar":
-        return _sentences(read_text(path), path.stem, str(path), length or LANGUAGES["brackets"], seed)
-    return _pieces(read_text(path), path.stem, str(path), length or _TEXT_LENGTH)
+        return _sample_sentences(read_text(path), path.stem, str(path), length or LANGUAGES["brackets"], seed)
+    return _cut_text(read_text(path), path.stem, str(path), length or _TEXT_LENGTH)
 
 
-def _sentences(text: str, name: str, source: str, length: int, seed: int) -> Sequences:
-    """Sample sentences of a grammar."""
+def _sample_sentences(text: str, name: str, source: str, length: int, seed: int) -> Sequences:
+    """Sample sentences of a grammar for each part."""
     grammar = Grammar.parse(text, source)
     symbols = (FILL, *grammar.tokens)
-    place = {symbol: token for token, symbol in enumerate(symbols)}
+    token_of = {symbol: token for token, symbol in enumerate(symbols)}
     sentences = grammar.sentences(length)
-    filled = [[place[word] for word in words] + [0] * (length - len(words)) for words in sentences]
+    filled = [[token_of[word] for word in words] + [0] * (length - len(words)) for words in sentences]
     language = torch.tensor(filled)
     splits = {
-        part: language[torch.randint(len(language), (size,), generator=stream(seed, "sentences", part))]
+        part: language[torch.randint(len(language), (size,), generator=make_generator(seed, "sentences", part))]
         for part, size in _SIZES.items()
     }
     summary = f"{source}: {len(language):,} sentences of at most {length} tokens, all equally likely"
     return Sequences(name, summary, symbols, " ", **splits, language=language)
 
 
-def _pieces(text: str, name: str, source: str, length: int) -> Sequences:
-    """Cut a text into overlapping pieces, one from every character; different parts do not overlap."""
+def _cut_text(text: str, name: str, source: str, length: int) -> Sequences:
+    """Cut a text into overlapping pieces, one from every character; pieces of different parts do not overlap."""
     text = " ".join(text.split())
     symbols = tuple(sorted(set(text)))
-    place = {symbol: token for token, symbol in enumerate(symbols)}
-    tokens = torch.tensor([place[symbol] for symbol in text])
+    token_of = {symbol: token for token, symbol in enumerate(symbols)}
+    tokens = torch.tensor([token_of[symbol] for symbol in text])
     tenth = len(text) // 10
     if tenth < length:
         raise DataError(

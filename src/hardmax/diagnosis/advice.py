@@ -1,4 +1,4 @@
-"""The quality of an estimator in numbers, its short name, and the recommended estimator."""
+"""The measured quality of an estimator, its name in the table, and the recommended estimator."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
@@ -12,7 +12,7 @@ from hardmax.estimators import AbstractEstimator
 def name_estimators(
     estimators: Mapping[str, AbstractEstimator] | Sequence[AbstractEstimator],
 ) -> dict[str, AbstractEstimator]:
-    """Return estimators by name: the caller's names, or constructor calls, with a number where two are equal.
+    """Return estimators by name: the caller's names, or their constructor calls, numbered if two are equal.
 
     Raises:
         ArgumentError: there are no estimators, or an element is not one.
@@ -47,27 +47,30 @@ def format_estimator(estimator: Any) -> str:
 
 @dataclass(frozen=True)
 class Quality:
-    """How far an estimator's estimates are from the exact gradient, and the cost of one of them.
+    r"""How far an estimator's estimates are from the exact gradient, and the cost of one of them.
 
-    With the estimates `g_db` of example b, their mean `m_b` and the exact gradient `G_b`, all is relative to
-    `|G|^2 = sum_b |G_b|^2`: squares are added over examples before anything is divided, so that examples with a tiny
-    gradient do not dominate.
+    Write $g_{db}$ for the estimates of example b, $m_b$ for their mean and $G_b$ for the exact gradient. All numbers
+    are relative to $|G|^2 = \sum_b |G_b|^2$: squares are added over examples before anything is divided, so that
+    examples with a tiny gradient do not dominate.
 
     Attributes:
-        name: of the row.
+        name: name of the row.
         estimator: the estimator itself.
-        samples: S of each estimate.
-        bias: `sqrt(sum_b |m_b - G_b|^2 - noise) / |G|`, zero where the noise exceeds the sum; the noise that was
-            subtracted is `floor^2`.
-        floor: the noise floor of the bias: `sqrt(sum_b variance_b / draws) / |G|`, and the same of the reference where
-            that is itself a mean of estimates.
-        biased: whether the bias is significant, by four standard deviations of the noise that was subtracted.
-        deviation: standard deviation of one estimate, `sqrt(sum_b variance_b) / |G|`, over all scores of an example.
-        cosine: of a single estimate with the exact gradient, over the scores of an example, mean over draws and
-            examples; an estimate of zero counts as zero, an example whose gradient is zero is excluded.
-        evaluations: of f, mean per example for one estimate.
-        solves: arg maxes, counted the same way.
-        seconds: of one estimate for the whole batch, with its backward pass to the scores, computed in blocks; median.
+        samples: S, the number of samples of each estimate.
+        bias: $\sqrt{\sum_b |m_b - G_b|^2 - \mathrm{noise}} / |G|$, zero where the noise exceeds the sum. The
+            noise that is subtracted is $\mathrm{floor}^2$.
+        floor: noise floor of the bias, $\sqrt{\sum_b \mathrm{variance}_b / \mathrm{draws}} / |G|$. If the
+            reference is itself a mean of estimates, it includes the variance of the reference.
+        biased: whether the bias is significant: it exceeds four standard deviations of the subtracted noise.
+        deviation: standard deviation of one estimate, $\sqrt{\sum_b \mathrm{variance}_b} / |G|$, over all scores
+            of an example.
+        cosine: cosine between a single estimate and the exact gradient, over the scores of an example, mean over draws
+            and examples. An estimate of zero counts as zero. An example without a gradient has no cosine and is left
+            out; so is one whose gradient is below 1 % of the root mean square over examples.
+        evaluations: number of evaluations of f for one estimate, mean per example.
+        solves: number of arg maxes, counted in the same way.
+        seconds: time of one estimate for the entire batch, with its backward pass to the scores. Estimates are computed
+            in blocks; this is the median.
     """
 
     name: str
@@ -83,9 +86,11 @@ class Quality:
     seconds: float
 
     def error(self, batch: int) -> float:
-        """Return `sqrt(bias^2 + deviation^2 / batch)`: the error of a mean over `batch` examples.
+        r"""Return the error of a mean over `batch` examples.
 
-        Noise falls with their number, bias does not.
+        $$ \sqrt{\mathrm{bias}^2 + \mathrm{deviation}^2 / \mathrm{batch}} $$
+
+        Noise falls with the number of examples, bias does not.
         """
         return sqrt(self.bias**2 + self.deviation**2 / batch)
 
@@ -96,12 +101,12 @@ class Quality:
 
 @dataclass(frozen=True)
 class Refusal:
-    """An estimator that could not take part.
+    """An estimator that could not be measured.
 
     Attributes:
-        name: of the estimator.
-        estimator: itself.
-        reason: the message of its error.
+        name: name of the estimator.
+        estimator: the estimator itself.
+        reason: message of the error that it raised.
     """
 
     name: str
@@ -113,25 +118,27 @@ class Refusal:
         return {**vars(self), "estimator": format_estimator(self.estimator)}
 
 
-BATCH = 100  # examples in a step of training
-_OVER = 1.05  # evaluations beyond the budget that still count as equal
-_WITHIN = 1.1  # of the least squared error: there an estimator without bias is preferred
-_NEARLY = 1.25  # of the least error: worth it where time matters
-_CHEAPER = 3.0
-_NOTHING = 1e-5  # smaller errors are rounding, and count as equal
+BATCH = 100  # default number of examples in a training step
+_BUDGET_TOLERANCE = 1.05  # evaluations up to this multiple of the budget count as equal
+_NEAR_LEAST = 1.1  # up to this multiple of the least squared error, an estimator without bias is preferred
+_NEARLY_AS_GOOD = 1.25  # up to this multiple of the least error, a much faster estimator is mentioned
+_MUCH_FASTER = 3.0
+_SAME_TIME = 1.1  # times within this ratio are called the same
+_ROUNDING = 1e-5  # smaller errors are rounding, and count as equal
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The estimator to use, and why.
+    r"""The estimator to use, and why.
 
     Attributes:
-        name: of its row.
-        estimator: itself.
-        samples: S.
-        batch: examples that the error is for.
-        error: `sqrt(bias^2 + deviation^2 / batch)`, relative to the exact gradient.
-        reason: sentences with the numbers.
+        name: name of its row.
+        estimator: the estimator itself.
+        samples: S, its number of samples.
+        batch: number of examples in the batch that the error refers to.
+        error: $\sqrt{\mathrm{bias}^2 + \mathrm{deviation}^2 / \mathrm{batch}}$, relative to the exact gradient.
+        reason: the reason in a few sentences, with the numbers.
+        seconds: time of one estimate for the entire batch that was measured.
     """
 
     name: str
@@ -140,6 +147,7 @@ class Recommendation:
     batch: int
     error: float
     reason: str
+    seconds: float
 
     def __str__(self) -> str:
         return f"{self.name}: {self.reason}"
@@ -152,61 +160,74 @@ class Recommendation:
 def recommend(rows: Sequence[Quality], evaluations: float, batch: int = BATCH) -> Recommendation | None:
     """Choose the estimator with the least `bias^2 + deviation^2 / batch` at equal evaluations.
 
-    Among those within 10% of the least, one without a significant bias is preferred. Those that take more evaluations
-    than the others are not considered. Where the choice has no error at all, the fastest such estimator is chosen.
+    Among the estimators within 10% of the least, one without a significant bias is preferred. Estimators that exceed
+    the budget of evaluations are not considered, unless all do. If several have no error at all, the fastest is chosen.
 
     Args:
         rows: the measurements.
-        evaluations: the number that counts as equal.
-        batch: examples in a step of training.
+        evaluations: budget of evaluations of f for each example.
+        batch: number of examples in a training step.
 
     Returns:
-        The choice; None where there are no rows.
+        The recommendation; None if there are no rows.
     """
-    equal = [row for row in rows if row.evaluations <= _OVER * evaluations] or list(rows)
+    equal = [row for row in rows if row.evaluations <= _BUDGET_TOLERANCE * evaluations] or list(rows)
     if not equal:
         return None
-    error = {row.name: max(row.error(batch), _NOTHING) for row in rows}
+    error = {row.name: max(row.error(batch), _ROUNDING) for row in rows}
     least = min(error[row.name] for row in equal)
-    near = [row for row in equal if error[row.name] ** 2 <= _WITHIN * least**2]
+    near = [row for row in equal if error[row.name] ** 2 <= _NEAR_LEAST * least**2]
     chosen = min([row for row in near if not row.biased] or near, key=lambda row: (error[row.name], row.seconds))
-    sentences = [_numbers(chosen, error[chosen.name], evaluations, batch, len(equal))]
+    sentences = [_describe_choice(chosen, error[chosen.name], evaluations, batch, len(equal))]
     others = sorted((row for row in equal if row is not chosen), key=lambda row: error[row.name])
     if others and error[others[0].name] < error[chosen.name]:
-        sentences.append(f"{others[0].name} has {_short(error[others[0].name])}, but a bias.")
+        price = _compare_seconds(others[0], chosen)
+        sentences.append(f"{others[0].name} has {_format_error(error[others[0].name])}, but a bias, {price}.")
     elif others:
-        sentences.append(f"The next best is {others[0].name} with {_short(error[others[0].name])}.")
+        price = _compare_seconds(others[0], chosen)
+        sentences.append(f"The next best is {others[0].name} with {_format_error(error[others[0].name])}, {price}.")
     quick = [
         row
         for row in others
-        if _CHEAPER * row.seconds <= chosen.seconds and error[row.name] <= _NEARLY * error[chosen.name]
+        if _MUCH_FASTER * row.seconds <= chosen.seconds and error[row.name] <= _NEARLY_AS_GOOD * error[chosen.name]
     ]
     if quick:
         sentences.append(
-            f"{quick[0].name} is nearly as good ({_short(error[quick[0].name])}) and takes "
-            f"{1e3 * quick[0].seconds:.2g} ms instead of {1e3 * chosen.seconds:.2g} ms."
+            f"{quick[0].name} is nearly as good ({_format_error(error[quick[0].name])}) and takes "
+            f"{_format_milliseconds(quick[0])} instead of {_format_milliseconds(chosen)}."
         )
     better = [row for row in rows if row not in equal and error[row.name] < error[chosen.name]]
     if better:
         names = ", ".join(f"{row.name} ({row.evaluations:.4g})" for row in better)
         sentences.append(f"Better, but at more evaluations: {names}.")
     return Recommendation(
-        chosen.name, chosen.estimator, chosen.samples, batch, chosen.error(batch), " ".join(sentences)
+        chosen.name, chosen.estimator, chosen.samples, batch, chosen.error(batch), " ".join(sentences), chosen.seconds
     )
 
 
-def _numbers(row: Quality, error: float, evaluations: float, batch: int, count: int) -> str:
+def _describe_choice(row: Quality, error: float, evaluations: float, batch: int, count: int) -> str:
     bias = f"bias {row.bias:.2g}" if row.biased else "no bias seen"
-    noise = f"standard deviation {row.deviation:.2g}" if row.deviation > _NOTHING else "no noise"
+    noise = f"standard deviation {row.deviation:.2g}" if row.deviation > _ROUNDING else "no noise"
     samples = "1 sample" if row.samples == 1 else f"{row.samples} samples"
     budget = (
         f"of {count} at up to {evaluations:.4g} evaluations" if count > 1 else f"at {row.evaluations:.4g} evaluations"
     )
     return (
-        f"with {samples} the least error {budget}: {_short(error)} of the gradient's size in a batch of {batch} "
-        f"({bias}, {noise})."
+        f"with {samples} the least error {budget}: {_format_error(error)} of the gradient's size in a batch of {batch} "
+        f"({bias}, {noise}). One estimate of the batch takes {_format_milliseconds(row)}."
     )
 
 
-def _short(error: float) -> str:
-    return "0" if error <= _NOTHING else f"{error:.2g}"
+def _compare_seconds(row: Quality, other: Quality) -> str:
+    """Return the time of an estimate, and its ratio to that of another estimator."""
+    ratio = row.seconds / other.seconds if other.seconds else 1.0
+    length = "about as long" if 1 / _SAME_TIME < ratio < _SAME_TIME else f"{ratio:.2g} times as long"
+    return f"in {_format_milliseconds(row)} ({length})"
+
+
+def _format_milliseconds(row: Quality) -> str:
+    return f"{1e3 * row.seconds:.2g} ms"
+
+
+def _format_error(error: float) -> str:
+    return "0" if error <= _ROUNDING else f"{error:.2g}"

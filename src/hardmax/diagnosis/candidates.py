@@ -1,4 +1,4 @@
-"""The estimators that suit a space, and how many samples each gets at equal numbers of evaluations."""
+"""The estimators that suit a space, and how many samples of each fit the same number of evaluations of f."""
 
 from collections.abc import Callable
 
@@ -24,20 +24,20 @@ from hardmax.estimators import (
 from hardmax.spaces import AbstractFactorised, AbstractSpace, Binary
 from hardmax.types import Objective
 
-_TRIED = (1, 2, 3, 4, 8, 16)  # numbers of samples, to find the least that an estimator accepts
-_FREE = 1e-2  # evaluations that one more sample takes where samples share them all
-_OVER = 1.01  # tolerance where evaluations are random, as with roulette, since their mean is estimated
+_SAMPLES_TO_TRY = (1, 2, 3, 4, 8, 16)  # to find the fewest samples that an estimator accepts
+_FREE = 1e-2  # a sample that adds fewer evaluations than this shares them with the other samples
+_BUDGET_TOLERANCE = 1.01  # where evaluations are random, as with roulette, their mean is only estimated
 
 
 def find_least_samples(estimator: AbstractEstimator, space: AbstractSpace) -> int:
     """Return the fewest samples that an estimator accepts.
 
     Raises:
-        NotExactError: it does not support the space.
-        ArgumentError: no number of samples suits it; the first refusal.
+        NotExactError: the estimator does not support the space.
+        ArgumentError: the estimator accepts no number of samples that was tried; this is its first error.
     """
     first: ArgumentError | None = None
-    for samples in _TRIED:
+    for samples in _SAMPLES_TO_TRY:
         try:
             estimator.check(space, samples)
         except ArgumentError as error:
@@ -51,37 +51,37 @@ def find_least_samples(estimator: AbstractEstimator, space: AbstractSpace) -> in
 def fit_samples(
     budget: float, cost: Callable[[int], float], least: int, estimator: AbstractEstimator, space: AbstractSpace
 ) -> int:
-    """Return the most samples that cost no more evaluations than the budget; at least the fewest possible.
+    """Return the largest number of samples that costs no more evaluations than the budget, and at least `least`.
 
     The cost of S samples is affine in S, or nearly: a line through two measurements gives a guess, which is then
-    checked. Where samples share their evaluations (`Exact`, or `Direct` on one categorical), more would always fit: the
-    estimator's default is used. No sample counts for less than one evaluation, even where equal ones are evaluated
-    once.
+    checked. If samples share their evaluations (`Exact`, or `Direct` on one categorical), any number would fit, and the
+    estimator's default is used. A sample counts for at least one evaluation, even where equal samples are evaluated
+    only once.
 
     Args:
-        budget: evaluations of f for each example.
-        cost: measures the evaluations that S samples take.
-        least: the fewest samples possible.
-        estimator: the one that takes the samples.
+        budget: number of evaluations of f for each example.
+        cost: measures the number of evaluations that S samples take.
+        least: the fewest samples that the estimator accepts.
+        estimator: the estimator.
         space: the space of z.
     """
     first = cost(least)
     if first >= budget:
         return least
-    more = _accepted(2 * least, least, estimator, space)
+    more = _find_accepted_samples(2 * least, least, estimator, space)
     slope = (cost(more) - first) / (more - least) if more > least else 0.0
     if slope < _FREE:
         return max(least, estimator.default_samples)
     samples = min(least + int((budget - first) / slope + 1e-6), int(budget))
-    while (samples := _accepted(samples, least, estimator, space)) > least:
-        spent = cost(samples)
-        if spent <= _OVER * budget:
+    while (samples := _find_accepted_samples(samples, least, estimator, space)) > least:
+        evaluations = cost(samples)
+        if evaluations <= _BUDGET_TOLERANCE * budget:
             break
-        samples = min(samples - 1, int(samples * budget / spent))
+        samples = min(samples - 1, int(samples * budget / evaluations))
     return samples
 
 
-def _accepted(samples: int, least: int, estimator: AbstractEstimator, space: AbstractSpace) -> int:
+def _find_accepted_samples(samples: int, least: int, estimator: AbstractEstimator, space: AbstractSpace) -> int:
     """Return the largest number of samples up to this one that the estimator accepts."""
     while samples > least:
         try:
@@ -96,26 +96,28 @@ EPSILONS = (0.05, 0.1, 0.2, 0.5, 1.0)
 TAUS = (0.1, 0.3, 0.5, 1.0)
 
 
-def candidates(space: AbstractSpace, f: Objective | None = None) -> dict[str, AbstractEstimator]:
+def list_candidates(space: AbstractSpace, f: Objective | None = None) -> dict[str, AbstractEstimator]:
     """Return the estimators that suit a space, by name, with ladders of epsilon and tau.
 
-    The part of a name before the comma is its name for `hardmax train --estimator`.
+    The part of a name before the comma is the name of the estimator in `hardmax train --estimator`.
 
     Args:
         space: the space of z.
-        f: the objective; roulette is used only where it can evaluate chosen examples.
+        f: the objective; roulette is listed only if f can evaluate chosen examples (it has `rows` or `flips`).
 
     Example:
         >>> import hardmax as hm
-        >>> from hardmax.diagnosis import candidates
-        >>> [name for name in candidates(hm.Categorical(10)) if "direct" not in name]  # doctest: +NORMALIZE_WHITESPACE
+        >>> from hardmax.diagnosis import list_candidates
+        >>> [
+        ...     name for name in list_candidates(hm.Categorical(10)) if "direct" not in name
+        ... ]  # doctest: +NORMALIZE_WHITESPACE
         ['exact', 'reinforce, leave-one-out', 'gumbel-softmax, tau 0.1', 'gumbel-softmax, tau 0.3',
          'gumbel-softmax, tau 0.5', 'gumbel-softmax, tau 1', 'straight-through']
     """
     single = space.categories is not None
     roulette = f is not None and (hasattr(f, "rows") or hasattr(f, "flips"))
     estimators: dict[str, AbstractEstimator] = {}
-    if single:  # with several variables the sum over all z is not comparable: it would set the budget of all
+    if single:  # for several variables the sum over all z is too expensive: it would set the budget of every estimator
         estimators["exact"] = Exact()
     elif isinstance(space, AbstractFactorised):
         estimators["local-expectation"] = LocalExpectation()
@@ -140,10 +142,10 @@ def candidates(space: AbstractSpace, f: Objective | None = None) -> dict[str, Ab
         estimators["reinmax"] = ReinMax()
     if space.event_shape == space.score_shape and not isinstance(space, AbstractFactorised):
         estimators["implicit-mle, epsilon 1"] = ImplicitMLE(1.0)
-    return {name: estimator for name, estimator in estimators.items() if _serves(estimator, space)}
+    return {name: estimator for name, estimator in estimators.items() if _supports(estimator, space)}
 
 
-def _serves(estimator: AbstractEstimator, space: AbstractSpace) -> bool:
+def _supports(estimator: AbstractEstimator, space: AbstractSpace) -> bool:
     try:
         find_least_samples(estimator, space)
     except (NotExactError, ArgumentError):

@@ -17,13 +17,16 @@ from hardmax.objectives.elbo import Kl
 from hardmax.spaces import AbstractSpace
 from hardmax.types import Estimate, Flips, Objective
 
-# From an estimator, D copies of the scores `[D, *B, *score]` and noise `[S * noises, D, *B, *score]` to an estimate
-# whose value is `[D, *B]`: the value that is differentiated.
+# Maps an estimator, D copies of the scores `[D, *B, *score]` and noise `[S * noises, D, *B, *score]` to an estimate.
+# The estimate's value `[D, *B]` is differentiated.
 Call = Callable[[AbstractEstimator, Tensor, Tensor], Estimate]
 
 
 class Moments:
-    """Running sums over estimates, of differences from the first one: sums of squares far from zero would cancel."""
+    """Mean and variance of estimates that are added block by block.
+
+    The running sums are over differences from the first estimate: sums of squares of large numbers would cancel.
+    """
 
     def __init__(self) -> None:
         self.draws = 0
@@ -32,45 +35,45 @@ class Moments:
         self._squares: Tensor | float = 0.0
 
     def add(self, estimates: Float[Tensor, "D ..."]) -> None:
-        """Add a block, `[D, *B, *score]`."""
+        """Add a block of estimates, `[D, *B, *score]`."""
         if self._first is None:
             self._first = estimates[0]
-        away = estimates - self._first
+        difference = estimates - self._first
         self.draws += len(estimates)
-        self._total = self._total + away.sum(0)
-        self._squares = self._squares + away.square().sum(0)
+        self._total = self._total + difference.sum(0)
+        self._squares = self._squares + difference.square().sum(0)
 
     @property
     def mean(self) -> Float[Tensor, "..."]:
-        """`[*B, *score]`."""
+        """Mean of the estimates, `[*B, *score]`."""
         assert self._first is not None
         return self._first + self._total / self.draws
 
     @property
     def variance(self) -> Float[Tensor, "..."]:
-        """`[*B, *score]`, of one estimate."""
+        """Variance of one estimate, `[*B, *score]`."""
         assert self._first is not None
-        away = self.mean - self._first
-        return ((self._squares - self.draws * away.square()) / (self.draws - 1)).clamp_min(0)
+        difference = self.mean - self._first
+        return ((self._squares - self.draws * difference.square()) / (self.draws - 1)).clamp_min(0)
 
 
 @final
-class Repeated:
-    """f for D copies of its batch: `[D, *B]` replaces `*B`, and f itself is unchanged.
+class RepeatedObjective:
+    """An objective f for D copies of its batch: the batch shape is `[D, *B]` instead of `*B`.
 
-    A copy is one more candidate of the same examples, so f gets `[C * D, *B, *event]` where it is called with
-    `[C, D, *B, *event]`. The optional methods exist where f has them.
+    f itself is unchanged. A copy is one more candidate of the same examples: a call with `[C, D, *B, *event]` calls f
+    with `[C * D, *B, *event]`. The optional methods (`rows`, `pairs`, `table`, `flips`) exist if f has them.
 
     Args:
         f: the objective, for examples `*B`.
-        copies: D.
-        batch_shape: `*B`.
+        copies: D, the number of copies.
+        batch_shape: `*B`, the batch shape of f.
 
     Example:
         >>> import torch, hardmax as hm
-        >>> from hardmax.diagnosis import Repeated
+        >>> from hardmax.diagnosis import RepeatedObjective
         >>> worth = torch.randn(5, 3)  # of five examples
-        >>> f = Repeated(lambda z: (z * worth).sum(-1), 1000, (5,))
+        >>> f = RepeatedObjective(lambda z: (z * worth).sum(-1), 1000, (5,))
         >>> hm.expectation(f, torch.zeros(1000, 5, 3), hm.Categorical(3)).value.shape
         torch.Size([1000, 5])
     """
@@ -89,28 +92,28 @@ class Repeated:
         return self._f(z.flatten(0, 1)).unflatten(0, z.shape[:2])
 
     def _rows(self, z: Float[Tensor, "R ..."], index: Int[Tensor, " R"]) -> Float[Tensor, " R"]:
-        """Evaluate f at chosen examples; index runs over `[D, *B]`, and copies of an example are equal for f."""
+        """Evaluate f at chosen examples; index counts over `[D, *B]`; f makes no difference between copies."""
         return self._f.rows(z, index % self._examples)  # pyright: ignore[reportFunctionMemberAccess]
 
     def _pairs(self, z: Float[Tensor, "M ..."]) -> Float[Tensor, "D *B M"]:
         """Evaluate f at the same z for every example, once for all copies."""
-        return self._spread(self._f.pairs(z))  # pyright: ignore[reportFunctionMemberAccess]
+        return self._expand(self._f.pairs(z))  # pyright: ignore[reportFunctionMemberAccess]
 
     def _table(self) -> Float[Tensor, "D *B K"]:
         """Evaluate f at every category, once for all copies."""
-        return self._spread(self._f.table())  # pyright: ignore[reportFunctionMemberAccess]
+        return self._expand(self._f.table())  # pyright: ignore[reportFunctionMemberAccess]
 
     def _flips(self, z: Float[Tensor, "S D *B N"]) -> "RepeatedFlips":
-        """Return the flips of the bits of z."""
+        """Return the gains of f from flipping single bits of z."""
         return RepeatedFlips(self._f.flips(z.flatten(0, 1)), tuple(z.shape[:2]))  # pyright: ignore[reportFunctionMemberAccess]
 
-    def _spread(self, values: Tensor) -> Tensor:
+    def _expand(self, values: Tensor) -> Tensor:
         return values.expand(self._copies, *values.shape)
 
 
 @final
 class RepeatedFlips:
-    """Flips of `[S * D, *B, N]`, laid out as `[S, D, *B, N]`."""
+    """Gains from flips of single bits: those of `[S * D, *B, N]`, in the shape `[S, D, *B, N]`."""
 
     def __init__(self, flips: Flips, lead: tuple[int, ...]) -> None:
         self._flips = flips
@@ -118,7 +121,7 @@ class RepeatedFlips:
 
     @property
     def bounds(self) -> Float[Tensor, "S D *B N"]:
-        """No flip gains more than this."""
+        """Upper bounds of the gains."""
         return self._flips.bounds.unflatten(0, self._lead)
 
     def gains(self, wanted: Tensor) -> Float[Tensor, " R"]:
@@ -126,17 +129,20 @@ class RepeatedFlips:
         return self._flips.gains(wanted.flatten(0, 1))
 
 
-def expected(f: Objective, space: AbstractSpace, *, chunk_size: int | None = None) -> Call:
-    """Return the call of `hardmax.expectation`; f gets at most `chunk_size` candidates at a time, copies included."""
+def make_expectation_call(f: Objective, space: AbstractSpace, *, chunk_size: int | None = None) -> Call:
+    r"""Return the call for `measure_estimators` that estimates $\mathbb{E}[f(z)]$ with `hardmax.expectation`.
+
+    f gets at most `chunk_size` candidates at a time, copies included.
+    """
 
     def call(estimator: AbstractEstimator, copies: Tensor, noise: Tensor) -> Estimate:
-        repeated, chunk = _repeated(f, copies, space, chunk_size)
+        repeated, chunk = _repeat_objective(f, copies, space, chunk_size)
         return expectation(repeated, copies, space, estimator, noise=noise, chunk_size=chunk)
 
     return call
 
 
-def bounded(
+def make_elbo_call(
     likelihood: Objective,
     space: AbstractSpace,
     *,
@@ -144,39 +150,39 @@ def bounded(
     kl: Kl = "auto",
     chunk_size: int | None = None,
 ) -> Call:
-    """Return the call of `hardmax.elbo`, arguments as there."""
+    """Return the call for `measure_estimators` that estimates the bound with `hardmax.elbo`; arguments as there."""
     prior = None if prior is None else prior.detach()
 
     def call(estimator: AbstractEstimator, copies: Tensor, noise: Tensor) -> Estimate:
-        repeated, chunk = _repeated(likelihood, copies, space, chunk_size)
+        repeated, chunk = _repeat_objective(likelihood, copies, space, chunk_size)
         return elbo(repeated, copies, space, estimator, prior=prior, kl=kl, noise=noise, chunk_size=chunk)
 
     return call
 
 
-def _repeated(
+def _repeat_objective(
     f: Objective, copies: Tensor, space: AbstractSpace, chunk_size: int | None
 ) -> tuple[Objective, int | None]:
     """Return f for the copies, and the number of candidates per copy that keeps f within its chunk size."""
     count, *batch = space.batch_shape(copies)
-    return Repeated(f, count, tuple(batch)), chunk_size and max(chunk_size // count, 1)
+    return RepeatedObjective(f, count, tuple(batch)), chunk_size and max(chunk_size // count, 1)
 
 
-_ENTRIES = 2**22  # of noise, in a block
-ROWS = 2**14  # evaluations of f in a block: a decoder's rows are hundreds of numbers wide
-BLOCKS = 4  # at least, so that a median of their times is meaningful
+_NOISE_PER_BLOCK = 2**22  # numbers
+ROWS_PER_BLOCK = 2**14  # evaluations of f: a row of a decoder's output is hundreds of numbers wide
+_LEAST_BLOCKS = 4  # so that the median of their times is meaningful
 
 
 @dataclass(frozen=True)
 class Block:
-    """Independent estimates of one gradient.
+    """Independent estimates of one gradient, computed in one call.
 
     Attributes:
         gradient: `[D, *B, *score]`. One estimate for each copy, in float64.
-        z: `[S, D, *B, *event]`. The draws behind them.
-        evaluations: of f, mean per example of one estimate.
-        solves: arg maxes, counted the same way.
-        seconds: that the block took, forward, backward and noise.
+        z: `[S, D, *B, *event]`. The draws that the estimates are based on.
+        evaluations: number of evaluations of f for one estimate, mean per example.
+        solves: number of arg maxes, counted in the same way.
+        seconds: time for noise, forward and backward pass of the block.
     """
 
     gradient: Tensor
@@ -203,38 +209,39 @@ class GradientSampler:
     scores: Tensor
     space: AbstractSpace
 
-    def block(self, samples: int, copies: int, generator: torch.Generator) -> Block:
+    def draw_block(self, samples: int, copies: int, generator: torch.Generator) -> Block:
         """Compute an estimate for each of D copies of the scores."""
-        begin = _clock(self.scores.device)
-        out, gradient = self._differentiate(self._noise(samples, copies, generator))
-        return Block(gradient, out.z, out.evaluations, out.solves, _clock(self.scores.device) - begin)
+        begin = _read_clock(self.scores.device)
+        out, gradient = self._differentiate(self._draw_noise(samples, copies, generator))
+        return Block(gradient, out.z, out.evaluations, out.solves, _read_clock(self.scores.device) - begin)
 
-    def blocks(self, samples: int, draws: int, most: int, generator: torch.Generator) -> Iterator[Block]:
-        """Yield `draws` independent estimates, at most `most` at a time, and in four blocks or more."""
-        most, done = min(most, ceil(draws / BLOCKS)), 0
+    def draw_blocks(self, samples: int, draws: int, most: int, generator: torch.Generator) -> Iterator[Block]:
+        """Yield `draws` independent estimates, at most `most` at a time, and in at least four blocks."""
+        most, done = min(most, ceil(draws / _LEAST_BLOCKS)), 0
         while done < draws:
             copies = min(most, draws - done)
-            yield self.block(samples, copies, generator)
+            yield self.draw_block(samples, copies, generator)
             done += copies
 
-    def copies_at_once(self, samples: int, evaluations: float, chunk_size: int | None) -> int:
-        """Return the number of estimates with these samples and evaluations that fit the memory of a block."""
+    def count_copies_per_block(self, samples: int, evaluations: float, chunk_size: int | None) -> int:
+        """Return the number of estimates, with these samples and evaluations each, that fit the memory of a block."""
         examples = max(prod(self.space.batch_shape(self.scores)), 1)
-        entries = _ENTRIES // (examples * samples * self.estimator.noises * prod(self.space.score_shape))
-        rows = ROWS // (examples * max(ceil(evaluations), samples))
+        entries = _NOISE_PER_BLOCK // (examples * samples * self.estimator.noises * prod(self.space.score_shape))
+        rows = ROWS_PER_BLOCK // (examples * max(ceil(evaluations), samples))
         return max(min(entries, rows, chunk_size or rows), 1)
 
-    def looks_across(self, samples: int, copies: int, generator: torch.Generator) -> bool:
+    def depends_on_other_examples(self, samples: int, copies: int, generator: torch.Generator) -> bool:
         """Whether an estimate depends on the noise of other examples in its call, as with a baseline over the batch.
 
-        All copies but the first get other noise: then its gradient must not change, except for rounding.
+        The test draws new noise for all copies except the first. The gradient of the first must not change, except for
+        rounding.
         """
-        noise, other = (self._noise(samples, copies, generator) for _ in range(2))
+        noise, other = (self._draw_noise(samples, copies, generator) for _ in range(2))
         other[:, 0] = noise[:, 0]
         first, second = (self._differentiate(each)[1][0] for each in (noise, other))
         return float((first - second).norm()) > 1e-3 * float(first.norm())
 
-    def _noise(self, samples: int, copies: int, generator: torch.Generator) -> Tensor:
+    def _draw_noise(self, samples: int, copies: int, generator: torch.Generator) -> Tensor:
         shape = (samples * self.estimator.noises, copies, *self.space.batch_shape(self.scores))
         return self.space.noise(shape, generator=generator, dtype=self.scores.dtype, device=self.scores.device)
 
@@ -253,7 +260,7 @@ def draw_seed(generator: torch.Generator | None) -> int:
     return int(torch.randint(2**62, (), generator=generator, device="cpu" if generator is None else generator.device))
 
 
-def _clock(device: torch.device) -> float:
+def _read_clock(device: torch.device) -> float:
     if device.type != "cpu":
         torch.accelerator.synchronize(device)
     return time.perf_counter()

@@ -7,10 +7,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hardmax.diagnosis.candidates import candidates
-from hardmax.diagnosis.estimates import bounded, expected
-from hardmax.diagnosis.measurement import Observe, check_draws, measure
-from hardmax.diagnosis.reference import enumerated, monte_carlo
+from hardmax.diagnosis.candidates import list_candidates
+from hardmax.diagnosis.estimates import make_elbo_call, make_expectation_call
+from hardmax.diagnosis.measurement import Observe, check_draws, measure_estimators
+from hardmax.diagnosis.reference import enumerate_reference, estimate_reference
 from hardmax.diagnosis.result import Diagnosis
 from hardmax.errors import ArgumentError
 from hardmax.estimators import AbstractEstimator
@@ -19,7 +19,7 @@ from hardmax.spaces import AbstractSpace
 from hardmax.types import Objective
 
 Source = Literal["enumerate", "monte-carlo"]
-REFERENCE = 4  # draws of the reference, as a multiple of those of an estimator
+REFERENCE_FACTOR = 4  # a Monte Carlo reference has this many times the draws of an estimator
 
 
 def diagnose(
@@ -36,39 +36,43 @@ def diagnose(
     chunk_size: int | None = None,
     observe: Observe | None = None,
 ) -> Diagnosis:
-    """Measure bias, noise and cost of estimators of the gradient of `E_{z ~ q(z | scores)}[f(z)]` on your problem.
+    r"""Measure bias, noise and cost of estimators of a gradient on your problem.
 
-    Every estimator computes `draws` independent estimates, with the most samples that fit the same number of
-    evaluations of f, and they are compared with the exact gradient. `Quality` documents the measurements, and how
-    examples are aggregated. Copies of the batch share a call: 1,024 estimates take a few calls, not 1,024.
+    $$ \nabla_{\mathrm{scores}} \, \mathbb{E}_{z \sim q(z \mid \mathrm{scores})}[f(z)] $$
 
-    The noise of the mean of the estimates is subtracted from the bias, and reported. An estimator that uses the whole
+    Each estimator computes `draws` independent estimates, which are compared with the exact gradient. All estimators
+    have the same budget of evaluations of f, and each uses as many samples as fit. `Quality` documents the
+    measurements, and how examples are aggregated. Copies of the batch share a call: 1,024 estimates take a few calls,
+    not 1,024.
+
+    The noise of the mean of the estimates is subtracted from the bias, and reported. An estimator that uses the entire
     batch (`Reinforce("mean")`) computes its estimates one batch at a time, since copies would give it a better baseline
-    than in training; so pass a batch of the size you train with.
+    than in training. Therefore pass a batch of the size that you train with.
 
     Args:
         f: the objective, as for `expectation`; its optional methods are used.
-        scores: `[*B, *score]`: those of a few typical examples, at the stage of training of interest.
+        scores: `[*B, *score]`, of a few typical examples, at the stage of training that you are interested in.
         space: the space of z.
-        estimators: by name, or a sequence; None is `candidates(space, f)`, which has ladders of epsilon and tau. Those
-            that refuse are listed with their reasons.
-        draws: number of independent estimates of each, at least 2.
-        exact: "enumerate" every z; or "monte-carlo", for larger spaces: the mean of 4 x `draws` estimates of an
-            unbiased estimator (`LocalExpectation` for independent variables, `GibbsCovariance` for structured spaces
-            with exact samples). Its variance is subtracted as well, and reported.
-        evaluations: of f for each example that an estimate may take; None is the cost of the most expensive estimator
-            with its fewest samples. The number actually used is reported.
-        samples: S of every estimator, instead of the most that fit.
+        estimators: a mapping from names to estimators, or a sequence; None is `list_candidates(space, f)`, which has
+            several values of epsilon and tau. Estimators that refuse are listed with their reasons.
+        draws: number of independent estimates of each estimator, at least 2.
+        exact: how to compute the exact gradient. "enumerate": sum over every z. "monte-carlo", for larger spaces: the
+            mean of 4 x `draws` estimates of an unbiased estimator (`LocalExpectation` for independent variables,
+            `GibbsCovariance` for structured spaces with exact samples). Its variance is subtracted as well, and
+            reported.
+        evaluations: budget of an estimate, in evaluations of f for each example; None is the cost of the most expensive
+            estimator with its fewest samples. The number actually used is reported.
+        samples: S of every estimator, instead of as many as fit the budget.
         generator: where the noise comes from; None is torch's global generator.
-        chunk_size: the most candidates that f gets in one call.
+        chunk_size: maximum number of candidates that f gets in one call.
         observe: called with the name of an estimator and the number of estimates completed since the last call.
 
     Returns:
-        A row for each estimator; `print` shows the table, `figure()` draws it, `recommendation` names the one to use.
+        A row for each estimator; `print` shows the table, `figure()` draws it, `recommendation` is the one to use.
 
     Raises:
-        ArgumentError: an argument that cannot be used; the exact gradient is zero.
-        NotExactError: too many z to enumerate, or no unbiased estimator to replace that.
+        ArgumentError: an argument is invalid, or the exact gradient is zero.
+        NotExactError: there are too many z to enumerate, or no unbiased estimator for "monte-carlo".
 
     Example:
         >>> import torch, hardmax as hm
@@ -81,21 +85,21 @@ def diagnose(
         ([17, 17], False)
     """
     check_draws(draws)
-    call = expected(f, space, chunk_size=chunk_size)
+    call = make_expectation_call(f, space, chunk_size=chunk_size)
     if exact == "enumerate":
-        reference = enumerated(f, scores, space, chunk_size=chunk_size)
+        reference = enumerate_reference(f, scores, space, chunk_size=chunk_size)
     elif exact == "monte-carlo":
-        count = REFERENCE * draws
-        reference = monte_carlo(
+        count = REFERENCE_FACTOR * draws
+        reference = estimate_reference(
             call, scores, space, draws=count, generator=generator, chunk_size=chunk_size, observe=observe
         )
     else:
         raise ArgumentError(f"exact must be 'enumerate' or 'monte-carlo', got {exact!r}")
-    return measure(
+    return measure_estimators(
         call,
         scores,
         space,
-        candidates(space, f) if estimators is None else estimators,
+        list_candidates(space, f) if estimators is None else estimators,
         exact=reference,
         draws=draws,
         evaluations=evaluations,
@@ -122,33 +126,35 @@ def diagnose_elbo(
     chunk_size: int | None = None,
     observe: Observe | None = None,
 ) -> Diagnosis:
-    """Measure estimators of the gradient of `E_q[log p(x | z)] - KL(q(z | scores) || p(z))`, as in `hardmax.elbo`.
+    r"""Measure estimators of the gradient of the evidence lower bound, as in `hardmax.elbo`.
 
-    With `kl="auto"`, `Direct` and others that take the whole integrand get it ("posterior direct"); the rest have the
-    KL's analytic gradient added. The exact gradient is that of the whole bound, whatever `kl` is: with "none" the KL's
-    gradient is missing, and counts as bias.
+    $$ \mathbb{E}_q[\log p(x \mid z)] - \mathrm{KL}(q(z \mid \mathrm{scores}) \,\|\, p(z)) $$
+
+    With `kl="auto"`, the objective of `Direct` and similar estimators is the complete integrand ("posterior direct");
+    for the other estimators, the analytic gradient of the KL is added. The exact gradient is that of the complete
+    bound, whatever `kl` is. With "none" the KL's gradient is missing, which counts as bias.
 
     Args:
-        likelihood: `log p(x | z)`, as for `hardmax.elbo`.
+        likelihood: $\log p(x \mid z)$, as for `hardmax.elbo`.
         scores: `[*B, *score]`, the encoder's output.
         space: the space of z.
         estimators: as for `diagnose`.
         prior: scores of the prior `[*score]`; None is uniform.
         kl: how the KL enters the gradient, as for `hardmax.elbo`.
-        draws: as for `diagnose`, and so are the others.
-        exact: see there.
-        evaluations: see there.
-        samples: see there.
-        generator: see there.
-        chunk_size: see there.
-        observe: see there.
+        draws: as for `diagnose`.
+        exact: as for `diagnose`.
+        evaluations: as for `diagnose`.
+        samples: as for `diagnose`.
+        generator: as for `diagnose`.
+        chunk_size: as for `diagnose`.
+        observe: as for `diagnose`.
 
     Returns:
         A row for each estimator.
 
     Raises:
-        ArgumentError: an argument that cannot be used; the exact gradient is zero.
-        NotExactError: too many z to enumerate, or no unbiased estimator to replace that.
+        ArgumentError: an argument is invalid, or the exact gradient is zero.
+        NotExactError: there are too many z to enumerate, or no unbiased estimator for "monte-carlo".
 
     Example:
         >>> import torch, hardmax as hm
@@ -164,24 +170,24 @@ def diagnose_elbo(
     """
     check_draws(draws)
     check_prior(prior, space)
-    call = bounded(likelihood, space, prior=prior, kl=kl, chunk_size=chunk_size)
+    call = make_elbo_call(likelihood, space, prior=prior, kl=kl, chunk_size=chunk_size)
     if exact == "enumerate":
         linear = -scores if prior is None else prior - scores
-        reference = enumerated(likelihood, scores, space, linear=linear, chunk_size=chunk_size)
+        reference = enumerate_reference(likelihood, scores, space, linear=linear, chunk_size=chunk_size)
     elif exact == "monte-carlo":
-        # Of the whole bound, whatever kl is.
-        whole = bounded(likelihood, space, prior=prior, chunk_size=chunk_size)
-        count = REFERENCE * draws
-        reference = monte_carlo(
-            whole, scores, space, draws=count, generator=generator, chunk_size=chunk_size, observe=observe
+        # Of the complete bound, whatever kl is.
+        complete = make_elbo_call(likelihood, space, prior=prior, chunk_size=chunk_size)
+        count = REFERENCE_FACTOR * draws
+        reference = estimate_reference(
+            complete, scores, space, draws=count, generator=generator, chunk_size=chunk_size, observe=observe
         )
     else:
         raise ArgumentError(f"exact must be 'enumerate' or 'monte-carlo', got {exact!r}")
-    return measure(
+    return measure_estimators(
         call,
         scores,
         space,
-        candidates(space, likelihood) if estimators is None else estimators,
+        list_candidates(space, likelihood) if estimators is None else estimators,
         exact=reference,
         draws=draws,
         evaluations=evaluations,

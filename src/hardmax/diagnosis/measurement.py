@@ -1,16 +1,17 @@
 """Measure how far each estimator is from the exact gradient, at equal numbers of evaluations.
 
-    measure(call, scores, space, estimators, exact=reference, draws=1024, ...) -> Diagnosis
+    measure_estimators(call, scores, space, estimators, exact=reference, draws=1024, ...) -> Diagnosis
 
 - `call(estimator, copies [D, *B, *score], noise [S * noises, D, *B, *score]) -> Estimate` defines *what* is estimated:
-  it gets D copies of the scores and returns an estimate whose value is `[D, *B]`. `Repeated(f, D, B)` turns an f for
-  the batch into one for the copies. `expected(f, space)` is the call of an expectation,
-  `bounded(likelihood, space, prior=..., kl=...)` that of a bound.
-- `reference` is the gradient that the estimates are compared with: `enumerated(f, scores, space)`,
-  `monte_carlo(call, ...)`, or `exactly(gradient)` for a gradient `[*B, *score]` that is already known.
+  it gets D copies of the scores and returns an estimate whose value is `[D, *B]`. `RepeatedObjective(f, D, B)` turns an
+  f for the batch into one for the copies. `make_expectation_call(f, space)` returns the call for an expectation,
+  `make_elbo_call(likelihood, space, prior=..., kl=...)` the call for a bound.
+- `reference` is the gradient that the estimates are compared with: `enumerate_reference(f, scores, space)`,
+  `estimate_reference(call, ...)`, or `make_exact_reference(gradient)` for a gradient `[*B, *score]` that is already
+  known.
 - `estimators` is a mapping from names to estimators, or a sequence of them.
 
-`hardmax.diagnose` and `hardmax.diagnosis.diagnose_elbo` are this function with the first and the second call.
+`hardmax.diagnose` uses the call for an expectation, `hardmax.diagnosis.diagnose_elbo` the call for a bound.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,16 +32,16 @@ from hardmax.estimators import AbstractEstimator
 from hardmax.spaces import AbstractFactorised, AbstractSpace
 from hardmax.validation import check_samples, check_scores
 
-# Called with the name of an estimator and the number of its estimates that were completed since the last call.
+# Called with the name of an estimator and the number of its estimates completed since the last call.
 Observe = Callable[[str, int], None]
 
-_PROBES = 8  # copies that the evaluations of an estimator are counted on
+_PROBES = 8  # number of copies on which the evaluations of an estimator are counted
 _SIGMAS = 4.0  # a bias is significant if it exceeds this many standard deviations of the subtracted noise
-_VAGUE = 0.2  # relative standard error of a reference that deserves a note
+_NOTEWORTHY_ERROR = 0.2  # relative standard error of the reference that deserves a note
 _ROUNDINGS = 1e4  # a relative bias of fewer rounding units than this counts as zero
 
 
-def measure(
+def measure_estimators(
     call: Call,
     scores: Float[Tensor, "..."],
     space: AbstractSpace,
@@ -56,9 +57,10 @@ def measure(
 ) -> Diagnosis:
     """Measure the estimates of every estimator against a reference.
 
-    All estimators get noise from the same seed, so that with `evaluations` given a row does not depend on the other
-    rows. An estimator that uses the whole batch, as `Reinforce("mean")` does for its baseline, is detected by a probe
-    and computes its estimates one batch at a time: among copies of the batch it would see more draws than in training.
+    All estimators get noise from the same seed, so that a row does not depend on the other rows if `evaluations` is
+    given. An estimator that uses the entire batch, as `Reinforce("mean")` does for its baseline, is detected by a test
+    call and computes its estimates one batch at a time: with copies of the batch, its baseline would average more draws
+    than in training.
 
     Args:
         call: defines what is estimated; see the module docstring.
@@ -67,18 +69,18 @@ def measure(
         estimators: the estimators to compare, by name, or a sequence, named by their constructor calls.
         exact: the gradient to compare with.
         draws: number of independent estimates of each, at least 2.
-        evaluations: of f for each example that an estimate may take; None is the cost of the most expensive estimator
-            with its fewest samples. Each estimator gets the most samples that fit, at least its fewest.
-        samples: S of every estimator, instead of the most that fit.
+        evaluations: budget of an estimate, in evaluations of f for each example; None is the cost of the most expensive
+            estimator with its fewest samples. Each estimator gets as many samples as fit, at least its fewest.
+        samples: S of every estimator, instead of as many as fit the budget.
         generator: where the noise comes from; None is torch's global generator.
-        chunk_size: the most copies in one call; the call itself has to limit the candidates that f gets.
+        chunk_size: maximum number of copies in one call; the call itself has to limit the candidates that f gets.
         observe: called to report progress.
 
     Returns:
         The measurements. Estimators that refuse the space, or f, are in `refused`, with their reasons.
 
     Raises:
-        ArgumentError: too few draws, scores that cannot be used, a reference that is zero.
+        ArgumentError: there are too few draws, scores are invalid, or the reference is zero.
     """
     check_scores(scores, space, values=True)
     check_draws(draws)
@@ -88,37 +90,37 @@ def measure(
         raise ArgumentError(f"evaluations must be positive, got {evaluations}")
     square = exact.square
     seed, observe = draw_seed(generator), observe or (lambda name, count: None)
-    entrants, refused, notes, rows = [], [], [], []
+    accepted, refused, notes, rows = [], [], [], []
     for name, estimator in name_estimators(estimators).items():
-        entrant = _Entrant(name, GradientSampler(call, estimator, scores.detach(), space), seed, chunk_size)
+        contestant = _Contestant(name, GradientSampler(call, estimator, scores.detach(), space), seed, chunk_size)
         try:
-            entrants.append((entrant, entrant.enter(samples)))
+            accepted.append((contestant, contestant.check(samples)))
         except (NotExactError, ArgumentError) as error:
             refused.append(Refusal(name, estimator, str(error)))
             observe(name, draws)
-    budget = max((entrant.cost(least) for entrant, least in entrants), default=0.0)
+    budget = max((contestant.count_evaluations(least) for contestant, least in accepted), default=0.0)
     budget = budget if evaluations is None else float(evaluations)
-    for entrant, least in entrants:
-        count = samples or fit_samples(budget, entrant.cost, least, entrant.estimator, space)
-        alone = entrant.looks_across(count)
-        if alone:
-            notes.append(f"{entrant.name} looks at the whole batch: its estimates were made one batch at a time.")
-        record, seconds = _Record(exact, space), []
-        for block in entrant.blocks(count, draws, alone=alone):
-            record.add(block)
+    for contestant, least in accepted:
+        name, estimator = contestant.name, contestant.estimator
+        count = samples or fit_samples(budget, contestant.count_evaluations, least, estimator, space)
+        uses_batch = contestant.depends_on_other_examples(count)
+        if uses_batch:
+            notes.append(f"{name} uses the entire batch: its estimates were computed one batch at a time.")
+        statistics, seconds = _Statistics(exact, space), []
+        for block in contestant.draw_blocks(count, draws, one_copy=uses_batch):
+            statistics.add(block)
             seconds.append(block.seconds / len(block.gradient))
-            observe(entrant.name, len(block.gradient))
-        if alone:  # timed like the others
-            seconds = [block.seconds / len(block.gradient) for block in entrant.blocks(count, draws, alone=False)]
-        rows.append(
-            record.quality(entrant.name, entrant.estimator, count, median(seconds), torch.finfo(scores.dtype).eps)
-        )
-    perturbing = {type(entrant.estimator).__name__ for entrant, _ in entrants if entrant.estimator.perturbs}
+            observe(name, len(block.gradient))
+        if uses_batch:  # its time is measured in larger blocks, as for the other estimators
+            blocks = contestant.draw_blocks(count, draws, one_copy=False)
+            seconds = [block.seconds / len(block.gradient) for block in blocks]
+        rows.append(statistics.summarise(name, estimator, count, median(seconds), torch.finfo(scores.dtype).eps))
+    perturbing = {type(contestant.estimator).__name__ for contestant, _ in accepted if contestant.estimator.perturbs}
     if perturbing and not isinstance(space, AbstractFactorised):
         names = ", ".join(sorted(perturbing))
-        notes.append(f"Drawn by perturb-and-MAP: {names}. What that differs from q counts as bias.")
-    if exact.error > _VAGUE:
-        notes.append(f"The gradient to compare with is itself known to {exact.error:.2g} only: raise draws.")
+        notes.append(f"Drawn by perturb-and-MAP: {names}. The difference of its distribution from q counts as bias.")
+    if exact.error > _NOTEWORTHY_ERROR:
+        notes.append(f"The reference gradient itself has a relative error of {exact.error:.2g}: raise draws.")
     return Diagnosis(
         rows=tuple(rows),
         refused=tuple(refused),
@@ -130,16 +132,17 @@ def measure(
         source=exact.source,
         source_error=exact.error,
         norm=sqrt(square),
+        with_gradient=int(exact.has_gradient(space).sum()),
     )
 
 
 def check_draws(draws: int) -> None:
-    """Check the number of estimates."""
+    """Raise `ArgumentError` unless there are at least two estimates."""
     if draws < 2:
         raise ArgumentError(f"draws must be at least 2, since a variance is measured, got {draws}")
 
 
-class _Entrant:
+class _Contestant:
     """An estimator in the comparison, with its gradient sampler and its seed."""
 
     def __init__(self, name: str, sampler: GradientSampler, seed: int, chunk_size: int | None) -> None:
@@ -147,48 +150,49 @@ class _Entrant:
         self._sampler, self._seed, self._chunk_size = sampler, seed, chunk_size
         self._costs: dict[int, float] = {}
 
-    def enter(self, samples: int | None) -> int:
+    def check(self, samples: int | None) -> int:
         """Return the fewest samples, or the requested number, after one test estimate; raises if that fails."""
         space = self._sampler.space
         least = find_least_samples(self.estimator, space) if samples is None else samples
         self.estimator.check(space, least)
-        self.cost(least)
+        self.count_evaluations(least)
         return least
 
-    def cost(self, samples: int) -> float:
-        """Count the evaluations of an estimate, mean over a few; the first determines how many copies fit."""
+    def count_evaluations(self, samples: int) -> float:
+        """Return the evaluations of an estimate, mean over a few; a first estimate shows how many copies fit."""
         if samples not in self._costs:
             self._costs[samples] = self._probe(samples, 1)
-            self._costs[samples] = self._probe(samples, min(_PROBES, self._most(samples)))
+            self._costs[samples] = self._probe(samples, min(_PROBES, self._count_copies(samples)))
         return self._costs[samples]
 
-    def looks_across(self, samples: int) -> bool:
-        """Whether an estimate depends on the noise of other examples; False where only one copy fits anyway."""
-        copies = min(_PROBES, self._most(samples))
-        return copies > 1 and self._sampler.looks_across(samples, copies, self._generator())
+    def depends_on_other_examples(self, samples: int) -> bool:
+        """Whether an estimate depends on the noise of other examples; False if only one copy fits anyway."""
+        copies = min(_PROBES, self._count_copies(samples))
+        return copies > 1 and self._sampler.depends_on_other_examples(samples, copies, self._make_generator())
 
-    def blocks(self, samples: int, draws: int, *, alone: bool) -> Iterator[Block]:
+    def draw_blocks(self, samples: int, draws: int, *, one_copy: bool) -> Iterator[Block]:
         """Yield the estimates, one copy at a time or in larger blocks."""
-        most = 1 if alone else self._most(samples)
-        return self._sampler.blocks(samples, draws, most, self._generator())
+        most = 1 if one_copy else self._count_copies(samples)
+        return self._sampler.draw_blocks(samples, draws, most, self._make_generator())
 
     def _probe(self, samples: int, copies: int) -> float:
-        return self._sampler.block(samples, copies, self._generator()).evaluations
+        return self._sampler.draw_block(samples, copies, self._make_generator()).evaluations
 
-    def _most(self, samples: int) -> int:
-        return self._sampler.copies_at_once(samples, self.cost(samples), self._chunk_size)
+    def _count_copies(self, samples: int) -> int:
+        return self._sampler.count_copies_per_block(samples, self.count_evaluations(samples), self._chunk_size)
 
-    def _generator(self) -> torch.Generator:
+    def _make_generator(self) -> torch.Generator:
         """Return a new generator with the common seed."""
         return torch.Generator(self._sampler.scores.device).manual_seed(self._seed)
 
 
-class _Record:
+class _Statistics:
     """Running statistics of the estimates of one estimator."""
 
     def __init__(self, exact: Reference, space: AbstractSpace) -> None:
         self._exact, self._space = exact, space
         self._norm = self._length(exact.gradient)
+        self._has_gradient = exact.has_gradient(space)
         self._moments = Moments()
         self._cosine = torch.zeros_like(self._norm)
         self._evaluations = self._solves = 0.0
@@ -202,26 +206,26 @@ class _Record:
         self._evaluations += len(block.gradient) * block.evaluations
         self._solves += len(block.gradient) * block.solves
 
-    def quality(
+    def summarise(
         self, name: str, estimator: AbstractEstimator, samples: int, seconds: float, rounding: float
     ) -> Quality:
         """Return the quality of the estimates; rounding is the machine epsilon of their dtype."""
         square, draws = self._exact.square, self._moments.draws
-        away, variance = self._moments.mean - self._exact.gradient, self._moments.variance
-        # Noise in |mean - exact|^2, by example: this is its mean; its standard deviation is at most sqrt(2) times that,
-        # reached where an example's components are fully correlated.
+        difference, variance = self._moments.mean - self._exact.gradient, self._moments.variance
+        # Mean of the noise in |mean - exact|^2, by example. Its standard deviation is at most sqrt(2) times the mean;
+        # that is reached if the components of an example are fully correlated.
         noise = self._sum(variance / draws + self._exact.variance) / square
-        left = max(float(away.square().sum()) / square - float(noise.sum()), 0.0)
-        shows = max(_SIGMAS * sqrt(2) * float(noise.norm()), (_ROUNDINGS * rounding) ** 2)
+        squared_bias = max(float(difference.square().sum()) / square - float(noise.sum()), 0.0)
+        significant = max(_SIGMAS * sqrt(2) * float(noise.norm()), (_ROUNDINGS * rounding) ** 2)
         return Quality(
             name=name,
             estimator=estimator,
             samples=samples,
-            bias=sqrt(left),
+            bias=sqrt(squared_bias),
             floor=sqrt(float(noise.sum())),
-            biased=left > shows,
+            biased=squared_bias > significant,
             deviation=sqrt(float(variance.sum()) / square),
-            cosine=float((self._cosine / draws)[self._norm > 0].mean()),
+            cosine=float((self._cosine / draws)[self._has_gradient].mean()),
             evaluations=self._evaluations / draws,
             solves=self._solves / draws,
             seconds=seconds,

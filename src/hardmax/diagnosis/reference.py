@@ -5,16 +5,18 @@ from dataclasses import dataclass
 from math import prod
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
-from hardmax.diagnosis.estimates import ROWS, Call, GradientSampler, Moments, draw_seed
+from hardmax.diagnosis.estimates import ROWS_PER_BLOCK, Call, GradientSampler, Moments, draw_seed
 from hardmax.errors import ArgumentError, NotExactError
 from hardmax.estimators import AbstractEstimator, GibbsCovariance, LocalExpectation
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractFactorised, AbstractSpace
 from hardmax.types import Objective
 from hardmax.validation import check_scores
+
+_SMALLEST = 0.01  # gradient of an example, relative to the root mean square over examples
 
 
 @dataclass(frozen=True)
@@ -23,8 +25,8 @@ class Reference:
 
     Attributes:
         gradient: `[*B, *score]`, float64.
-        variance: `[*B, *score]`, float64. Of the gradient, which is itself a mean of estimates; zero if it is exact.
-        source: how it was computed, as readable text.
+        variance: `[*B, *score]`, float64. Variance of the gradient if it is a mean of estimates; zero if it is exact.
+        source: how the gradient was computed, as readable text.
     """
 
     gradient: Float[Tensor, "..."]
@@ -40,11 +42,21 @@ class Reference:
         """
         square = float(self.gradient.square().sum() - self.variance.sum())
         if not square > 0:
-            reason = "is zero" if not self.variance.any() else "drowns in its own noise: raise draws"
+            reason = "is zero" if not self.variance.any() else "is smaller than its noise: raise draws"
             raise ArgumentError(
-                f"the gradient that estimates are compared with, by {self.source}, {reason}; nothing is relative to it"
+                f"the gradient that estimates are compared with, by {self.source}, {reason}; errors cannot be "
+                "relative to it"
             )
         return square
+
+    def has_gradient(self, space: AbstractSpace) -> Bool[Tensor, "*B"]:
+        """Return which examples have a gradient: at least 1 % of the root mean square over examples, without its noise.
+
+        The direction of a smaller one has no effect in a batch, and its estimates are often zero or noise.
+        """
+        excess = self.gradient.square() - self.variance
+        squares = space.dot(excess, torch.ones_like(excess))
+        return squares > _SMALLEST**2 * self.square / squares.numel()
 
     @property
     def error(self) -> float:
@@ -52,13 +64,13 @@ class Reference:
         return float(self.variance.sum() / self.square) ** 0.5
 
 
-def exactly(gradient: Float[Tensor, "..."], source: str = "the caller") -> Reference:
-    """Return a gradient `[*B, *score]` known from elsewhere as a reference without noise."""
+def make_exact_reference(gradient: Float[Tensor, "..."], source: str = "the caller") -> Reference:
+    """Return a reference without noise from a gradient `[*B, *score]` that is already known."""
     gradient = gradient.detach().double()
     return Reference(gradient, torch.zeros_like(gradient), source)
 
 
-def enumerated(
+def enumerate_reference(
     f: Objective,
     scores: Float[Tensor, "..."],
     space: AbstractSpace,
@@ -66,28 +78,30 @@ def enumerated(
     linear: Float[Tensor, "..."] | None = None,
     chunk_size: int | None = None,
 ) -> Reference:
-    """Return the exact gradient of `E_q[f(z) + <linear, statistics(z)>]`, by enumerating every z, in float64.
+    r"""Return the exact gradient of an expectation, by enumerating every z, in float64.
 
-    With `linear = prior - scores` that is the gradient of a bound: the gradient of log q(z) itself has mean zero.
+    $$ \mathbb{E}_q[f(z) + \langle \mathrm{linear}, \mathrm{statistics}(z) \rangle] $$
+
+    With `linear = prior - scores` this is the gradient of a bound: the gradient of $\log q(z)$ itself has mean zero.
 
     Args:
         f: the objective.
         scores: `[*B, *score]`.
-        space: small enough to enumerate.
+        space: a space small enough to enumerate.
         linear: `[*B, *score]`, held fixed; None is zero.
-        chunk_size: the most candidates that f gets in one call; None is a number that bounds the memory.
+        chunk_size: maximum number of candidates that f gets in one call; None chooses a number that bounds the memory.
 
     Raises:
-        NotExactError: too many z.
+        NotExactError: there are too many z.
     """
     check_scores(scores, space, values=True)
     if not space.offers("enumerate"):
         raise NotExactError(f"{space} cannot be enumerated; pass exact='monte-carlo'")
     space.check_enumerable()
     with torch.no_grad():
-        held = None if linear is None else linear.detach().expand(scores.shape)
-        most = chunk_size or max(ROWS // max(prod(space.batch_shape(scores)), 1), 1)
-        values = Evaluator(f, scores.detach(), space, linear=held, chunk_size=most).table()
+        fixed = None if linear is None else linear.detach().expand(scores.shape)
+        most = chunk_size or max(ROWS_PER_BLOCK // max(prod(space.batch_shape(scores)), 1), 1)
+        values = Evaluator(f, scores.detach(), space, linear=fixed, chunk_size=most).table()
         rounding = 4 * torch.finfo(values.dtype).eps * values.abs().amax(-1, keepdim=True)
         table = values.double()
     wide = scores.detach().double().requires_grad_()
@@ -96,25 +110,26 @@ def enumerated(
     differences = table - (q.detach() * table).sum(-1, keepdim=True)
     differences = torch.where(differences.abs() > rounding, differences, 0.0)
     (gradient,) = torch.autograd.grad((q * differences).sum(), wide)
-    return exactly(gradient, "enumeration")
+    return make_exact_reference(gradient, "enumeration")
 
 
 def choose_unbiased(space: AbstractSpace) -> tuple[AbstractEstimator, int]:
     """Return an unbiased estimator that works for a large space, and its number of samples.
 
     Raises:
-        NotExactError: there is none.
+        NotExactError: there is no unbiased estimator for the space.
     """
     if isinstance(space, AbstractFactorised):
         return LocalExpectation(), 1
     if space.offers("draw"):
         return GibbsCovariance(), GibbsCovariance.default_samples
     raise NotExactError(
-        f"{space} has no exact samples, so nothing gives its gradient without bias; diagnose a smaller one of its kind"
+        f"{space} has no exact samples, so no estimator gives its gradient without bias; diagnose a smaller space of "
+        "the same kind"
     )
 
 
-def monte_carlo(
+def estimate_reference(
     call: Call,
     scores: Float[Tensor, "..."],
     space: AbstractSpace,
@@ -124,15 +139,17 @@ def monte_carlo(
     chunk_size: int | None = None,
     observe: Callable[[str, int], None] | None = None,
 ) -> Reference:
-    """Return the mean of many unbiased estimates, `LocalExpectation` or `GibbsCovariance`, and its variance.
+    """Return the mean of many estimates of an unbiased estimator, and its variance.
+
+    The estimator is `LocalExpectation` for independent variables, otherwise `GibbsCovariance`.
 
     Args:
-        call: defines what is estimated, as for `measure`.
+        call: defines what is estimated, as for `measure_estimators`.
         scores: `[*B, *score]`.
-        space: independent variables, or exact samples.
+        space: a space of independent variables, or one with exact samples.
         draws: number of estimates, at least 2.
         generator: where the noise comes from; None is torch's global generator.
-        chunk_size: the most copies in one call.
+        chunk_size: maximum number of copies in one call.
         observe: called to report progress, under the name "reference".
 
     Raises:
@@ -142,8 +159,10 @@ def monte_carlo(
     estimator, samples = choose_unbiased(space)
     noise_generator = torch.Generator(scores.device).manual_seed(draw_seed(generator))
     sampler, moments = GradientSampler(call, estimator, scores, space), Moments()
-    most = sampler.copies_at_once(samples, sampler.block(samples, 1, noise_generator).evaluations, chunk_size)
-    for block in sampler.blocks(samples, draws, most, noise_generator):
+    most = sampler.count_copies_per_block(
+        samples, sampler.draw_block(samples, 1, noise_generator).evaluations, chunk_size
+    )
+    for block in sampler.draw_blocks(samples, draws, most, noise_generator):
         moments.add(block.gradient)
         if observe is not None:
             observe("reference", len(block.gradient))

@@ -10,24 +10,26 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table
 
-_NOTHING = 1e-5  # of the gradient: rounding
+_ROUNDING = 1e-5  # smaller numbers, relative to the gradient, are rounding
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The quality of several estimators of one gradient; print it to see the table.
+    r"""The quality of several estimators of one gradient; print it to see the table.
 
     Attributes:
-        rows: one `Quality` for each estimator, in the order they were given.
-        refused: those that could not take part, with their reasons.
-        notes: remarks on some of them.
+        rows: one `Quality` for each estimator, in the order of the call.
+        refused: estimators that could not be measured, with their reasons.
+        notes: remarks on some of the estimators.
         space: the space of z.
-        examples: in the batch, `prod(*B)`.
+        examples: number of examples in the batch, `prod(*B)`.
         draws: number of independent estimates behind each row.
-        evaluations: of f for each example: the budget of every estimator.
-        source: where the exact gradient comes from.
-        source_error: relative standard error of that; zero where it is exact.
-        norm: `sqrt(sum_b |G_b|^2)` of the exact gradient, which all figures are relative to.
+        evaluations: budget of every estimator, in evaluations of f for each example.
+        source: how the exact gradient was computed.
+        source_error: relative standard error of that gradient; zero if it is exact.
+        norm: $\sqrt{\sum_b |G_b|^2}$ of the exact gradient, to which all numbers are relative.
+        with_gradient: number of examples that the cosines are a mean over; the others have no gradient, or one below
+            1 % of the root mean square over examples.
 
     Example:
         >>> import torch, hardmax as hm
@@ -50,18 +52,22 @@ class Diagnosis:
     source: str
     source_error: float
     norm: float
+    with_gradient: int
 
     @property
     def recommendation(self) -> Recommendation | None:
-        """The estimator to use for batches of 100 examples; None if all refused."""
+        """The estimator to use for batches of 100 examples; None if every estimator refused."""
         return self.recommend()
 
     def recommend(self, batch: int = BATCH) -> Recommendation | None:
-        """Return the estimator with the least `bias^2 + deviation^2 / batch` at equal evaluations, and why."""
+        r"""Return the estimator to use for batches of this size, and why.
+
+        It has the least $\mathrm{bias}^2 + \mathrm{deviation}^2 / \mathrm{batch}$ at equal evaluations.
+        """
         return recommend(self.rows, self.evaluations, batch)
 
     def table(self, batch: int = BATCH) -> "Table":
-        """Return a table for `rich`, the best for batches of this size first."""
+        """Return a table for `rich`; the best estimator for batches of this size comes first."""
         from rich import box
         from rich.table import Table
 
@@ -87,20 +93,20 @@ class Diagnosis:
                 str(row.samples),
                 f"{row.evaluations:.3g}",
                 f"{row.solves:.3g}",
-                _number(row.bias) if row.biased or row.bias < _NOTHING else f"({_number(row.bias)})",
-                _number(row.floor),
-                _number(row.deviation),
+                _format_number(row.bias) if row.biased or row.bias < _ROUNDING else f"({_format_number(row.bias)})",
+                _format_number(row.floor),
+                _format_number(row.deviation),
                 f"{row.cosine:.2f}",
-                _number(row.error(batch)),
-                _number(1e3 * row.seconds),
+                _format_number(row.error(batch)),
+                _format_number(1e3 * row.seconds),
             )
         return table
 
     def figure(self, batch: int = BATCH) -> "Figure":
         """Return a figure of bias against standard deviation; `figure.savefig("diagnosis.png")` writes it."""
-        from hardmax.diagnosis.figure import draw
+        from hardmax.diagnosis.figure import draw_diagnosis
 
-        return draw(self, batch)
+        return draw_diagnosis(self, batch)
 
     def to_dict(self, batch: int = BATCH) -> dict[str, Any]:
         """Return all fields, with the recommendation, for JSON."""
@@ -118,7 +124,7 @@ class Diagnosis:
         from rich.console import Console
 
         text = io.StringIO()
-        console = Console(file=text, width=110, color_system=None, highlight=False)
+        console = Console(file=text, width=110, color_system=None, highlight=False, markup=False, emoji=False)
         console.print(self.table())
         for refusal in self.refused:
             console.print(f"refused: {refusal.name}: {refusal.reason}", markup=False, soft_wrap=True)
@@ -129,16 +135,25 @@ class Diagnosis:
     def _caption(self, batch: int) -> str:
         source = f"the exact gradient, by {self.source}"
         if self.source_error:
-            source = f"the mean of {self.source}, known to {self.source_error:.2g}"
+            source = f"the mean of {self.source}, whose relative error is {self.source_error:.2g}"
         lines = [
-            f"Relative to {source}: bias, in brackets where it does not show above its noise floor; std, of one "
-            f"estimate; error, sqrt(bias^2 + std^2 / {batch}), of a batch of {batch}. S: samples. evals, solves: of f "
-            "and arg maxes, for each example. ms: for one estimate of all.",
+            f"Relative to {source}: bias, in brackets if it is not significant; floor, the noise of the bias; std, the "
+            f"standard deviation of one estimate; error, sqrt(bias^2 + std^2 / {batch}), in a batch of {batch}. "
+            f"cos: the cosine of one estimate and the gradient, {self._describe_cosine()}. S: samples. evals, solves: "
+            "evaluations of f and arg maxes for each example. ms: milliseconds for one estimate of all examples.",
             *self.notes,
         ]
         return "\n" + "\n".join(lines)
 
+    def _describe_cosine(self) -> str:
+        if self.with_gradient == self.examples:
+            return "mean over all examples"
+        return (
+            f"mean over {self.with_gradient:,} of the {self.examples:,} examples; the others have no gradient, or one "
+            "below 1 % of the root mean square"
+        )
 
-def _number(value: float) -> str:
+
+def _format_number(value: float) -> str:
     """Format with two significant digits, or as an integer from 100 on."""
-    return "0" if value < _NOTHING else f"{value:.2g}" if value < 100 else f"{value:.0f}"
+    return "0" if value < _ROUNDING else f"{value:.2g}" if value < 100 else f"{value:.0f}"

@@ -1,4 +1,4 @@
-"""Tensors as images: grids, sheets with captions, files, and PNG inside a page."""
+"""Turn tensors into images: grids, sheets with captions, files, and PNG inside a page."""
 
 import base64
 import io
@@ -15,21 +15,22 @@ from torch.nn.functional import interpolate
 
 from hardmax.errors import ArgumentError, DtypeError, ShapeError
 from hardmax.files import write_output
+from hardmax.names import escape_control_characters
 
-_GREY = 128  # between the pictures of a grid: visible next to black, white and colours
-_LARGEST = 128  # pixels of a picture's longer side on a page, so that a report of large pictures stays small
+_GREY = 128  # between the images of a grid: visible next to black, white and colours
+_LARGEST = 128  # maximum of height and width of an image on a page, so that the page stays small
 
 
-def make_grid(pictures: Shaped[Tensor, "..."], columns: int | None = None, padding: int = 2) -> Image.Image:
-    """Lay pictures out in a grid, row by row, with grey lines between and around them.
+def make_grid(images: Shaped[Tensor, "..."], columns: int | None = None, padding: int = 2) -> Image.Image:
+    """Lay images out in a grid, row by row, with grey lines between and around them.
 
     Args:
-        pictures: `[N, channels, H, W]`. One channel is grey, three are RGB; values in [0, 1], others are clipped.
-        columns: pictures in a row; None makes the grid about square.
+        images: `[N, channels, H, W]`. One channel is grey, three are RGB; values are clipped to [0, 1].
+        columns: number of images in a row; None makes the grid about square.
         padding: width of the lines, in pixels.
 
     Returns:
-        A picture in mode "L" or "RGB".
+        An image in mode "L" or "RGB".
 
     Raises:
         ShapeError: the tensor has another shape.
@@ -41,35 +42,35 @@ def make_grid(pictures: Shaped[Tensor, "..."], columns: int | None = None, paddi
         >>> make_grid(torch.rand(10, 1, 28, 28), columns=5).size
         (152, 62)
     """
-    if pictures.dim() != 4 or pictures.shape[1] not in (1, 3) or 0 in pictures.shape:
+    if images.dim() != 4 or images.shape[1] not in (1, 3) or 0 in images.shape:
         raise ShapeError(
-            f"expected pictures [N, channels, H, W] with 1 or 3 channels, got {tuple(pictures.shape)}; a single "
-            "picture x is x[None]"
+            f"expected images [N, channels, H, W] with 1 or 3 channels, got {tuple(images.shape)}; a single "
+            "image x is x[None]"
         )
-    if not pictures.is_floating_point():
-        raise DtypeError(f"expected pictures of floats in [0, 1], got {pictures.dtype}; divide bytes by 255")
+    if not images.is_floating_point():
+        raise DtypeError(f"expected images of floats in [0, 1], got {images.dtype}; divide bytes by 255")
     if (columns is not None and columns < 1) or padding < 0:
         raise ArgumentError(f"columns must be at least 1 and padding at least 0, got {columns} and {padding}")
-    count, channels, height, width = pictures.shape
+    count, channels, height, width = images.shape
     columns = min(columns or math.ceil(math.sqrt(count)), count)
     rows = -(-count // columns)
     size = (channels, rows * (height + padding) + padding, columns * (width + padding) + padding)
     canvas = torch.full(size, _GREY, dtype=torch.uint8)
-    pixels = (pictures.detach().float().nan_to_num(0.0).clamp(0, 1) * 255).round().to(torch.uint8).cpu()
-    for index, picture in enumerate(pixels):
+    pixels = (images.detach().float().nan_to_num(0.0).clamp(0, 1) * 255).round().to(torch.uint8).cpu()
+    for index, image in enumerate(pixels):
         top = index // columns * (height + padding) + padding
         left = index % columns * (width + padding) + padding
-        canvas[:, top : top + height, left : left + width] = picture
+        canvas[:, top : top + height, left : left + width] = image
     return Image.fromarray(canvas[0].numpy() if channels == 1 else canvas.permute(1, 2, 0).contiguous().numpy())
 
 
-def shrink_image(pictures: Float[Tensor, "N channels H W"]) -> Float[Tensor, "N channels h w"]:
-    """Return pictures, downsampled to the largest size that a page shows."""
-    height, width = pictures.shape[2:]
+def shrink_image(images: Float[Tensor, "N channels H W"]) -> Float[Tensor, "N channels h w"]:
+    """Return images, downsampled to the maximum size on a page."""
+    height, width = images.shape[2:]
     if (longest := max(height, width)) <= _LARGEST:
-        return pictures
+        return images
     size = [max(1, round(side * _LARGEST / longest)) for side in (height, width)]
-    return interpolate(pictures, size=size, mode="area")
+    return interpolate(images, size=size, mode="area")
 
 
 def colour_difference(
@@ -77,7 +78,7 @@ def colour_difference(
 ) -> Float[Tensor, "N 3 H W"]:
     """Return differences as colours: orange where pixels get brighter, blue where darker, black where unchanged.
 
-    All pictures share one scale, so that a relatively weak change looks weak.
+    All images share one scale, so that a relatively weak change looks weak.
     """
     change = (after - before).mean(1)
     change = change / change.abs().amax().clamp_min(1e-6)
@@ -85,20 +86,20 @@ def colour_difference(
     return torch.stack([up + 0.2 * down, 0.6 * up + 0.55 * down, 0.1 * up + down], 1)
 
 
-def encode_data_uri(picture: Image.Image) -> str:
-    """Return a picture as a PNG data URI, which a page needs no file for."""
+def encode_data_uri(image: Image.Image) -> str:
+    """Return an image as a PNG data URI, to embed in a page."""
     buffer = io.BytesIO()
-    picture.save(buffer, "PNG", optimize=True)
+    image.save(buffer, "PNG", optimize=True)
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
 def read_data_uri(uri: str) -> Image.Image:
-    """Return the picture in a data URI that `encode_data_uri` returned."""
+    """Return the image in a data URI that `encode_data_uri` returned."""
     return Image.open(io.BytesIO(base64.b64decode(uri.partition(",")[2])))
 
 
-def save_image(picture: Image.Image, path: Path) -> None:
-    """Write a picture under a temporary name, then rename it; the suffix of the name is the format, else PNG.
+def save_image(image: Image.Image, path: Path) -> None:
+    """Write an image to a file atomically; the suffix determines the format, PNG by default.
 
     Raises:
         DataError: the file cannot be written.
@@ -106,50 +107,51 @@ def save_image(picture: Image.Image, path: Path) -> None:
     kind = Image.registered_extensions().get(path.suffix.lower(), "PNG")
     with write_output(path) as temporary:
         try:
-            picture.save(temporary, format=kind)
+            image.save(temporary, format=kind)
         except ValueError as error:  # a format that Pillow reads but does not write
             raise OSError(str(error)) from error
 
 
-_LEAST = 64  # pixels of a picture's shorter side; smaller ones are enlarged by a whole number
+_LEAST = 64  # minimum of height and width; smaller images are enlarged by an integer factor
 _GAP, _MARGIN, _LINE, _LETTERS = 4, 8, 17, 13  # pixels
 _PAPER, _INK = (255, 255, 255), (40, 40, 40)
 
 
 def make_sheet(
-    pictures: Float[Tensor, "R C channels H W"],
+    images: Float[Tensor, "R C channels H W"],
     *,
     names: Sequence[str],
     heads: Sequence[Sequence[str]],
     rows: Sequence[str] = (),
 ) -> Image.Image:
-    """Lay pictures out in a grid with captions.
+    """Lay images out in a grid with captions.
 
     Args:
-        pictures: pictures by row and column.
-        names: names of the lines above the pictures, at the left.
-        heads: the caption above each column, one word for each of those lines.
-        rows: the caption next to each row, may have several lines; none if empty.
+        images: images by row and column.
+        names: names of the lines of captions above the images, at the left.
+        heads: the captions above each column, one for each of these lines.
+        rows: the caption next to each row, which may have several lines; none if empty.
 
     Returns:
-        A picture in mode "RGB", black on white.
+        An image in mode "RGB", black on white.
 
     Raises:
-        ArgumentError: not one word for each line and column, or not one text for each row.
+        ArgumentError: there is not one caption for each line and column, or not one for each row.
     """
-    count, columns = pictures.shape[:2]
+    count, columns = images.shape[:2]
     if len(heads) != columns or any(len(head) != len(names) for head in heads) or len(rows) not in (0, count):
         raise ArgumentError(
-            f"a sheet of {count} rows and {columns} columns needs so many texts, with {len(names)} words above each "
+            f"a sheet of {count} rows and {columns} columns needs a caption for each, with {len(names)} lines above a "
             f"column; got {len(rows)} and {[len(head) for head in heads]}"
         )
-    rows = rows or [""] * count
-    scale = -(-_LEAST // min(pictures.shape[-2:]))
-    height, width = (scale * side for side in pictures.shape[-2:])
+    names, heads = _make_visible(names), [_make_visible(head) for head in heads]
+    rows = ["\n".join(_make_visible(row.splitlines())) for row in rows] or [""] * count
+    scale = -(-_LEAST // min(images.shape[-2:]))
+    height, width = (scale * side for side in images.shape[-2:])
     # DejaVu comes with matplotlib and has the letters of many languages.
     font = ImageFont.truetype(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf", _LETTERS)
-    wide = max([width, *(_length(font, word) for head in heads for word in head)])
-    left = max([0, *(_length(font, line) for text in (*names, *rows) for line in text.splitlines())])
+    wide = max([width, *(_measure_width(font, word) for head in heads for word in head)])
+    left = max([0, *(_measure_width(font, line) for text in (*names, *rows) for line in text.splitlines())])
     left, top = _MARGIN + (left + _MARGIN if left else 0), _MARGIN + _LINE * len(names)
     high = max([height, *(_LINE * len(text.splitlines()) for text in rows)])
     size = (left + columns * (wide + _GAP) - _GAP + _MARGIN, top + count * (high + _GAP) - _GAP + _MARGIN)
@@ -166,11 +168,15 @@ def make_sheet(
         for line, words in enumerate(lines):
             pen.text((left - _MARGIN, begin + _LINE * line), words, _INK, font, anchor="ra")
         for column in range(columns):
-            one = make_grid(pictures[row, column, None], padding=0).resize((width, height), Image.Resampling.NEAREST)
+            image = make_grid(images[row, column, None], padding=0).resize((width, height), Image.Resampling.NEAREST)
             place = left + column * (wide + _GAP) + (wide - width) // 2
-            sheet.paste(one, (place, top + row * (high + _GAP) + (high - height) // 2))
+            sheet.paste(image, (place, top + row * (high + _GAP) + (high - height) // 2))
     return sheet
 
 
-def _length(font: ImageFont.FreeTypeFont, text: str) -> int:
+def _make_visible(texts: Sequence[str]) -> list[str]:
+    return [escape_control_characters(text) for text in texts]
+
+
+def _measure_width(font: ImageFont.FreeTypeFont, text: str) -> int:
     return round(font.getlength(text)) + 1

@@ -1,4 +1,4 @@
-"""Labels next to points that overlap neither the points nor each other."""
+"""Place the labels of points in a figure, such that they overlap neither the points nor each other."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.text import Annotation
 
 _MARK = 5.0  # half the width of a marker, in typographic points
-_LEAD = 16.0  # labels further away than this are joined to their points by a thin line
+_LEAD = 16.0  # labels further away than this are connected to their points by a thin line
 _LINE = 7.0  # spacing of the points that represent a line which labels avoid
 # Candidate positions of a label, in typographic points from its marker: the nearest free one is used.
 _PLACES = np.array([
@@ -19,14 +19,14 @@ _PLACES = np.array([
 ])  # fmt: skip
 
 
-def place_around(axes: Axes, texts: Sequence[Annotation]) -> None:
-    """Move annotations, created at the points they label, to where there is room; labels avoid the lines of the axes.
+def place_labels_around_points(axes: Axes, texts: Sequence[Annotation]) -> None:
+    """Move annotations, created at the points that they label, to free positions; they also avoid lines of the axes.
 
-    The figure must have its final layout: draw it once before.
+    The figure must have its final layout: draw it once before the call.
     """
     if not texts:
         return
-    renderer, scale = _renderer(axes)
+    renderer, scale = _get_renderer(axes)
     frame = axes.get_window_extent(renderer)
     centres = axes.transData.transform([text.xy for text in texts])
     mark = _MARK * scale
@@ -38,22 +38,22 @@ def place_around(axes: Axes, texts: Sequence[Annotation]) -> None:
     boxes = np.concatenate(obstacles)
     for text, centre in zip(texts, centres, strict=True):
         size = np.array(text.get_window_extent(renderer).size)
-        candidates = _boxes(centre + _PLACES * scale, size)
-        visible = _overlaps(candidates, np.array([frame.extents]))[:, 0]
-        hidden = _overlaps(candidates, boxes).sum(1) + 4 * (size[0] * size[1] - visible)
-        best = int(np.argmin(np.round(hidden, 3)))  # the nearest of those that hide least
+        candidates = _make_boxes(centre + _PLACES * scale, size)
+        visible = _measure_overlaps(candidates, np.array([frame.extents]))[:, 0]
+        hidden = _measure_overlaps(candidates, boxes).sum(1) + 4 * (size[0] * size[1] - visible)
+        best = int(np.argmin(np.round(hidden, 3)))  # the nearest of those that hide the least
         _move(axes, text, centre, candidates[best], scale)
         boxes = np.concatenate([boxes, candidates[best : best + 1]])
 
 
-def place_in_column(axes: Axes, texts: Sequence[Annotation], x: float) -> None:
-    """Move annotations into a column that begins at x, a fraction of the axes' width, as near their points as possible.
+def place_labels_in_column(axes: Axes, texts: Sequence[Annotation], x: float) -> None:
+    """Move annotations into a column that begins at x, a fraction of the axes' width, each near its point.
 
-    The figure must have its final layout: draw it once before.
+    The figure must have its final layout: draw it once before the call.
     """
     if not texts:
         return
-    renderer, scale = _renderer(axes)
+    renderer, scale = _get_renderer(axes)
     frame = axes.get_window_extent(renderer)
     order = sorted(texts, key=lambda text: text.xy[1])
     centres = axes.transData.transform([text.xy for text in order])
@@ -66,7 +66,7 @@ def place_in_column(axes: Axes, texts: Sequence[Annotation], x: float) -> None:
         _move(axes, text, centre, box, scale)
 
 
-def _renderer(axes: Axes) -> tuple[Any, float]:
+def _get_renderer(axes: Axes) -> tuple[Any, float]:
     """Return the renderer, which measures texts, and the number of pixels in a typographic point."""
     figure = axes.get_figure(root=True)
     assert figure is not None
@@ -74,7 +74,7 @@ def _renderer(axes: Axes) -> tuple[Any, float]:
 
 
 def _spread(wanted: np.ndarray, heights: np.ndarray, low: float, high: float) -> np.ndarray:
-    """Return the centres of boxes, in the increasing order of `wanted`, moved apart until all fit without overlap.
+    """Return the centres of boxes, near the increasing positions `wanted`, such that no two overlap.
 
     All boxes lie between `low` and `high`. Boxes that touch move together, to the mean of their wanted positions.
     """
@@ -111,14 +111,14 @@ def _sample_line(ends: np.ndarray, apart: float) -> np.ndarray:
     return np.concatenate(pieces)
 
 
-def _boxes(anchors: np.ndarray, size: np.ndarray) -> np.ndarray:
+def _make_boxes(anchors: np.ndarray, size: np.ndarray) -> np.ndarray:
     """Return boxes `[P, 4]` of labels whose nearest edge or corner is at the anchors around the marker."""
     side = np.sign(np.round(_PLACES, 6))
     low = anchors - (1 - side) / 2 * size
     return np.concatenate([low, low + size], 1)
 
 
-def _overlaps(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
+def _measure_overlaps(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Return the areas `[P, Q]` that boxes `[P, 4]` share with others `[Q, 4]`."""
     low = np.maximum(boxes[:, None, :2], others[None, :, :2])
     high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])

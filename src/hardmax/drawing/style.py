@@ -1,4 +1,4 @@
-"""The plot style of all figures: identical bytes on every machine and in every run."""
+"""The plot style of all figures; a figure has the same bytes on every machine and in every run."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,12 +21,13 @@ _STYLE: dict[Any, Any] = {
     "lines.linewidth": 1.6,
     "legend.frameon": False,
     "path.simplify": False,
+    "text.parse_math": False,  # $ is a character of names
 }
 
 
 @contextmanager
-def use_house_style(name: str, changes: Mapping[Any, Any] | None = None) -> Iterator[None]:
-    """Use the plot style within the block; the user's own matplotlib settings are ignored.
+def use_plot_style(name: str, changes: Mapping[Any, Any] | None = None) -> Iterator[None]:
+    """Use the plot style of hardmax within the block; the user's own matplotlib settings are ignored.
 
     Args:
         name: seed of the ids inside an SVG.
@@ -41,12 +42,12 @@ def use_house_style(name: str, changes: Mapping[Any, Any] | None = None) -> Iter
 
 
 def save_figure(figure: Figure, files: Mapping[str, Path]) -> None:
-    """Write a figure to a file for each format: svg, png."""
+    """Write a figure to files; the keys are formats, svg or png."""
     for kind, path in files.items():
         figure.savefig(path, format=kind, dpi=200, metadata={"Date": None} if kind == "svg" else None)
 
 
-def label_logarithms_plainly(axis: Axis, subs: tuple[float, ...] = (1, 2, 5)) -> None:
+def label_log_axis(axis: Axis, subs: tuple[float, ...] = (1, 2, 5)) -> None:
     """Label a logarithmic axis with plain numbers instead of powers of ten."""
     axis.set_major_locator(LogLocator(subs=subs))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

@@ -1,4 +1,4 @@
-"""Figures as SVG inside a page: text and axes in the page's colour and font, the same bytes every time."""
+"""Figures as SVG inside a page: text and axes have the colour and font of the page."""
 
 import io
 import re
@@ -10,7 +10,8 @@ from markupsafe import Markup, escape
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hardmax.drawing.style import use_house_style
+from hardmax.drawing.style import use_plot_style
+from hardmax.names import escape_control_characters
 
 # Mid-tones: visible on white and on black.
 COLOURS = (
@@ -25,11 +26,11 @@ COLOURS = (
     "#7c9a3a",
     "#8b8f98",
 )
-DASHES = ("", "5 2.5", "1.5 2")  # of the first ten lines, of the next ten, of the others
+DASHES = ("", "5 2.5", "1.5 2")  # of the first ten lines, of the next ten, of all further ones
 WIDTH, HEIGHT = 480, 300  # pixels; small, so that letters stay readable on a phone
 
 _INK = "#010203"  # placeholder for the colour of the page's text
-# Differences from the plot style inside a page: letters are text, and all but curves has the page's text colour.
+# Changes of the plot style inside a page: letters are text, and everything except curves has the page's text colour.
 _PAGE_STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "font.size": 12,
@@ -51,7 +52,7 @@ class Drawing:
 
     Attributes:
         axes: the axes to draw on.
-        svg: the figure, after the block of `draw_svg`.
+        svg: the figure, available after the block of `draw_svg`.
     """
 
     def __init__(self, axes: Axes) -> None:
@@ -65,10 +66,10 @@ def draw_svg(name: str, alt: str, height: int = HEIGHT) -> Iterator[Drawing]:
 
     Args:
         name: seed of the ids inside the SVG, unique on a page.
-        alt: what the figure shows, for those who do not see it.
-        height: pixels.
+        alt: what the figure shows, for readers who do not see it.
+        height: height in pixels.
     """
-    with use_house_style(name, _PAGE_STYLE):
+    with use_plot_style(name, _PAGE_STYLE):
         figure = Figure(figsize=(WIDTH / 72, height / 72), layout="constrained")  # 72: a point is a pixel of the SVG
         drawing = Drawing(figure.add_subplot())
         yield drawing
@@ -78,7 +79,7 @@ def draw_svg(name: str, alt: str, height: int = HEIGHT) -> Iterator[Drawing]:
     drawing.svg = inline_svg(buffer.getvalue(), alt)
 
 
-# Colours of everything but curves, and the page's colour for each, which follows the light or dark theme.
+# Colours of everything except curves, each replaced by a colour of the page, which follows the light or dark theme.
 _COLOURS = {
     _INK: "currentColor",
     "#ffffff": "var(--paper)",
@@ -96,8 +97,8 @@ def inline_svg(svg: str, alt: str, prefix: str = "") -> Markup:
 
     Args:
         svg: the text of a file written by matplotlib.
-        alt: what it shows, for those who do not see it.
-        prefix: the prefix of all ids inside. Needed where letters are paths, as their ids are the same in every figure.
+        alt: what it shows, for readers who do not see it.
+        prefix: prefix of all ids inside. Needed where letters are paths, since their ids are the same in every figure.
     """
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
@@ -105,8 +106,8 @@ def inline_svg(svg: str, alt: str, prefix: str = "") -> Markup:
     svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
     svg = re.sub(r"<g id=\"[^\"]*\"", "<g", svg)
     svg = re.sub(r"font-family:[^;\"]*;? ?", "", svg)
-    svg = re.sub(r"(\bid=\"|href=\"#|url\(#)", rf"\g<1>{prefix}", svg)
+    svg = re.sub(r"\bid=\"|href=\"#|url\(#", lambda match: f"{match[0]}{escape(prefix)}", svg)
     svg = re.sub(r"#[0-9a-f]{6}\b", lambda colour: _COLOURS.get(colour[0], colour[0]), svg)
     box = re.search(r"viewBox=\"[^\"]*\"", svg)
-    head = f'<svg {box[0] if box else ""} role="img" aria-label="{escape(alt)}">'
+    head = f'<svg {box[0] if box else ""} role="img" aria-label="{escape(escape_control_characters(alt))}">'
     return Markup(re.sub(r"<svg [^>]*>", lambda _: head, svg, count=1))

@@ -1,13 +1,14 @@
-"""Estimators: how the gradient of an expectation is estimated. One family per file."""
+"""Estimators of the gradient of an expectation, one family per file. Names are loaded on first use."""
 
 from typing import TYPE_CHECKING
 
+from hardmax._deprecation import load_renamed
 from hardmax._lazy import load_lazily
 
 if TYPE_CHECKING:
     from hardmax.estimators.abstract import AbstractEstimator as AbstractEstimator
     from hardmax.estimators.abstract import AbstractSampler as AbstractSampler
-    from hardmax.estimators.abstract import carry as carry
+    from hardmax.estimators.abstract import attach_gradient as attach_gradient
     from hardmax.estimators.adaptive import AdaptiveDirect as AdaptiveDirect
     from hardmax.estimators.adaptive import AdaptiveImplicitMLE as AdaptiveImplicitMLE
     from hardmax.estimators.antithetic import Antithetic as Antithetic
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from hardmax.estimators.structured import GibbsCovariance as GibbsCovariance
     from hardmax.estimators.unordered_set import UnorderedSet as UnorderedSet
 
-# Loaded when first used, so that the registry is read without waiting for torch.
+# The module of each name. Names are loaded on first use, so that reading the registry does not import torch.
 _HOMES = {
     "AbstractControlled": "control_variates",
     "AbstractEstimator": "abstract",
@@ -79,7 +80,9 @@ _HOMES = {
     "ShortlistDirect": "direct",
     "StraightThrough": "straight_through",
     "UnorderedSet": "unordered_set",
-    "carry": "abstract",
+    "attach_gradient": "abstract",
 }
 __all__ = sorted(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
-__getattr__, __dir__ = load_lazily(__name__, _HOMES)
+_RENAMED = {"carry": "attach_gradient"}
+_load, __dir__ = load_lazily(__name__, _HOMES)
+__getattr__ = load_renamed(__name__, _RENAMED, otherwise=_load)

@@ -1,4 +1,4 @@
-"""f and its derivative in z, and the base class of estimators that use nothing else of f."""
+"""f and its derivative in z, and the base class of estimators that use f only through this derivative."""
 
 from abc import abstractmethod
 from typing import Any
@@ -15,24 +15,24 @@ from hardmax.types import Estimate
 from hardmax.validation import can_read_values
 
 
-def with_slopes(
+def evaluate_with_slopes(
     name: str, f: Evaluator, z: Float[Tensor, "C ..."]
 ) -> tuple[Float[Tensor, "C *B"], Float[Tensor, "C ..."]]:
     """Evaluate f and, by one backward pass, its derivative in z.
 
     Args:
-        name: of the calling estimator, for the error.
-        f: the objective; counted once for each z.
+        name: name of the calling estimator, for the error message.
+        f: the objective; each z counts as one evaluation.
         z: `[C, *B, *event]`.
 
     Returns:
-        `[C, *B]` f(z), with the gradient of all that f closes over; and `[C, *B, *event]` df/dz, detached.
+        `[C, *B]` f(z), with the gradient for everything that f closes over; and `[C, *B, *event]` df/dz, detached.
 
     Raises:
         ArgumentError: f(z) carries no gradient to z.
     """
     if not can_read_values():
-        # Neither compiling nor torch.func allows autograd.grad inside. Under vjp, f cannot split z into chunks itself.
+        # torch.compile and torch.func do not allow autograd.grad. Under vjp, f cannot split z into chunks itself.
         pairs = [_evaluate_with_vjp(f, chunk) for chunk in z.split(f.chunk_size or len(z))]
         return torch.cat([values for values, _ in pairs]), torch.cat([slopes for _, slopes in pairs])
     leaf = z.detach().requires_grad_()
@@ -44,7 +44,7 @@ def with_slopes(
     if slopes is None:
         raise ArgumentError(
             f"{name} needs an f that is differentiable in z, but f(z) carries no gradient to z; use an estimator that "
-            f"needs values of f alone, such as LocalExpectation(), Reinforce() or UnorderedSet()"
+            f"needs only values of f, such as LocalExpectation(), Reinforce() or UnorderedSet()"
         )
     return values if torch.is_grad_enabled() else values.detach(), slopes
 
@@ -55,22 +55,22 @@ def _evaluate_with_vjp(f: Evaluator, z: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class AbstractLinearised(AbstractSampler):
-    """A sampler whose backward pass uses only the slope of f at z, and turns it into a gradient for the scores.
+    """Base class of samplers that turn the slope of f at z into a gradient for the scores.
 
-    z is an arg max, which has no derivative. A concrete estimator defines its substitute, `gradient`.
+    z is an arg max, which has no useful derivative. A concrete estimator defines a substitute in the method `gradient`.
 
-    In `hardmax.expectation` the slope is that of f, however the value is used afterwards. In `hardmax.sample`, where
-    the use of z is unknown, it is that of minus the loss that backward is called on.
+    In `hardmax.expectation` the slope is that of f, whatever the loss does with the value. In `hardmax.sample` there is
+    no f, and the slope is that of minus the loss on which `backward` is called.
     """
 
     perturbs = True
 
-    _for_values = "Direct() or Reinforce()"
+    _alternatives_for_values = "Direct() or Reinforce()"
 
-    def start(
+    def perturb_scores(
         self, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> Float[Tensor, "S ..."]:
-        """Return the scores whose arg max z is, `[S, *B, *score]`, differentiable: the perturbed ones."""
+        """Return the scores whose arg max is z, `[S, *B, *score]`, differentiable; by default `scores + noise`."""
         return space.perturb(scores, noise)
 
     @abstractmethod
@@ -81,10 +81,17 @@ class AbstractLinearised(AbstractSampler):
         z: Float[Tensor, "S ..."],
         slope: Float[Tensor, "S ..."],
     ) -> Float[Tensor, "S ..."]:
-        """Return an ascent direction, `[S, *B, *score]`, from the slope laid out like scores."""
+        """Return an ascent direction of f for the scores, `[S, *B, *score]`.
+
+        Args:
+            space: the space of z.
+            perturbed: `[S, *B, *score]`, the scores whose arg max is z.
+            z: `[S, *B, *event]`.
+            slope: `[S, *B, *score]`, the derivative of f at z in the layout of the scores.
+        """
 
     def check(self, space: AbstractSpace, samples: int) -> None:
-        """Refuse spaces where a slope in z cannot be laid out like scores."""
+        """Refuse spaces where a slope in z cannot be converted to the layout of the scores."""
         super().check(space, samples)
         if space.event_shape != space.score_shape and not (space.offers("change") and space.offers("parts")):
             raise NotExactError(
@@ -95,7 +102,7 @@ class AbstractLinearised(AbstractSampler):
     def sample(
         self, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> tuple[Float[Tensor, "S ..."], Float[Tensor, "S ..."]]:
-        """Return the arg max, and the same with a gradient."""
+        """Return the arg max, and the arg max with a gradient."""
         return self._sample(scores, space, noise)[:2]
 
     def estimate(
@@ -107,17 +114,18 @@ class AbstractLinearised(AbstractSampler):
         return Estimate(value, hard, f.evaluations, solves=float(self.solves * len(hard)))
 
     def _sample(self, scores: Tensor, space: AbstractSpace, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        perturbed = self.start(scores, space, noise)
+        perturbed = self.perturb_scores(scores, space, noise)
         hard = space.argmax(perturbed.detach()).to(scores.dtype)
-        z, weight = _Through.apply(perturbed, hard, space, self)  # pyright: ignore[reportGeneralTypeIssues]
+        z, weight = _ArgmaxWithGradient.apply(perturbed, hard, space, self)  # pyright: ignore[reportGeneralTypeIssues]
         return hard, z, weight
 
 
-class _Through(torch.autograd.Function):
-    """z, with the estimator's gradient, and zeros `[S, *B]` whose gradient is the weight of f(z) in the loss.
+class _ArgmaxWithGradient(torch.autograd.Function):
+    """Returns z, whose backward pass is the estimator's, and zeros `[S, *B]` whose gradient is the weight of f(z).
 
-    The incoming gradient of z is `weight * slope`. Divided by the weight it is the slope, so that the step an estimator
-    takes along it depends neither on the number of samples nor on a factor of the value.
+    The incoming gradient of z is `weight * slope`, where `weight` is the derivative of the loss for f(z). The backward
+    pass divides by the weight, so that the step which an estimator takes along the slope depends neither on the number
+    of samples nor on a factor of the value.
     """
 
     generate_vmap_rule = True
@@ -136,7 +144,7 @@ class _Through(torch.autograd.Function):
         perturbed, z = (saved.detach() for saved in ctx.saved_tensors)
         for_z, weight = (grad.to(perturbed.dtype) for grad in grads)
         z = z.to(perturbed.dtype)
-        # Without a weight, z was drawn without an f, or this f(z) has no effect on the loss and no slope either.
+        # Where the weight is zero, z comes from `hardmax.sample`, or f(z) has no effect on the loss and no slope.
         weight = torch.where(weight == 0, -1.0, weight)
         lead = weight.shape
         slope = for_z / weight.view(*lead, *(1 for _ in ctx.space.event_shape))
@@ -145,10 +153,10 @@ class _Through(torch.autograd.Function):
 
 
 def lay_out_slope(space: AbstractSpace, z: Float[Tensor, "..."], slope: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """Lay out a slope in z like scores: `[*L, *event]` twice `-> [*L, *score]`.
+    """Convert a slope in z to the layout of the scores: z and slope `[*L, *event]` `-> [*L, *score]`.
 
-    The result v makes `<v, statistics(z')>` equal to `<slope, z'>`, up to a constant, for all z' one change away from
-    z. Where z has the shape of the scores that is the slope itself, for all z'.
+    For the result v, `<v, statistics(z')>` equals `<slope, z'>` up to a constant, for all z' that are one change away
+    from z. Where z has the shape of the scores, v is the slope itself, and this holds for all z'.
     """
     if space.event_shape == space.score_shape:
         return slope
@@ -166,10 +174,14 @@ def measure_movement(
     step: float | Float[Tensor, ""],
     two_sided: bool,
 ) -> Float[Tensor, "S ..."]:
-    """Return how the arg max of the perturbed scores moves along a slope, per unit of step: `[S, *B, *score]`."""
+    """Return the finite difference of the arg max of the perturbed scores along a slope, `[S, *B, *score]`.
 
-    def moved(step: float | Tensor) -> Tensor:
+    One-sided `(statistics(z(step)) - statistics(z)) / step`, two-sided
+    `(statistics(z(step)) - statistics(z(-step))) / (2 step)`, with `z(step) = argmax(perturbed + step slope)`.
+    """
+
+    def solve(step: float | Tensor) -> Tensor:
         return space.argmax(space.augment(perturbed, step * slope)).to(z.dtype)
 
-    behind, distance = (moved(-step), 2 * step) if two_sided else (z, step)
-    return (space.statistics(moved(step)) - space.statistics(behind)) / distance
+    z_minus, distance = (solve(-step), 2 * step) if two_sided else (z, step)
+    return (space.statistics(solve(step)) - space.statistics(z_minus)) / distance

@@ -1,4 +1,8 @@
-"""Base classes of estimators: value-style ones estimate a gradient, sample-style ones give z a gradient."""
+"""Base classes of estimators, and helpers that many of them use.
+
+An `AbstractEstimator` estimates the gradient of `E[f(z)]` for the scores. An `AbstractSampler` also returns samples z
+that carry a gradient themselves.
+"""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar
@@ -15,38 +19,48 @@ from hardmax.validation import is_transformed
 
 
 class AbstractEstimator(ABC):
-    """A way to estimate the gradient of `E_{z ~ q(z | scores)}[f(z)]` for scores.
+    r"""Base class of all estimators: estimates an expectation and its gradient for the scores.
 
-    An estimator is a small frozen object; all its randomness is in the noise it is given, so the same noise
-    gives the same estimate.
+    $$ \mathbb{E}_{z \sim q(z \mid \mathrm{scores})}[f(z)] $$
+
+    An estimator is a small frozen object. It draws no random numbers of its own: all randomness is in the noise that it
+    receives, so the same noise gives the same estimate.
     """
 
     needs: ClassVar[tuple[str, ...]] = ()
-    """Methods of the space, beyond those of every space, without which this estimator cannot work."""
+    """Optional methods of the space that this estimator requires."""
     independent: ClassVar[bool] = False
-    """Whether the space's variables must be independent."""
+    """Whether the variables of the space must be independent."""
     default_samples: ClassVar[int] = 1
-    """S where the caller does not set it."""
+    """Number of samples S if the caller does not set it."""
     takes_integrand: ClassVar[bool] = False
-    """Whether a bound gives it log p(z) - log q(z) as part of f, instead of adding the KL's analytic gradient."""
+    """Whether `elbo` passes log p(z) - log q(z) as part of f, instead of adding the analytic gradient of the KL."""
     perturbs: ClassVar[bool] = False
-    """Whether its z are arg maxes of perturbed scores: for structured spaces these are not samples of q."""
+    """Whether z is the arg max of perturbed scores: for structured spaces these are not samples of q."""
     couples_samples: ClassVar[bool] = False
-    """Whether samples of an example serve each other as baselines, and so must be independent."""
+    """Whether the samples of an example are baselines of each other, and so must be independent."""
     needs_two_samples: ClassVar[bool] = False
-    """Whether every sample needs another one, as for a leave-one-out baseline."""
+    """Whether at least two samples are required, as for a leave-one-out baseline."""
     couples_examples: ClassVar[bool] = False
-    """Whether the gradient of an example depends on the others in its batch."""
+    """Whether the gradient of an example depends on the other examples of its batch."""
     noises: ClassVar[int] = 1
-    """Noise tensors that one sample takes, which are adjacent: the caller's noise is `[S * noises, *B, *score]`."""
+    """Number of noise tensors per sample; they are adjacent, so the caller's noise is `[S * noises, *B, *score]`."""
 
-    _for_structured: ClassVar[str] = "GibbsCovariance() or Direct()"
+    _alternatives_for_structured: ClassVar[str] = "GibbsCovariance() or Direct()"
 
     def check(self, space: AbstractSpace, samples: int) -> None:
-        """Raise before any work if this estimator does not support this space with this number of samples."""
+        """Raise an error if this estimator does not support this space or this number of samples.
+
+        Called before f is evaluated. Override it to refuse more.
+
+        Raises:
+            NotExactError: the space does not offer what the estimator needs.
+            ArgumentError: too few samples.
+        """
         if self.independent and not isinstance(space, AbstractFactorised):
             raise NotExactError(
-                f"{self} needs independent variables, which {space} does not have; use {self._for_structured}"
+                f"{self} needs independent variables, which {space} does not have; "
+                f"use {self._alternatives_for_structured}"
             )
         for name in self.needs:
             if not space.offers(name):
@@ -58,26 +72,26 @@ class AbstractEstimator(ABC):
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> Estimate:
-        """Estimate `E[f(z)]` and its gradient; scores `[*B, *score]`, noise `[S * noises, *B, *score]`."""
+        r"""Estimate $\mathbb{E}[f(z)]$ and its gradient; scores `[*B, *score]`, noise `[S * noises, *B, *score]`."""
 
 
 class AbstractSampler(AbstractEstimator):
-    """An estimator whose z itself carries a gradient to scores, so that it also serves `hardmax.sample`.
+    """Base class of estimators whose z carries a gradient to the scores; they also work with `hardmax.sample`.
 
-    f must be differentiable in z, and defined off the corners where z is relaxed.
+    f must be differentiable in z. Where z is relaxed, f must also be defined for z that are not discrete.
     """
 
-    _for_structured = "StraightThrough(), GumbelSoftmax() or ImplicitMLE()"
-    _for_values: ClassVar[str] = "LocalExpectation(), Reinforce() or Direct()"
+    _alternatives_for_structured = "StraightThrough(), GumbelSoftmax() or ImplicitMLE()"
+    _alternatives_for_values: ClassVar[str] = "LocalExpectation(), Reinforce() or Direct()"
 
     solves: ClassVar[int] = 1
-    """Arg maxes that one sample takes, those of the backward pass included."""
+    """Number of arg maxes per sample, including those of the backward pass."""
 
     @abstractmethod
     def sample(
         self, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> tuple[Float[Tensor, "S ..."], Float[Tensor, "S ..."]]:
-        """Return `[S, *B, *event]` twice: the hard z, detached, and the z that carries the gradient."""
+        """Return two tensors `[S, *B, *event]`: the hard z, detached, and the z that carries the gradient."""
 
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
@@ -88,24 +102,24 @@ class AbstractSampler(AbstractEstimator):
         return Estimate(values.mean(0), hard, f.evaluations, solves=float(self.solves * len(hard)))
 
     def _evaluate(self, f: Evaluator, z: Tensor) -> Tensor:
-        """Return f(z), `[S, *B]`; raises `ArgumentError` where it carries no gradient and z does."""
+        """Return f(z), `[S, *B]`; raise `ArgumentError` if z carries a gradient and f(z) does not."""
         values = f(z)
         if z.requires_grad and not values.requires_grad and not is_transformed():
             raise ArgumentError(
                 f"{self} needs an f that is differentiable in z, but f(z) carries no gradient; use an estimator that "
-                f"needs values of f alone, such as {self._for_values}"
+                f"needs only values of f, such as {self._alternatives_for_values}"
             )
         return values
 
 
-def carry(value: Tensor, surrogate: Tensor) -> Tensor:
-    """Return value, with the gradient of surrogate added to its own.
+def attach_gradient(value: Tensor, surrogate: Tensor) -> Tensor:
+    """Return `value` with the gradient of `surrogate` added to its own gradient.
 
-    The parentheses matter: the difference is exactly zero, so the value is not rounded to the surrogate's size.
+    The parentheses matter: the difference is exactly zero, so `value` is not rounded to the size of `surrogate`.
     """
     return value + (surrogate - surrogate.detach())
 
 
 def mean_of_others(values: Float[Tensor, "S ..."]) -> Float[Tensor, "S ..."]:
-    """Return for each of two or more samples the mean over the others: the leave-one-out baseline."""
+    """Return the leave-one-out baseline: for each of two or more samples, the mean over all other samples."""
     return (values.sum(0) - values) / (len(values) - 1)

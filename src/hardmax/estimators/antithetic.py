@@ -1,4 +1,4 @@
-"""Antithetic sampling: every noise is used twice, the second time reflected."""
+"""Antithetic sampling: every noise tensor is used twice, once as drawn and once reflected."""
 
 from dataclasses import dataclass
 from typing import final
@@ -17,21 +17,22 @@ from hardmax.types import Estimate
 @final
 @dataclass(frozen=True)
 class Antithetic(AbstractEstimator):
-    """Another estimator, its samples in antithetic pairs: `noise` and `F^{-1}(1 - F(noise))`, F the noise's CDF.
+    r"""Antithetic sampling: wraps another estimator and draws its samples in pairs of opposite noise.
 
-    Both of a pair have the right distribution, so the mean of the two estimates has the bias of the wrapped estimator;
-    terms that rise with the noise in one fall in the other, and cancel.
+    The two samples of a pair use $\mathrm{noise}$ and $F^{-1}(1 - F(\mathrm{noise}))$, where F is the CDF of the noise.
+    Both have the right distribution, so the mean of the two estimates has the bias of the wrapped estimator. Terms that
+    increase with the noise in one sample decrease in the other, and cancel.
 
-    Bias: that of the estimator. Variance: at most that of n samples for n pairs; half of it where the two of a pair are
-    nearly independent, less where the estimate is monotone in the noise. Cost: twice the estimator's: a sample is a
-    pair, and `Estimate.z` holds both.
+    Bias: that of the wrapped estimator. Variance: with n pairs at most that of n samples; half of it where the two
+    samples of a pair are nearly independent, less where the estimate is monotone in the noise. Cost: twice that of the
+    wrapped estimator: a sample is a pair, and `Estimate.z` holds both.
 
     Args:
-        estimator: one that treats its samples separately, such as `Direct`, `LocalExpectation` or `StraightThrough`; a
-            leave-one-out baseline would contain the other sample of the pair, and be biased.
+        estimator: an estimator that treats its samples separately, such as `Direct`, `LocalExpectation` or
+            `StraightThrough`. A leave-one-out baseline would contain the other sample of the pair, and be biased.
 
     Raises:
-        ArgumentError: an estimator whose samples serve each other as baselines.
+        ArgumentError: an estimator whose samples are baselines of each other.
         NotExactError: the space has no antithetic noise.
 
     Example:
@@ -50,18 +51,18 @@ class Antithetic(AbstractEstimator):
     def __post_init__(self) -> None:
         if self.estimator.couples_samples:
             raise ArgumentError(
-                f"{self.estimator} takes its samples for independent, which antithetic pairs are not; wrap Direct(), "
-                f"LocalExpectation() or StraightThrough(), or use DisArm(), which is made for pairs"
+                f"{self.estimator} assumes independent samples, which antithetic pairs are not; wrap Direct(), "
+                f"LocalExpectation() or StraightThrough(), or use DisArm(), which is designed for pairs"
             )
 
     @property
     def needs(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The needs of the wrapped estimator, and antithetic noise."""
+        """What the wrapped estimator needs, and antithetic noise."""
         return (*self.estimator.needs, "antithetic")
 
     @property
     def default_samples(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Number of pairs: the default samples of the wrapped estimator."""
+        """Default number of pairs: the default number of samples of the wrapped estimator."""
         return self.estimator.default_samples
 
     @property
@@ -76,16 +77,16 @@ class Antithetic(AbstractEstimator):
 
     @property
     def noises(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Same as the wrapped estimator: both of a pair come from the same noise."""
+        """Same as the wrapped estimator: both samples of a pair come from the same noise."""
         return self.estimator.noises
 
     def check(self, space: AbstractSpace, samples: int) -> None:
-        """Refuse all that the wrapped estimator refuses, and spaces without antithetic noise."""
+        """Refuse what the wrapped estimator refuses, and spaces without antithetic noise."""
         self.estimator.check(space, 2 * samples)
         super().check(space, samples)
 
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> Estimate:
-        """Estimate with the noise and with its antithesis."""
+        """Estimate with the noise and with its reflection."""
         return self.estimator.estimate(f, scores, space, torch.cat([noise, space.antithetic(noise)]))

@@ -1,4 +1,4 @@
-"""REINFORCE with a control variate of the perturbed scores: REBAR, RELAX, and direct optimization without its bias."""
+"""REINFORCE with a function of the perturbed scores as its control variate: REBAR, RELAX and debiased direct."""
 
 import math
 from abc import abstractmethod
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from hardmax.errors import ArgumentError
 from hardmax.estimators._single_changes import evaluate_single_changes
-from hardmax.estimators.abstract import AbstractEstimator, carry
+from hardmax.estimators.abstract import AbstractEstimator, attach_gradient
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractFactorised, AbstractSpace
 from hardmax.types import Estimate, Objective
@@ -27,14 +27,14 @@ def estimate_conditioned_gradient(
     residue: Float[Tensor, "S ..."],
     slope: Float[Tensor, "S ..."],
 ) -> Float[Tensor, "..."]:
-    """Return an unbiased gradient of `E[f(z)]` from a control variate c of the perturbed scores p.
+    """Return an unbiased estimate of the gradient of `E[f(z)]` that uses a control variate c of the perturbed scores p.
 
-    `E[c(p)]` has two gradients with the same mean: the pathwise one, through `perturb`, and the one that first draws z
-    and then p given z,
+    `E[c(p)]` has two unbiased gradient estimates: the pathwise one, through `perturb`, and one that first draws z and
+    then p given z,
 
         E[grad c(perturb(scores))] = E[c(p) grad log q(z) + grad c(conditional(scores, residual, z))],
 
-    so that `f(z) grad log q(z)` minus the second plus the first is unbiased, for any c:
+    so that `f(z) grad log q(z)` minus the second plus the first is unbiased, whatever c is:
 
         gradient = (f(z) - c(p)) grad log q(z) + slope - (d conditional / d scores)^T slope,     slope = dc / dp.
 
@@ -45,25 +45,26 @@ def estimate_conditioned_gradient(
         space: a factorised space.
         noise: `[S, *B, *score]`.
         z: `[S, *B, *event]`, the samples that the noise draws.
-        residue: `f(z) - c(p)`, `[S, *B, ...]`: one for all variables (dimensions of one) or one for each.
-        slope: `[S, *B, *score]`; may carry a graph to the parameters of the control variate.
+        residue: `[S, *B, ...]`, `f(z) - c(p)`: one number for all variables (dimensions of size one) or one for each.
+        slope: `[S, *B, *score]`, dc/dp; may carry a graph to the parameters of the control variate.
 
     Returns:
         `[*B, *score]`, the mean over samples.
     """
-    rest = space.residual(scores, noise, z)
-    pull = torch.func.vjp(lambda h: space.conditional(h, rest, z), scores)[1]
+    residual = space.residual(scores, noise, z)
+    pull = torch.func.vjp(lambda h: space.conditional(h, residual, z), scores)[1]
     score_function = residue * (z - space.marginals(scores))
     return (score_function + slope).mean(0) - pull(slope)[0] / len(noise)
 
 
 class AbstractControlled(AbstractEstimator):
-    """An estimator that subtracts a function c of the perturbed scores from f, and adds its gradient back.
+    r"""Base class of REINFORCE with a control variate: subtracts a function c of the perturbed scores from f.
 
-    See `estimate_conditioned_gradient` for the equation. With several samples the residue `f(z) - c(p)` also gets the
-    leave-one-out baseline. Where c has parameters, `Estimate.auxiliary` is the mean over examples of `|gradient|^2`,
-    which differs from the variance by a constant: its gradient goes to these parameters only. It needs second-order
-    derivatives, and does not work under torch.compile and torch.func.
+    The gradient of $\mathbb{E}[c]$ is added back, so that the estimate stays unbiased; `estimate_conditioned_gradient`
+    has the equation. With several samples the residue $f(z) - c(p)$ also gets the leave-one-out baseline. Where c has
+    parameters, `Estimate.auxiliary` is the mean over examples of $|\mathrm{gradient}|^2$, which differs from the
+    variance by a constant: minimise it to train these parameters, which are the only ones that receive its gradient. It
+    needs second-order derivatives, and does not work under torch.compile and torch.func.
     """
 
     needs = ("draw", "marginals", "relax", "conditional", "residual")
@@ -74,18 +75,18 @@ class AbstractControlled(AbstractEstimator):
     def control(
         self, f: Objective, perturbed: Float[Tensor, "S ..."], space: AbstractFactorised
     ) -> Float[Tensor, "S *B"]:
-        """Return c at perturbed scores `[S, *B, *score]`, differentiable in them."""
+        """Return the control variate c at the perturbed scores `[S, *B, *score]`, differentiable in them."""
 
     @abstractmethod
     def parameters(self) -> list[nn.Parameter]:
-        """Return the parameters that `Estimate.auxiliary` trains; empty if nothing is learned."""
+        """Return the parameters that `Estimate.auxiliary` trains; an empty list if nothing is learned."""
 
     def check(self, space: AbstractSpace, samples: int) -> None:
         """Refuse to train parameters where autograd cannot be called."""
         super().check(space, samples)
         if torch.is_grad_enabled() and not can_read_values() and self.parameters():
             raise ArgumentError(
-                f"{type(self).__name__} has parameters to train, which takes derivatives of second order and does not "
+                f"{type(self).__name__} has parameters to train, which needs second-order derivatives and does not "
                 f"work under torch.compile and torch.func; call it outside of them, or without training: "
                 f"Rebar(learned=False), Relax with network.requires_grad_(False)"
             )
@@ -94,37 +95,37 @@ class AbstractControlled(AbstractEstimator):
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> Estimate:
         """Evaluate f at z, and the control variate at the perturbed scores."""
-        assert isinstance(space, AbstractFactorised)  # check() refuses all others
-        held = scores.detach()
-        perturbed = space.perturb(held, noise)
+        assert isinstance(space, AbstractFactorised)  # check() refuses all other spaces
+        detached = scores.detach()
+        perturbed = space.perturb(detached, noise)
         z = space.argmax(perturbed).to(scores.dtype)
         values = f(z)
-        control, slope = self._with_slope(f, perturbed, space, scores.dtype)
+        control, slope = self._control_with_slope(f, perturbed, space, scores.dtype)
         residue = values.detach() - control
-        if len(z) > 1:  # no draw is in its own baseline
+        if len(z) > 1:  # leave-one-out: no draw is in its own baseline
             residue = (residue - residue.mean(0)) * (len(z) / (len(z) - 1))
         residue = residue.view(*residue.shape, *(1 for _ in space.score_shape))
-        gradient = estimate_conditioned_gradient(held, space, noise, z, residue, slope)
-        value = carry(values.mean(0), space.dot(gradient.detach().to(scores.dtype), scores))
+        gradient = estimate_conditioned_gradient(detached, space, noise, z, residue, slope)
+        value = attach_gradient(values.mean(0), space.dot(gradient.detach().to(scores.dtype), scores))
         return Estimate(value, z, f.evaluations, float(len(noise)), auxiliary=self._auxiliary(gradient, space))
 
-    def _with_slope(
+    def _control_with_slope(
         self, f: Evaluator, perturbed: Tensor, space: AbstractFactorised, dtype: torch.dtype
     ) -> tuple[Tensor, Tensor]:
         """Return c `[S, *B]` and dc/dp `[S, *B, *score]`; under vjp, f cannot split its input into chunks itself."""
 
-        def worth(relaxed: Tensor) -> Tensor:
-            return f(relaxed.to(dtype))  # the noise, and so p, may be wider than the scores and a decoder's weights
+        def evaluate(relaxed: Tensor) -> Tensor:
+            return f(relaxed.to(dtype))  # the noise, and so p, may have a wider dtype than the scores and the decoder
 
         chunks = []
         for chunk in perturbed.split(f.chunk_size or len(perturbed)):
-            control, pull = torch.func.vjp(lambda p: self.control(worth, p, space), chunk)[:2]
+            control, pull = torch.func.vjp(lambda p: self.control(evaluate, p, space), chunk)[:2]
             chunks.append((control, pull(torch.ones_like(control))[0]))
         controls, slopes = zip(*chunks, strict=True)
         return torch.cat(controls), torch.cat(slopes)
 
     def _auxiliary(self, gradient: Tensor, space: AbstractSpace) -> Tensor | None:
-        """Return `mean |gradient|^2`, whose gradient goes to the parameters only, not to those of f."""
+        """Return `mean |gradient|^2`, whose gradient goes only to the estimator's parameters, not to those of f."""
         parameters = self.parameters()
         if not parameters or not torch.is_grad_enabled():
             return None
@@ -132,32 +133,34 @@ class AbstractControlled(AbstractEstimator):
         square = squares.sum() / max(squares.numel(), 1)  # without examples there is nothing to learn from
         slopes = torch.autograd.grad(square, parameters, allow_unused=True, materialize_grads=True)
         pairs = zip(slopes, parameters, strict=True)
-        return carry(square.detach(), sum(((s * p).sum() for s, p in pairs), square.new_zeros(())))
+        return attach_gradient(square.detach(), sum(((s * p).sum() for s, p in pairs), square.new_zeros(())))
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Rebar(AbstractControlled):
-    """REBAR: REINFORCE with f at the relaxed z as its control variate.
+    r"""REBAR: REINFORCE with the relaxed (Gumbel-softmax) f as its control variate.
 
-    With p = scores + noise, z = argmax p and `c(p) = scale f(softmax(p / tau))` (for bits the sigmoid),
+    With $p = \mathrm{scores} + \mathrm{noise}$, $z = \operatorname{argmax} p$ and
+    $c(p) = \mathrm{scale} \cdot f(\operatorname{softmax}(p / \tau))$ (for bits the sigmoid),
 
-        gradient = (f(z) - c(p)) grad log q(z) + grad c(p) - grad c(p given z)
+    $$ \mathrm{gradient} = (f(z) - c(p)) \, \nabla \log q(z) + \nabla c(p) - \nabla c(p \text{ given } z), $$
 
-    where the last gradient moves p with the scores while z is fixed. p and p given z come from the same noise.
+    where the last gradient moves p with the scores while z is fixed. p and p given z come from the same noise. With
+    `learned`, tau and scale are parameters, initialised to the values given, which `Estimate.auxiliary` trains: add it
+    to the loss, and `parameters()` to the optimizer.
 
     Bias: none, at any tau and scale. Variance: at scale 0 that of REINFORCE; low where f at the relaxed z is correlated
-    with f at z. With `learned` both are parameters (initialised to the values given), which `Estimate.auxiliary`
-    trains; add it to the loss, and `parameters()` to the optimizer. Cost: two evaluations of f per sample and the
-    derivative of one; f must be defined off the corners and differentiable there.
+    with f at z. Cost: two evaluations of f per sample and the derivative of one; f must be defined and differentiable
+    at relaxed z, too.
 
     Args:
         tau: temperature of the relaxation, > 0.
         scale: weight of the control variate.
-        learned: make both parameters, for `Estimate.auxiliary`; not under torch.compile or torch.func.
+        learned: train tau and scale with `Estimate.auxiliary`; not under torch.compile or torch.func.
 
     Raises:
-        ArgumentError: tau <= 0; learned under torch.compile or torch.func.
+        ArgumentError: tau <= 0; `learned` under torch.compile or torch.func.
         NotExactError: the space's variables are not independent.
 
     Example:
@@ -198,19 +201,23 @@ class Rebar(AbstractControlled):
 @final
 @dataclass(frozen=True, eq=False)
 class Relax(AbstractControlled):
-    """RELAX: REINFORCE with a learned function of the perturbed scores as its control variate.
+    r"""RELAX: REINFORCE with a learned function of the perturbed scores as its control variate.
 
-    `c(p) = network(p)`, or with `rebar` also `+ scale f(softmax(p / tau))`; the gradient is as for `Rebar`. The network
-    is trained with `Estimate.auxiliary`: add it to the loss, and `parameters()` to the optimizer.
+    The control variate is $c(p) = \mathrm{network}(p)$, and with `rebar`
+
+    $$ c(p) = \mathrm{network}(p) + \mathrm{scale} \cdot f(\operatorname{softmax}(p / \tau)). $$
+
+    The gradient is as for `Rebar`. The network is trained with `Estimate.auxiliary`: add it to the loss, and
+    `parameters()` to the optimizer.
 
     Bias: none, whatever the network. Variance: that of REINFORCE with c as a baseline that depends on the perturbed
-    scores; falls as the network learns. Cost: one evaluation of f per sample, and f may be a black box; with `rebar`
-    two, and its derivative. Training the network takes derivatives of second order: use smooth activations (tanh,
-    SiLU), since those of a ReLU vanish; it does not work under torch.compile and torch.func.
+    scores; it decreases as the network learns. Cost: one evaluation of f per sample, and f may be a black box; with
+    `rebar` two, and the derivative of f. Training the network needs second-order derivatives: use smooth activations
+    (tanh, SiLU), since those of a ReLU vanish; it does not work under torch.compile and torch.func.
 
     Args:
         network: `[S, *B, *score] -> [S, *B]`, differentiable; a module if it is to be trained. It may close over x.
-        rebar: adds the relaxed f to the network.
+        rebar: a `Rebar` whose relaxed f is added to the network; None for the network only.
 
     Raises:
         ArgumentError: a network to be trained under torch.compile or torch.func.
@@ -234,7 +241,7 @@ class Relax(AbstractControlled):
     rebar: Rebar | None = None
 
     def parameters(self) -> list[nn.Parameter]:
-        """Return the network's parameters that are trained, and those of `rebar`."""
+        """Return the trainable parameters of the network, and those of `rebar`."""
         trainable = self.network.parameters() if isinstance(self.network, nn.Module) else ()
         return [p for p in trainable if p.requires_grad] + ([] if self.rebar is None else self.rebar.parameters())
 
@@ -249,29 +256,32 @@ class Relax(AbstractControlled):
 @final
 @dataclass(frozen=True)
 class DebiasedDirect(AbstractEstimator):
-    """Direct as the control variate of REINFORCE: unbiased at any epsilon.
+    r"""Debiased direct optimization: REINFORCE with `Direct` as its control variate, unbiased at any epsilon.
 
-    The two-sided direct gradient is the pathwise gradient of
+    With $p = \mathrm{scores} + \mathrm{noise}$, the two-sided direct gradient is the pathwise gradient of
 
-        W(p) = (max_z {p(z) + epsilon f(z)} - max_z {p(z) - epsilon f(z)}) / (2 epsilon),      p = scores + noise,
+    $$ W(p) = \frac{\max_z \{p(z) + \epsilon f(z)\} - \max_z \{p(z) - \epsilon f(z)\}}{2 \epsilon}, $$
 
-    which follows f(z*) closely. With W as a control variate that conditions on z*,
+    which is close to $f(z^*)$. With W as a control variate that conditions on $z^*$,
 
-        gradient = (f(z*) - W) grad log q(z*) + g - J^T g,
-        g = (statistics(z(epsilon)) - statistics(z(-epsilon))) / (2 epsilon),
+    $$ \begin{aligned}
+       \mathrm{gradient} &= (f(z^*) - W) \, \nabla \log q(z^*) + g - J^T g, \\
+       g &= \frac{\mathrm{statistics}(z(\epsilon)) - \mathrm{statistics}(z(-\epsilon))}{2 \epsilon},
+       \end{aligned} $$
 
-    J the derivative of the perturbed scores given z*. With several variables, each has its own W, with the others held
-    at a sample z, from the single changes of z. These serve any number of draws of the noise, so the mean is taken over
-    several of each variable.
+    where J is the derivative of the perturbed scores given $z^*$. With several variables, each has its own W, from the
+    single changes of a sample z at which the other variables are held. The same evaluations of f serve any number of
+    noise draws, so the estimate is the mean over several draws of each variable.
 
-    Bias: none. Variance: lowest where epsilon is about 1 over the differences of f; a smaller epsilon has Direct's
-    variance, which grows as 1/epsilon. More draws reduce the variance from the noise, not that from the other
-    variables; the limit of many is `LocalExpectation`, which takes the same evaluations of f and no arg max: prefer it
-    where it applies. Cost: as Direct, 1 + (number of single changes) evaluations per sample; 3 arg maxes per draw.
+    Bias: none. Variance: lowest where epsilon is about 1 over the differences of f; a smaller epsilon has the variance
+    of `Direct`, which grows as $1/\epsilon$. More draws reduce the variance from the noise, not the variance from the
+    other variables. The limit of many draws is `LocalExpectation`, which needs the same evaluations of f and no arg
+    max: prefer it where it applies. Cost: as `Direct`, 1 + (number of single changes) evaluations per sample; 3 arg
+    maxes per draw.
 
     Args:
         epsilon: how strongly f perturbs the arg max, > 0.
-        draws: number of noise draws of each variable for one sample.
+        draws: number of noise draws of each variable per sample, at least 1.
 
     Raises:
         ArgumentError: epsilon <= 0, or draws < 1.
@@ -298,7 +308,7 @@ class DebiasedDirect(AbstractEstimator):
 
     @property
     def noises(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """One for each draw; the first also draws z."""
+        """One noise tensor per draw; the first also draws z."""
         return self.draws
 
     def __post_init__(self) -> None:
@@ -309,21 +319,22 @@ class DebiasedDirect(AbstractEstimator):
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> Estimate:
-        """Evaluate f around z, and correct the direct gradient of every noise by the residue of its control variate."""
-        assert isinstance(space, AbstractFactorised)  # check() refuses all others
-        held, draws = scores.detach(), self.draws
-        perturbed = space.perturb(held, noise)
+        """Evaluate f around z, and correct the direct gradient of each draw by the residue of its control variate."""
+        assert isinstance(space, AbstractFactorised)  # check() refuses all other spaces
+        detached, draws = scores.detach(), self.draws
+        perturbed = space.perturb(detached, noise)
         z = space.argmax(perturbed).to(scores.dtype)
         first = z[::draws]
         values, parts = evaluate_single_changes(f, space, first)
-        # One categorical has a single table for all samples.
-        parts = parts if parts.dim() == held.dim() else parts.repeat_interleave(draws, 0)
-        above, below = perturbed + self.epsilon * parts, perturbed - self.epsilon * parts
-        ahead, behind = space.argmax(above).to(scores.dtype), space.argmax(below).to(scores.dtype)
-        control = space.per_variable(ahead * above - behind * below) / (2 * self.epsilon)
+        # One categorical variable has a single table for all samples.
+        parts = parts if parts.dim() == detached.dim() else parts.repeat_interleave(draws, 0)
+        scores_plus, scores_minus = perturbed + self.epsilon * parts, perturbed - self.epsilon * parts
+        z_plus, z_minus = space.argmax(scores_plus).to(scores.dtype), space.argmax(scores_minus).to(scores.dtype)
+        control = space.per_variable(z_plus * scores_plus - z_minus * scores_minus) / (2 * self.epsilon)
         residue = space.per_variable(z * parts) - control
-        gradient = estimate_conditioned_gradient(held, space, noise, z, residue, (ahead - behind) / (2 * self.epsilon))
+        slope = (z_plus - z_minus) / (2 * self.epsilon)
+        gradient = estimate_conditioned_gradient(detached, space, noise, z, residue, slope)
         gradient = gradient.to(scores.dtype)
         return Estimate(
-            carry(values.mean(0), space.dot(gradient, scores)), first, f.evaluations, solves=3.0 * len(noise)
+            attach_gradient(values.mean(0), space.dot(gradient, scores)), first, f.evaluations, solves=3.0 * len(noise)
         )

@@ -1,4 +1,4 @@
-"""The exact gradient by enumeration, and local expectation gradients, exact in one variable at a time."""
+"""The exact gradient by enumeration, and local expectation gradients, which are exact in one variable at a time."""
 
 import warnings
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from hardmax.errors import ArgumentError
 from hardmax.estimators._single_changes import evaluate_chosen_changes, evaluate_single_changes
-from hardmax.estimators.abstract import AbstractEstimator, carry
+from hardmax.estimators.abstract import AbstractEstimator, attach_gradient
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractFactorised, AbstractSpace
 from hardmax.types import Estimate
@@ -20,12 +20,13 @@ from hardmax.validation import can_read_values, check_positive
 @final
 @dataclass(frozen=True)
 class Exact(AbstractEstimator):
-    """The expectation itself, summed over every z of the space.
+    r"""The exact expectation and its exact gradient, computed by enumerating every z of the space.
 
-    `E[f] = sum_z q(z) f(z)`, `grad E[f] = sum_z q(z) grad log q(z) f(z)` (eq. 2 of the paper).
+    $$ \mathbb{E}[f] = \sum_z q(z) \, f(z), \qquad \nabla \mathbb{E}[f] = \sum_z q(z) \, \nabla \log q(z) \, f(z) $$
 
-    Bias and variance: none. Cost: one evaluation of f for every z; K where `f.table()` is used, in one call. The
-    samples in `Estimate.z` are for inspection; the value does not depend on them.
+    This is eq. 2 of the paper. The samples in `Estimate.z` are for inspection only; the value does not depend on them.
+
+    Bias and variance: none. Cost: one evaluation of f for every z of the space; K in one call where f has `table`.
 
     Raises:
         NotExactError: the space has too many members to enumerate.
@@ -45,7 +46,7 @@ class Exact(AbstractEstimator):
     needs = ("enumerate",)
 
     def check(self, space: AbstractSpace, samples: int) -> None:
-        """Refuse spaces that are too large."""
+        """Refuse spaces that are too large to enumerate."""
         super().check(space, samples)
         space.check_enumerable()
 
@@ -62,12 +63,15 @@ class Exact(AbstractEstimator):
 @final
 @dataclass(frozen=True)
 class Roulette:
-    """Evaluate a variable's changes with probability `p = clamp(rate * uncertainty, floor, 1)`, weighted 1/p.
+    r"""Russian roulette: evaluate only a random part of the variables, mostly those that are uncertain under q.
 
-    A variable that is nearly certain under q has a small gradient, and is seldom worth an evaluation of f.
+    The single changes of a variable are evaluated with probability `p = clamp(rate * uncertainty, floor, 1)`, and its
+    gradient is weighted by $1/p$. A variable that is nearly certain under q has a small gradient, and is seldom worth
+    an evaluation of f.
 
     Args:
-        rate: how fast p grows with the variance q (1 - q) of a bit (for k values: sum of q_c q_c' over pairs).
+        rate: how fast p grows with the uncertainty, $q (1 - q)$ of a bit (for k values: $\sum_{c < d} q_c q_d$ over
+            pairs).
         floor: smallest probability, in (0, 1]; bounds the weights.
 
     Raises:
@@ -88,23 +92,26 @@ class Roulette:
             raise ArgumentError(f"floor must be in (0, 1], got {self.floor}")
 
     def probability(self, uncertainty: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Return p of every variable from its uncertainty; any shape."""
+        """Return p of every variable from its uncertainty, a tensor of any shape."""
         return (self.rate * uncertainty).clamp(self.floor, 1.0)
 
 
 @final
 @dataclass(frozen=True)
 class LocalExpectation(AbstractEstimator):
-    """Local expectation: every variable is summed out exactly, the others held at a sample.
+    r"""Local expectation gradients: sum out each variable exactly, with the other variables held at a sample.
 
-    For variable i with values c, `gradient_ic = q_ic (f_ic - sum_c' q_ic' f_ic')`, `f_ic = f(z with z_i = c)`;
-    for a bit, `q_i (1 - q_i) (f(z_i = 1) - f(z_i = 0))`.
+    For variable i with values c, and $f_{ic} = f(z \text{ with } z_i = c)$,
 
-    With `roulette` each variable's changes are evaluated with a probability that follows its uncertainty and weighted
-    by its inverse. That saves evaluations only if f has `rows`; without it all are evaluated anyway, with a warning,
-    and the result is the one that rows would give.
+    $$ \mathrm{gradient}_{ic} = q_{ic} \Big(f_{ic} - \sum_d q_{id} f_{id}\Big), $$
 
-    Bias: none, with roulette too. Variance: the least that we have measured for a factorised q at this cost; none for
+    and for a bit, $q_i (1 - q_i) \, (f(z_i = 1) - f(z_i = 0))$.
+
+    With `roulette` the single changes of a variable are evaluated with a probability that increases with its
+    uncertainty, and weighted by the inverse (`Roulette`). That saves evaluations only if f has `rows`. Without `rows`,
+    all changes are evaluated, with a warning, and the result is the same as with `rows`.
+
+    Bias: none, also with roulette. Variance: the lowest that we have measured for a factorised q at this cost; none for
     one variable. Cost: K evaluations of f for one categorical (where roulette is not used); otherwise 1 + (number of
     single changes) per sample, with roulette and `f.rows` two to five times fewer.
 
@@ -136,31 +143,31 @@ class LocalExpectation(AbstractEstimator):
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> Estimate:
         """Draw z and sum each variable out around it."""
-        assert isinstance(space, AbstractFactorised)  # check() refuses all others
+        assert isinstance(space, AbstractFactorised)  # check() refuses all other spaces
         z = space.draw(scores.detach(), noise)
         if self.roulette and space.variables > 1:
-            values, parts = self._play(f, scores.detach(), space, noise, z)
+            values, parts = self._evaluate_with_roulette(f, scores.detach(), space, noise, z)
         else:
             values, parts = evaluate_single_changes(f, space, z)
         # The gradient of <marginals, parts> with parts held fixed is q_ic (f_ic - sum_c' q_ic' f_ic').
         surrogate = space.dot(space.marginals(scores), parts)
         surrogate = surrogate if surrogate.dim() < values.dim() else surrogate.mean(0)
-        return Estimate(carry(values.mean(0), surrogate), z, f.evaluations, solves=float(len(noise)))
+        return Estimate(attach_gradient(values.mean(0), surrogate), z, f.evaluations, solves=float(len(noise)))
 
-    def _play(
+    def _evaluate_with_roulette(
         self, f: Evaluator, scores: Tensor, space: AbstractFactorised, noise: Tensor, z: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return as `evaluate_single_changes`, the parts of the variables that lose set to zero, the others' raised."""
+        """Return as `evaluate_single_changes`, with weighted parts: 1/p for chosen variables, zero for the rest."""
         roulette = self.roulette if isinstance(self.roulette, Roulette) else Roulette()
         probability = roulette.probability(space.uncertainty(scores))
-        kept = space.leftover(scores, noise, z) < probability
+        is_chosen = space.leftover(scores, noise, z) < probability
         if (f.has_rows or f.has_flips) and can_read_values():
-            values, parts = evaluate_chosen_changes(f, space, z, kept)
-        else:  # which rows there are is not known while compiling or under vmap
+            values, parts = evaluate_chosen_changes(f, space, z, is_chosen)
+        else:  # without rows; or while compiling or under vmap, where it is unknown which variables are chosen
             if can_read_values():
                 warnings.warn(
                     "roulette saves no evaluation because f has no rows(z, index) method: add one, or drop roulette",
                     stacklevel=4,
                 )
             values, parts = evaluate_single_changes(f, space, z)
-        return values, torch.where(kept, parts / probability, 0.0)
+        return values, torch.where(is_chosen, parts / probability, 0.0)

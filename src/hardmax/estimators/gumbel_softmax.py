@@ -1,4 +1,4 @@
-"""Gumbel-softmax, and its straight-through form averaged over the noise (Gumbel-Rao)."""
+"""Gumbel-softmax, and Gumbel-Rao, its straight-through form averaged over the noise."""
 
 from dataclasses import dataclass
 from typing import final
@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hardmax.errors import ArgumentError
-from hardmax.estimators.abstract import AbstractSampler, carry
+from hardmax.estimators.abstract import AbstractSampler, attach_gradient
 from hardmax.spaces import AbstractFactorised, AbstractSpace
 from hardmax.validation import check_positive
 
@@ -16,20 +16,23 @@ from hardmax.validation import check_positive
 @final
 @dataclass(frozen=True)
 class GumbelSoftmax(AbstractSampler):
-    """Gumbel-softmax, or Concrete: `z = softmax((scores + noise) / tau)`; for bits the sigmoid.
+    r"""Gumbel-softmax (Concrete): replaces the arg max of the perturbed scores by a softmax with temperature tau.
 
-    With `hard`, f sees the arg max and the gradient is that of the relaxed z (straight-through Gumbel-softmax). That
-    arg max is the same at every tau: with `hard`, tau is the temperature of the backward pass only, free to be chosen
-    for the gradient, as in decoupled estimators.
+    $$ z = \operatorname{softmax}\Big(\frac{\mathrm{scores} + \mathrm{noise}}{\tau}\Big) $$
 
-    Bias: the relaxed z is not discrete, and f may do anything between the corners; falls with tau. With `hard`, f's
-    slope at the corners replaces differences of f: the bias falls with tau only where f is of degree two in each
-    variable, the others held fixed, and otherwise tends to that of `ReinMax()`. Variance: grows as tau falls; with
-    `hard`, `GumbelRao` has the same mean and less. Cost: one evaluation of f per sample, and its derivative in z.
+    For bits it is the sigmoid. With `hard`, f is evaluated at the arg max, and the gradient is that of the relaxed z
+    (straight-through Gumbel-softmax). That arg max is the same at every tau: with `hard`, tau is the temperature of the
+    backward pass only, and can be chosen for the gradient, as in decoupled estimators.
+
+    Bias: the relaxed z is not discrete, and nothing is known about f between discrete z (the corners); the bias
+    decreases with tau. With `hard`, the slope of f at the corners replaces differences of f: the bias decreases to zero
+    with tau only where f is of degree two in each variable, the other variables held fixed, and otherwise tends to that
+    of `ReinMax()`. Variance: grows as tau decreases; with `hard`, `GumbelRao` has the same mean and less variance.
+    Cost: one evaluation of f per sample, and its derivative in z.
 
     Args:
         tau: temperature, > 0.
-        hard: let f see hard z.
+        hard: evaluate f at hard z.
 
     Raises:
         ArgumentError: tau <= 0.
@@ -58,34 +61,38 @@ class GumbelSoftmax(AbstractSampler):
     def sample(
         self, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> tuple[Float[Tensor, "S ..."], Float[Tensor, "S ..."]]:
-        """Return the arg max, and the relaxed one (or the arg max with the relaxed one's gradient)."""
+        """Return the arg max, and the relaxed z (with `hard`, the arg max with the gradient of the relaxed z)."""
         perturbed = space.perturb(scores, noise)
         hard = space.argmax(perturbed.detach()).to(scores.dtype)
         soft = space.relax(perturbed, self.tau).to(scores.dtype)
-        return hard, carry(hard, soft) if self.hard else soft
+        return hard, attach_gradient(hard, soft) if self.hard else soft
 
 
 @final
 @dataclass(frozen=True)
 class GumbelRao(AbstractSampler):
-    """Gumbel-Rao: the gradient of straight-through Gumbel-softmax, averaged over perturbations that draw the same z.
+    r"""Gumbel-Rao: straight-through Gumbel-softmax with its gradient averaged over all noise that draws the same z.
 
-    Many perturbed scores have the same arg max. f is evaluated at the hard z of the first, and its gradient goes to
+    Many perturbed scores have the same arg max (Rao-Blackwell: averaging over them reduces the variance). f is
+    evaluated at the hard z of the first, and its gradient goes to
 
-        1/draws sum_k relax(p_k, tau),        p_1 = scores + noise,        p_k ~ p(perturbed scores | z),  k > 1,
+    $$ \frac{1}{\mathrm{draws}} \sum_k \operatorname{relax}(p_k, \tau), \qquad
+       p_1 = \mathrm{scores} + \mathrm{noise}, $$
 
-    each p_k a shift of the scores that is held fixed: `dp_k / dscores = 1`, as it is for p_1. Differentiating the shift
-    too would change the mean.
+    where the other $p_k$, $k > 1$, are samples of $p(\text{perturbed scores} \mid z)$. Each $p_k$ is the scores plus a
+    shift that is held fixed: $\partial p_k / \partial \, \mathrm{scores} = 1$, as it is for $p_1$. Differentiating the
+    shift as well would change the mean.
 
-    Bias: that of `GumbelSoftmax(tau, hard=True)`, with the same mean for every number of draws: where f is of degree
-    two in each variable, the others held fixed, it falls to zero with tau; otherwise it tends to that of `ReinMax()`,
-    to which the gradient itself tends for a small tau and many draws. Variance: `A + B / draws`, A that of z alone; B
-    grows as tau falls, so that a small tau needs many draws, and is affordable with them. Never above that of
-    `GumbelSoftmax(tau, hard=True)`, which is draws = 1. Cost: one evaluation of f per sample, and its derivative in z;
-    the draws cost a softmax each, and memory for `draws` perturbed scores per sample.
+    Bias: that of `GumbelSoftmax(tau, hard=True)`, with the same mean for every number of draws. Where f is of degree
+    two in each variable, the other variables held fixed, the bias decreases to zero with tau; otherwise it tends to
+    that of `ReinMax()`, to which the gradient itself tends for a small tau and many draws. Variance:
+    $A + B / \mathrm{draws}$, where A is the variance from z only, and B grows as tau decreases, so that a small tau
+    needs many draws, and is affordable with them. Never above that of `GumbelSoftmax(tau, hard=True)`, which is draws =
+    1. Cost: one evaluation of f per sample, and its derivative in z; each draw costs a softmax, and memory for its
+    perturbed scores.
 
     Args:
-        draws: perturbations, and noise tensors, per sample, >= 1.
+        draws: number of perturbations, and of noise tensors, per sample, >= 1.
         tau: temperature, > 0; z is a sample of q for every tau.
 
     Raises:
@@ -118,19 +125,19 @@ class GumbelRao(AbstractSampler):
 
     @property
     def noises(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """One for each draw."""
+        """One noise tensor per draw."""
         return self.draws
 
     def sample(
         self, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "R ..."]
     ) -> tuple[Float[Tensor, "S ..."], Float[Tensor, "S ..."]]:
-        """Return the arg max, and the arg max with the mean gradient of relaxed ones that share it."""
-        assert isinstance(space, AbstractFactorised)  # check() refuses all others
-        held = scores.detach()
+        """Return the arg max, and the arg max with the mean gradient of relaxed z with the same arg max."""
+        assert isinstance(space, AbstractFactorised)  # check() refuses all other spaces
+        detached = scores.detach()
         noise = noise.unflatten(0, (-1, self.draws))
-        first, others = space.perturb(held, noise[:, 0]), noise[:, 1:]
+        first, more_noise = space.perturb(detached, noise[:, 0]), noise[:, 1:]
         hard = space.argmax(first).to(scores.dtype)
-        same = hard[:, None].expand_as(others)
-        conditional = space.conditional(held, others.flatten(0, 1), same.flatten(0, 1)).reshape(others.shape)
-        perturbed = torch.cat([first[:, None], conditional], 1) + (scores - held)
-        return hard, carry(hard, space.relax(perturbed, self.tau).mean(1).to(scores.dtype))
+        repeated = hard[:, None].expand_as(more_noise)
+        conditional = space.conditional(detached, more_noise.flatten(0, 1), repeated.flatten(0, 1))
+        perturbed = torch.cat([first[:, None], conditional.reshape(more_noise.shape)], 1) + (scores - detached)
+        return hard, attach_gradient(hard, space.relax(perturbed, self.tau).mean(1).to(scores.dtype))

@@ -1,4 +1,4 @@
-"""Estimators that need only an arg max: I-MLE, differentiation of blackbox solvers, and the identity."""
+"""Estimators that need only an arg max of the space: I-MLE, differentiation of blackbox solvers, and the identity."""
 
 from dataclasses import dataclass
 from typing import Literal, final
@@ -16,26 +16,31 @@ from hardmax.validation import check_positive
 @final
 @dataclass(frozen=True)
 class ImplicitMLE(AbstractLinearised):
-    """I-MLE: the difference of two arg maxes that share their noise, one of them moved along the slope of f at z.
+    r"""Implicit MLE (I-MLE): solves the arg max twice with the same noise, the second time moved along the slope of f.
 
-    With `perturbed = scores + noise`, `z = argmax(perturbed)` and the slope of f at z laid out like scores,
+    The gradient is the scaled difference of the two solutions. With
+    $\mathrm{perturbed} = \mathrm{scores} + \mathrm{noise}$, $z = \operatorname{argmax}(\mathrm{perturbed})$ and the
+    slope (derivative) of f at z in the layout of the scores,
 
-        gradient = (statistics(argmax(perturbed + step slope)) - statistics(z)) / step
+    $$ \mathrm{gradient} = \frac{\mathrm{statistics}(\operatorname{argmax}(\mathrm{perturbed}
+       + \mathrm{step} \cdot \mathrm{slope})) - \mathrm{statistics}(z)}{\mathrm{step}} $$
 
-    (two-sided: against `argmax(perturbed - step slope)`, over `2 step`). It is `Direct(epsilon=step)` with f replaced
-    by its linearisation at z, so that one evaluation of f and its derivative replace all the single changes, for any
-    space with an arg max. The two are equal, draw by draw, where the linearisation is exact at the z' that Direct
-    evaluates: for f linear in z with `Direct(step, full=True)`; for bits, categories and chains with `Direct(step)`
-    also for f linear in each variable given the others, such as products of bits.
+    (two-sided: minus
+    $\mathrm{statistics}(\operatorname{argmax}(\mathrm{perturbed} - \mathrm{step} \cdot \mathrm{slope}))$, divided by
+    $2 \, \mathrm{step}$). It is `Direct(epsilon=step)` with f replaced by its linearisation at z, so that one
+    evaluation of f and its derivative replace all single changes, for any space with an arg max. The two are equal,
+    draw by draw, where the linearisation is exact at the z' that `Direct` evaluates: for f linear in z with
+    `Direct(step, full=True)`; for bits, categories and chains with `Direct(step)` also for f linear in each variable
+    given the other variables, such as products of bits.
 
-    In `hardmax.expectation` the step is relative to the slope of f alone. In `hardmax.sample` it multiplies the slope
-    of the loss without scaling, as in the paper, and z moves to where the loss is lower; a mean over samples or
-    examples makes that slope small, and `step` has to compensate for it, or use `AdaptiveImplicitMLE`.
+    In `hardmax.expectation` the step is relative to the slope of f only. In `hardmax.sample` it multiplies the slope of
+    the loss without scaling, as in the paper, and z moves to where the loss is lower. A mean over samples or examples
+    makes that slope small: choose a larger `step`, or use `AdaptiveImplicitMLE`.
 
-    Bias: for f linear in z, O(step), two-sided O(step^2), none in the limit; for other f the slope at a corner replaces
-    differences between corners, and that bias stays. For a structured space the target is the expectation over
-    perturb-and-MAP, not over q. Variance: grows as 1/step. Cost: one evaluation of f per sample, and its derivative in
-    z; two arg maxes, three if two-sided.
+    Bias: for f linear in z, $O(\mathrm{step})$, two-sided $O(\mathrm{step}^2)$, none in the limit. For other f the
+    slope at a discrete z replaces differences between discrete z, and that bias remains. For a structured space the
+    target is the expectation over perturb-and-MAP (the arg max of perturbed scores), not over q. Variance: grows as
+    $1/\mathrm{step}$. Cost: one evaluation of f per sample, and its derivative in z; two arg maxes, three if two-sided.
 
     Args:
         step: how far the scores are moved along the slope, > 0 (the paper's lambda).
@@ -68,7 +73,7 @@ class ImplicitMLE(AbstractLinearised):
 
     @property
     def solves(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """z, and one or two more."""
+        """Number of arg maxes: z, and one or two along the slope."""
         return 3 if self.two_sided else 2
 
     def gradient(
@@ -85,27 +90,29 @@ class ImplicitMLE(AbstractLinearised):
 @final
 @dataclass(frozen=True)
 class Blackbox(AbstractLinearised):
-    """The arg max itself, without noise, with the slope of a piecewise affine interpolation of f(argmax(scores)).
+    r"""Differentiation of blackbox solvers: the arg max without noise, with a useful gradient in the backward pass.
 
-    With `z = argmax(scores)` and the slope of f at z laid out like scores,
+    The gradient is that of a piecewise affine interpolation of $f(\operatorname{argmax}(\mathrm{scores}))$. With
+    $z = \operatorname{argmax}(\mathrm{scores})$ and the slope of f at z in the layout of the scores,
 
-        gradient = (statistics(argmax(scores + step slope)) - statistics(z)) / step,
+    $$ \mathrm{gradient} = \frac{\mathrm{statistics}(\operatorname{argmax}(\mathrm{scores}
+       + \mathrm{step} \cdot \mathrm{slope})) - \mathrm{statistics}(z)}{\mathrm{step}}, $$
 
     which is `ImplicitMLE(step)` with zero noise. The noise is ignored: nothing is sampled, all S samples are the same,
-    and the value is `f(argmax(scores))`, not an expectation. In the backward pass the interpolation joins the plateaus
-    of f, linearised at z, by slopes of a width that grows with the step.
+    and the value is $f(\operatorname{argmax}(\mathrm{scores}))$, not an expectation. In the backward pass the
+    interpolation joins the plateaus of f, linearised at z, by slopes of a width that grows with the step.
 
-    Use it for a layer that solves a problem, such as a shortest path or a matching inside a network; to learn a
-    distribution, use `ImplicitMLE`, which also explains what `step` is relative to in `hardmax.expectation` and in
-    `hardmax.sample`.
+    Use it for a layer that solves a problem, such as a shortest path or a matching inside a network. To learn a
+    distribution, use `ImplicitMLE`; its documentation also explains what `step` is relative to in `hardmax.expectation`
+    and in `hardmax.sample`.
 
-    Bias: against the gradient of the expectation, whatever the step; that of f(argmax(scores)) itself is zero almost
-    everywhere. Zero as long as the step moves no arg max. Variance: none. Cost: one evaluation of f per sample, and its
-    derivative in z; two arg maxes.
+    Bias: compared to the gradient of the expectation there is a bias at any step; the gradient of
+    $f(\operatorname{argmax}(\mathrm{scores}))$ itself is zero almost everywhere. The estimate is zero as long as the
+    step moves no arg max. Variance: none. Cost: one evaluation of f per sample, and its derivative in z; two arg maxes.
 
     Args:
-        step: how far the scores are moved along the slope, > 0 (the paper's lambda); of the size of the differences
-            between scores, over that of the slope.
+        step: how far the scores are moved along the slope, > 0 (the paper's lambda); a good size is the typical
+            difference between scores divided by the size of the slope.
 
     Raises:
         ArgumentError: step <= 0.
@@ -133,7 +140,7 @@ class Blackbox(AbstractLinearised):
     def __post_init__(self) -> None:
         check_positive("step", self.step)
 
-    def start(
+    def perturb_scores(
         self, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> Float[Tensor, "S ..."]:
         """Return the scores, once for each sample."""
@@ -156,10 +163,11 @@ Projection = Literal["none", "plane", "sphere", "both"]
 @final
 @dataclass(frozen=True)
 class IdentityBackward(AbstractLinearised):
-    """The slope of f at z, used as the gradient of the scores as if the arg max were the identity.
+    r"""Identity backward: use the derivative of f at z as the gradient of the scores, as if the arg max were identity.
 
-    With `z = argmax(scores + noise)`, `gradient = slope`, laid out like scores. A projection removes the components
-    that do not change the arg max, since `argmax(P(scores + noise)) = z`, and the gradient goes through P:
+    With $z = \operatorname{argmax}(\mathrm{scores} + \mathrm{noise})$, the gradient is the slope of f at z, in the
+    layout of the scores. A projection P removes components of the scores that do not change the arg max,
+    $\operatorname{argmax}(P(\mathrm{scores} + \mathrm{noise})) = z$, and the gradient goes through P:
 
     - `"plane"`: subtract the mean, for spaces whose z all have the same number of ones;
     - `"sphere"`: divide by the Euclidean norm, for all spaces;
@@ -167,18 +175,18 @@ class IdentityBackward(AbstractLinearised):
 
     Means and norms are over the scores of one example, of one variable for `Categorical`.
 
-    Bias: always, in direction and in size: the probability that z changes does not enter. For f linear in z it is an
-    ascent direction of the expectation without a projection or with the plane, though not a steep one: its cosine to
+    Bias: always, in direction and in size: the probability that z changes does not enter. For f linear in z, without a
+    projection or with the plane, it is an ascent direction of the expectation, though not a steep one: its cosine to
     the gradient is 0.84 for four categorical variables of eight values, 0.48 for permutations of four items. Variance:
     none for f linear in z without the sphere. Cost: one evaluation of f per sample, and its derivative in z; one arg
-    max: the cheapest estimator, with no step to choose, where arg maxes are expensive.
+    max. It is the cheapest estimator where arg maxes are expensive, and has no step to choose.
 
     Args:
-        project: which components are projected out.
+        project: which components are projected out: "none", "plane", "sphere" or "both".
 
     Raises:
         ArgumentError: an unknown projection.
-        NotExactError: the plane for bits, where adding a constant to the scores changes the arg max.
+        NotExactError: "plane" or "both" for bits, where adding a constant to the scores changes the arg max.
 
     Example:
         >>> import torch, hardmax as hm
@@ -200,24 +208,24 @@ class IdentityBackward(AbstractLinearised):
             raise ArgumentError(f"project must be 'none', 'plane', 'sphere' or 'both', got {self.project!r}")
 
     def check(self, space: AbstractSpace, samples: int) -> None:
-        """Refuse to subtract the mean where it affects the arg max."""
+        """Refuse to subtract the mean where that changes the arg max."""
         super().check(space, samples)
         if self.project in ("plane", "both") and space.offers("fields"):
             raise NotExactError(
-                f"{self} takes the mean off the scores, which changes the arg max of {space}; use project='sphere'"
+                f"{self} subtracts the mean from the scores, which changes the arg max of {space}; use project='sphere'"
             )
 
-    def start(
+    def perturb_scores(
         self, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> Float[Tensor, "S ..."]:
         """Return the perturbed scores, projected."""
-        perturbed = super().start(scores, space, noise)
+        perturbed = super().perturb_scores(scores, space, noise)
         dims = (-1,) if isinstance(space, Categorical) else tuple(range(-len(space.score_shape), 0))
         if self.project in ("plane", "both"):
             perturbed = perturbed - perturbed.mean(dims, keepdim=True)
         if self.project in ("sphere", "both"):
-            length = torch.linalg.vector_norm(perturbed, dim=dims, keepdim=True)
-            perturbed = perturbed / length.clamp_min(torch.finfo(perturbed.dtype).tiny)
+            norm = torch.linalg.vector_norm(perturbed, dim=dims, keepdim=True)
+            perturbed = perturbed / norm.clamp_min(torch.finfo(perturbed.dtype).tiny)
         return perturbed
 
     def gradient(

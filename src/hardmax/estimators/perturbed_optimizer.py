@@ -1,4 +1,4 @@
-"""Perturbed optimizers: the mean arg max, differentiated through the density of the noise."""
+"""Perturbed optimizers: the mean of the arg max, differentiated through the density of the noise."""
 
 from dataclasses import dataclass, replace
 from typing import final
@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hardmax.errors import NotExactError
-from hardmax.estimators.abstract import AbstractSampler, carry, mean_of_others
+from hardmax.estimators.abstract import AbstractSampler, attach_gradient, mean_of_others
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractSpace, Binary, Categorical, PairwiseBinary
 from hardmax.spaces.abstract import AbstractGibbs
@@ -18,25 +18,31 @@ from hardmax.validation import check_positive
 @final
 @dataclass(frozen=True)
 class PerturbedOptimizer(AbstractSampler):
-    """The derivative of `E[argmax(scores + sigma noise)]`, which is smooth, from the density of the noise alone.
+    r"""Perturbed optimizer: differentiates the mean arg max, which is smooth.
 
-    Moving the scores is moving the noise, so with `nu = -log(density)`, per coordinate,
+    $$ \mathbb{E}[\operatorname{argmax}(\mathrm{scores} + \sigma \cdot \mathrm{noise})] $$
 
-        d E[z] / d scores = E[z grad nu(noise)] / sigma,    grad nu(g) = 1 - exp(-g)  for Gumbel noise,
-                                                            grad nu(g) = tanh(g / 2)  for logistic noise;
+    Only the density of the noise is needed. Moving the scores is equivalent to moving the noise, so with
+    $\nu = -\log(\mathrm{density})$, per coordinate,
 
-    a draw z_s has the Jacobian `(z_s - baseline) grad nu(noise_s) / sigma`. The baseline, which the mean does not
-    depend on, is the mean of the other samples; with a single one, the arg max of the scores without noise.
+    $$ \frac{\partial \, \mathbb{E}[z]}{\partial \, \mathrm{scores}}
+       = \frac{\mathbb{E}[z \, \nabla \nu(\mathrm{noise})]}{\sigma}, $$
 
-    This is REINFORCE for the noise, and needs no probabilities of z. The paper's layer is the mean
-    `y = hm.sample(scores, space, hm.PerturbedOptimizer(sigma), samples=S).mean(0)` and a loss of y, a point inside the
-    hull of the z; its gradient is consistent as S grows. In `hm.expectation` f is a function of each z.
+    with $\nabla \nu(g) = 1 - \exp(-g)$ for Gumbel noise and $\nabla \nu(g) = \tanh(g / 2)$ for logistic noise. A draw
+    $z_s$ has the Jacobian $(z_s - \mathrm{baseline}) \, \nabla \nu(\mathrm{noise}_s) / \sigma$. The baseline, which
+    does not change the mean, is the mean of the other samples; with a single sample, the arg max of the scores without
+    noise.
 
-    Bias: none for f linear in z, whatever sigma is: the target is the expectation over perturb-and-MAP, for `sigma = 1`
-    and independent variables that over q. For other f the slope at z replaces f, to first order, and the bias stays.
-    Variance: high, since all scores share the weight of each draw, and a single sample is rarely enough; for four
-    categorical variables of eight values and a linear f, eleven times that of leave-one-out REINFORCE at 16 samples.
-    Cost: one evaluation of f per sample, and its derivative in z; one arg max per sample, two for a single one.
+    This is REINFORCE for the noise, and needs no probabilities of z. The layer of the paper is the mean
+    `y = hm.sample(scores, space, hm.PerturbedOptimizer(sigma), samples=S).mean(0)` with a loss of y, a point inside the
+    convex hull of the z; its gradient is consistent as S grows. In `hm.expectation`, f is a function of each z.
+
+    Bias: none for f linear in z, at any sigma. The target is the expectation over perturb-and-MAP (the arg max of
+    perturbed scores), which for `sigma = 1` and independent variables is that over q. For other f the slope at z
+    replaces f, to first order, and that bias remains. Variance: high, since all scores share the weight of each draw,
+    and a single sample is rarely enough; for four categorical variables of eight values and a linear f, eleven times
+    that of leave-one-out REINFORCE at 16 samples. Cost: one evaluation of f per sample, and its derivative in z; one
+    arg max per sample, two for a single sample.
 
     Args:
         sigma: scale of the noise, > 0.
@@ -74,8 +80,8 @@ class PerturbedOptimizer(AbstractSampler):
         super().check(space, samples)
         if not isinstance(space, Categorical | Binary | AbstractGibbs | PairwiseBinary):
             raise NotExactError(
-                f"{self} needs the density of the noise, known for Gumbel and logistic noise, and not for that "
-                f"of {space}; use ImplicitMLE() or Direct()"
+                f"{self} needs the density of the noise, which is known for Gumbel and logistic noise, but not for the "
+                f"noise of {space}; use ImplicitMLE() or Direct()"
             )
         if isinstance(space, PairwiseBinary) and space.score_shape != space.event_shape:
             raise NotExactError(
@@ -86,14 +92,14 @@ class PerturbedOptimizer(AbstractSampler):
     def sample(
         self, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> tuple[Float[Tensor, "S ..."], Float[Tensor, "S ..."]]:
-        """Return the arg max, and the same with its share of the gradient of the mean."""
-        held = scores.detach()
-        hard = space.argmax(space.perturb(held, self.sigma * noise)).to(scores.dtype)
-        baseline = mean_of_others(hard) if len(hard) > 1 else space.argmax(held).to(scores.dtype)
-        # Scores times grad nu: its derivative is grad nu, and the difference to z multiplies f's slope.
-        along = space.dot(_nu_gradient(space, noise) / self.sigma, scores).to(scores.dtype)
-        along = along.view(*along.shape, *(1 for _ in space.event_shape))
-        return hard, carry(hard, (hard - baseline) * along)
+        """Return the arg max, and the arg max with its part of the gradient of the mean."""
+        detached = scores.detach()
+        hard = space.argmax(space.perturb(detached, self.sigma * noise)).to(scores.dtype)
+        baseline = mean_of_others(hard) if len(hard) > 1 else space.argmax(detached).to(scores.dtype)
+        # The derivative of <grad nu, scores> is grad nu; the factor (z - baseline) multiplies the slope of f.
+        factor = space.dot(_nu_gradient(space, noise) / self.sigma, scores).to(scores.dtype)
+        factor = factor.view(*factor.shape, *(1 for _ in space.event_shape))
+        return hard, attach_gradient(hard, (hard - baseline) * factor)
 
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]

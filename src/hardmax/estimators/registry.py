@@ -1,6 +1,7 @@
-"""The estimators by their command-line names, and the options that each uses. Does not import torch.
+"""The registry of estimators: their command-line names, and the options that each of them uses.
 
-`hardmax train --estimator`, `hardmax diagnose`, the labels of reports and the help texts all come from this list.
+`hardmax train --estimator`, `hardmax diagnose`, the labels of reports and the help texts come from this list. This
+module does not import torch.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,18 +17,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of an estimator: the options of `hardmax train` of the same names, annealed.
+    """Settings of an estimator at one training step: options of `hardmax train` with their annealed values.
 
     Attributes:
         space: the space of z.
-        epsilon: strength of a perturbation.
-        two_sided: whether it is applied in both directions.
+        epsilon: strength of the perturbation of the arg max.
+        two_sided: whether to perturb in both directions.
         tau: temperature of a relaxation.
-        hard: whether f sees hard z where a relaxation is differentiated.
-        draws: where the z of a conditional gradient come from.
-        baseline: of REINFORCE.
-        shortlist: values that a short list has.
-        shortlist_variables: variables that have one; None: all.
+        hard: whether f is evaluated at hard z where a relaxation is differentiated.
+        draws: how the z of `ConditionalGradient` are drawn.
+        baseline: baseline of REINFORCE.
+        shortlist: number of values on the list of `ShortlistDirect`.
+        shortlist_variables: number of variables that `ShortlistDirect` evaluates in a step; None: all.
     """
 
     space: "AbstractSpace"
@@ -47,8 +48,8 @@ class EstimatorRecord:
 
     Attributes:
         name: its name for `--estimator`.
-        options: the options that it uses; all others change nothing.
-        make: maps the module `hardmax.estimators` and settings to the estimator.
+        options: the options that it uses; all other options have no effect.
+        make: function of the module `hardmax.estimators` and the settings that returns the estimator.
     """
 
     name: str
@@ -89,7 +90,7 @@ _RECORDS = (
 )
 ESTIMATORS = {record.name: record for record in _RECORDS}
 
-# Options that belong to another option: they have an effect where that one is used.
+# Options that belong to other options: they have an effect only where one of those is used.
 _ANNEALING = {
     "epsilon_floor": ("epsilon",),
     "tau_floor": ("tau",),
@@ -105,26 +106,26 @@ def _make_disarm(estimators: Any, settings: Settings) -> "AbstractEstimator":
 
 
 def make_estimator(name: str, settings: Settings) -> "AbstractEstimator":
-    """Return the estimator of a name, created with the settings that it uses."""
+    """Create the estimator of this name from those settings that it uses."""
     import hardmax.estimators as estimators
 
     return ESTIMATORS[name].make(estimators, settings)
 
 
-def unused_options(used: Iterable[str]) -> set[str]:
-    """Return the options of estimators that have no effect where these are used."""
+def find_unused_options(used: Iterable[str]) -> set[str]:
+    """Return the options of estimators that have no effect if an estimator uses only the given options."""
     used = set(used)
-    known = {option for record in _RECORDS for option in record.options}
-    known |= {option for option, owners in _ANNEALING.items() if not used & set(owners)}
-    return known - used
+    options = {option for record in _RECORDS for option in record.options}
+    options |= {option for option, owners in _ANNEALING.items() if not used & set(owners)}
+    return options - used
 
 
 def check_two_samples(estimator: object, samples: int) -> None:
-    """Raise `ArgumentError` unless there are two samples: a baseline of the others needs another one.
+    """Raise `ArgumentError` if there are fewer than two samples, which a leave-one-out baseline needs.
 
     Args:
-        estimator: named in the error.
-        samples: S.
+        estimator: the estimator, for the error message.
+        samples: number of samples S.
     """
     if samples < 2:
         raise ArgumentError(

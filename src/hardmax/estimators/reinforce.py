@@ -1,4 +1,4 @@
-"""REINFORCE, the score-function estimator, and MuProp, its form around a first-order expansion of f."""
+"""REINFORCE, the score-function estimator, and MuProp, which adds a first-order expansion of f."""
 
 from dataclasses import dataclass
 from typing import Literal, final
@@ -7,8 +7,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hardmax.errors import ArgumentError
-from hardmax.estimators._linearization import with_slopes
-from hardmax.estimators.abstract import AbstractEstimator, carry, mean_of_others
+from hardmax.estimators._linearization import evaluate_with_slopes
+from hardmax.estimators.abstract import AbstractEstimator, attach_gradient, mean_of_others
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractSpace
 from hardmax.types import Estimate
@@ -19,20 +19,23 @@ Baseline = Literal["none", "mean", "leave-one-out"]
 @final
 @dataclass(frozen=True)
 class Reinforce(AbstractEstimator):
-    """The score-function estimator, `(f(z) - baseline) grad log q(z)`, mean over samples.
+    r"""REINFORCE, the score-function estimator: weights the gradient of log q(z) by f(z) minus a baseline.
 
-    A baseline removes the part of f that does not depend on z. For draw s of example b it is the mean of f over
+    $$ \mathrm{gradient} = (f(z) - \mathrm{baseline}) \, \nabla \log q(z), \qquad \text{mean over samples} $$
 
-    - `"none"`: nothing, zero;
-    - `"mean"`: every other draw in the call, of this example and of the others (zero if there is no other);
-    - `"leave-one-out"`: the other draws of the same example; needs two samples or more.
+    A baseline is a number subtracted from f, to remove the part of f that does not depend on z. For a draw of an
+    example it is
 
-    Bias: none, with each of them, since no draw is in its own baseline. Variance: the highest of all, of the
-    size of f^2 without a baseline; leave-one-out is by far the best of the three. Cost: one evaluation of f
+    - `"none"`: zero;
+    - `"mean"`: the mean of f over all other draws in the call, of all examples (zero if there is no other draw);
+    - `"leave-one-out"`: the mean of f over the other draws of the same example; needs two samples or more.
+
+    Bias: none, with each of the three, since no draw is in its own baseline. Variance: the highest of all estimators,
+    of the size of $f^2$ without a baseline; leave-one-out is by far the best of the three. Cost: one evaluation of f
     per sample, and f need not be differentiable.
 
     Args:
-        baseline: which draws form the baseline.
+        baseline: "none", "mean" or "leave-one-out".
 
     Raises:
         ArgumentError: an unknown baseline; leave-one-out with one sample.
@@ -70,7 +73,7 @@ class Reinforce(AbstractEstimator):
 
     @property
     def couples_examples(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """True for the mean over the other draws of the batch."""
+        """True for the mean over the draws of all examples."""
         return self.baseline == "mean"
 
     def estimate(
@@ -81,7 +84,7 @@ class Reinforce(AbstractEstimator):
         values = f(z)
         advantage = values.detach() - self._baseline(values.detach())
         surrogate = (advantage * space.log_prob(scores, z)).mean(0)
-        return Estimate(carry(values.mean(0), surrogate), z, f.evaluations, solves=float(len(noise)))
+        return Estimate(attach_gradient(values.mean(0), surrogate), z, f.evaluations, solves=float(len(noise)))
 
     def _baseline(self, values: Tensor) -> Tensor | float:
         if self.baseline == "none":
@@ -94,25 +97,27 @@ class Reinforce(AbstractEstimator):
 @final
 @dataclass(frozen=True)
 class MuProp(AbstractEstimator):
-    """MuProp: the first-order expansion of f around the mean of z is differentiated exactly, the rest by REINFORCE.
+    r"""MuProp: differentiates a linear approximation of f exactly, and estimates the rest by REINFORCE.
 
-    With `m = E[z]`, the marginals, and `l(z) = f(m) + f'(m) (z - m)`,
+    The approximation is the first-order expansion of f at the mean of z. With $m = \mathbb{E}[z]$, the marginals, and
+    $l(z) = f(m) + f'(m) \, (z - m)$,
 
-        gradient = (f(z) - l(z)) grad log q(z) + f'(m) grad m,     mean over samples,
+    $$ \mathrm{gradient} = (f(z) - l(z)) \, \nabla \log q(z) + f'(m) \, \nabla m, \qquad \text{mean over samples}, $$
 
-    since `E[l(z) grad log q(z)] = f'(m) grad E[z]`. The rest, `f(z) - l(z)`, may have its own baseline:
+    since $\mathbb{E}[l(z) \, \nabla \log q(z)] = f'(m) \, \nabla \mathbb{E}[z]$. The rest, $f(z) - l(z)$, may have its
+    own baseline:
 
-    - `"none"`: none but f(m), which is in l;
+    - `"none"`: no baseline except f(m), which is part of l;
     - `"leave-one-out"`: its mean over the other draws of the same example; needs two samples or more.
 
-    Bias: none, whatever f does between the corners. Variance: none where f is linear. The more curved f is, the less an
-    expansion at the mean predicts the corners, and f(m) alone may be a bad baseline: for a Bernoulli likelihood of 20
-    bits and 8 evaluations we measured 3.6 times the variance of leave-one-out REINFORCE, and a fifth of it with
-    `"leave-one-out"`. Cost: one evaluation of f per sample, and one at the mean, shared by all samples, with a backward
-    pass; f must be differentiable in z and defined off the corners.
+    Bias: none, whatever f is between discrete z (the corners). Variance: none where f is linear. The more curved f is,
+    the worse an expansion at the mean predicts f at the corners, and f(m) by itself may be a bad baseline: for a
+    Bernoulli likelihood of 20 bits and 8 evaluations we measured 3.6 times the variance of leave-one-out REINFORCE, and
+    a fifth of it with `"leave-one-out"`. Cost: one evaluation of f per sample, and one at the mean, shared by all
+    samples, with a backward pass; f must be differentiable in z and defined at z that are not discrete.
 
     Args:
-        baseline: which draws form the baseline of the rest.
+        baseline: baseline of the rest, "none" or "leave-one-out".
 
     Raises:
         ArgumentError: an unknown baseline; leave-one-out with one sample; f carries no gradient to z.
@@ -156,10 +161,10 @@ class MuProp(AbstractEstimator):
         z = space.draw(scores.detach(), noise)
         marginals = space.marginals(scores)
         mean = marginals.detach()
-        at_mean, slope = with_slopes(str(self), f, mean[None])
+        at_mean, slope = evaluate_with_slopes(str(self), f, mean[None])
         values = f(z)
         rest = values.detach() - at_mean.detach() - space.dot(slope, z - mean)
         if self.baseline == "leave-one-out":
             rest = rest - mean_of_others(rest)
         surrogate = (rest * space.log_prob(scores, z)).mean(0) + space.dot(slope[0], marginals)
-        return Estimate(carry(values.mean(0), surrogate), z, f.evaluations, solves=float(len(noise)))
+        return Estimate(attach_gradient(values.mean(0), surrogate), z, f.evaluations, solves=float(len(noise)))

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hardmax.errors import NotExactError
-from hardmax.estimators.abstract import AbstractSampler, carry
+from hardmax.estimators.abstract import AbstractSampler, attach_gradient
 from hardmax.spaces import AbstractFactorised, AbstractSpace, Binary
 from hardmax.validation import check_positive
 
@@ -16,17 +16,18 @@ from hardmax.validation import check_positive
 @final
 @dataclass(frozen=True)
 class StraightThrough(AbstractSampler):
-    """Straight-through: f sees a hard sample, the gradient goes to its mean.
+    r"""Straight-through: evaluates f at a hard sample, and backpropagates as if the sample were its mean.
 
-    `z = sample + m - m.detach()`, `m = marginals(scores / tau)`.
+    In code, `z = sample + m - m.detach()` with `m = marginals(scores / tau)`.
 
     The sample is from q for every tau: tau is the temperature of the backward pass only.
 
-    Bias: none where f is linear in z and tau = 1; otherwise f's slope at a corner replaces its differences between
-    corners, and no parameter reduces the bias. Another tau gives the gradient of `E_{q_tau}[f]` for linear f, `q_tau`
-    the distribution of `scores / tau`: a bias of its own, for every f. A large tau shrinks the gradient as 1/tau and
-    spreads it evenly over the values, including those that are unlikely under q; a small one concentrates it on the
-    values between which q is undecided. Variance: low. Cost: one evaluation of f per sample, and its derivative in z.
+    Bias: none where f is linear in z and tau = 1. Otherwise the slope of f at a discrete z replaces differences of f
+    between discrete z, and no parameter reduces the bias. A tau other than 1 adds a bias for every f: for linear f the
+    gradient is that of $\mathbb{E}_{q_\tau}[f]$, where $q_\tau$ is the distribution of $\mathrm{scores} / \tau$. A
+    large tau scales the gradient down as $1/\tau$ and spreads it evenly over the values, including those that are
+    unlikely under q; a small tau concentrates it on the values between which q is undecided. Variance: low. Cost: one
+    evaluation of f per sample, and its derivative in z.
 
     Args:
         tau: temperature of the backward pass, > 0.
@@ -44,7 +45,7 @@ class StraightThrough(AbstractSampler):
 
     References:
         Bengio, Leonard & Courville, "Estimating or propagating gradients through stochastic neurons", 2013;
-        a temperature of the backward pass alone: Shah, Yan, Mozer & Liu, "Improving discrete optimisation via decoupled
+        a temperature of the backward pass only: Shah, Yan, Mozer & Liu, "Improving discrete optimisation via decoupled
         straight-through Gumbel-softmax", 2024.
     """
 
@@ -56,11 +57,11 @@ class StraightThrough(AbstractSampler):
         check_positive("tau", self.tau)
 
     def check(self, space: AbstractSpace, samples: int) -> None:
-        """Refuse spaces whose z are not their own statistics: there the mean of z is not the marginals."""
+        """Refuse spaces where z has another shape than the scores: there the marginals are not the mean of z."""
         super().check(space, samples)
         if space.event_shape != space.score_shape:
             raise NotExactError(
-                f"{self} needs a space whose z has the shape of its scores, which {space} is not; use "
+                f"{self} needs a space whose z has the shape of its scores, which is not so for {space}; use "
                 f"GumbelSoftmax(hard=True) or ImplicitMLE()"
             )
 
@@ -69,28 +70,32 @@ class StraightThrough(AbstractSampler):
     ) -> tuple[Float[Tensor, "S ..."], Float[Tensor, "S ..."]]:
         """Return a sample, and the sample with the gradient of its mean."""
         hard = space.draw(scores.detach(), noise)
-        return hard, carry(hard, space.marginals(scores / self.tau))
+        return hard, attach_gradient(hard, space.marginals(scores / self.tau))
 
 
 @final
 @dataclass(frozen=True)
 class GappedStraightThrough(AbstractSampler):
-    """Gapped straight-through: straight-through Gumbel-softmax, the noise replaced by the least move that draws z.
+    r"""Gapped straight-through: straight-through Gumbel-softmax with a deterministic perturbation instead of the noise.
 
-    The score of the value drawn is raised to the largest, and those of the others are lowered, where necessary, until
-    they lie a gap below:
+    The perturbation is the smallest one whose arg max is the sample z, by a gap. It raises the score of the sampled
+    value to the largest score, and lowers each other score, where necessary, until it is `gap` below:
 
-        p_c = max_c' scores_c'  for the c drawn,        p_c = min(scores_c, max_c' scores_c' - gap)  for the others.
+    $$ p_c = \begin{cases} \max_d \mathrm{scores}_d & \text{for the sampled } c \\
+       \min(\mathrm{scores}_c, \, \max_d \mathrm{scores}_d - \mathrm{gap}) & \text{for all other } c
+       \end{cases} $$
 
-    f sees the hard sample, and its gradient goes to `relax(p, tau)`, the move held fixed: `dp / dscores = 1`. For a
-    bit, which is the variable of two values with scores [0, s], `p = sign max(sign s, gap)`, sign = 2 z - 1.
+    f is evaluated at the hard sample, and its gradient goes to $\operatorname{relax}(p, \tau)$ with the perturbation
+    held fixed: $\partial p / \partial \, \mathrm{scores} = 1$. For a bit, which is the variable of two values with
+    scores $[0, s]$, $p = \mathrm{sign} \cdot \max(\mathrm{sign} \cdot s, \mathrm{gap})$, $\mathrm{sign} = 2 z - 1$.
 
-    Bias: for linear f too, and no parameter reduces it. Where the arg max of the scores is drawn and leads by the gap,
-    the gradient is that of `StraightThrough(tau)`; where another value is drawn, it is smaller the larger `gap / tau`
-    is. Variance: low, that of z alone. Cost: one evaluation of f per sample, and its derivative in z.
+    Bias: also for linear f, and no parameter reduces it. Where the arg max of the scores is sampled and leads by the
+    gap, the gradient is that of `StraightThrough(tau)`. Where another value is sampled, the gradient decreases as
+    $\mathrm{gap} / \tau$ grows. Variance: low, only that of z. Cost: one evaluation of f per sample, and its derivative
+    in z.
 
     Args:
-        gap: how far the value drawn leads, > 0.
+        gap: difference between the score of the sampled value and all other scores, > 0.
         tau: temperature of the backward pass, > 0; z is a sample of q for every tau.
 
     Raises:
@@ -124,14 +129,14 @@ class GappedStraightThrough(AbstractSampler):
     def sample(
         self, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> tuple[Float[Tensor, "S ..."], Float[Tensor, "S ..."]]:
-        """Return a sample, and the sample with the gradient of the relaxed scores that it leads by the gap."""
-        held = scores.detach()
-        hard = space.draw(held, noise)
-        moved = self._apply_gap(held, space, hard) + (scores - held)
-        return hard, carry(hard, space.relax(moved, self.tau))
+        """Return a sample, and the sample with the gradient of relaxed scores whose arg max it is, by the gap."""
+        detached = scores.detach()
+        hard = space.draw(detached, noise)
+        perturbed = self._apply_gap(detached, space, hard) + (scores - detached)
+        return hard, attach_gradient(hard, space.relax(perturbed, self.tau))
 
     def _apply_gap(self, scores: Tensor, space: AbstractSpace, z: Tensor) -> Tensor:
-        """Return scores that z leads by the gap, `[S, *B, *score]`."""
+        """Return scores whose arg max is z by the gap, `[S, *B, *score]`."""
         if isinstance(space, Binary):
             sign = 2 * z - 1
             return sign * (sign * scores).clamp_min(self.gap)
@@ -142,26 +147,30 @@ class GappedStraightThrough(AbstractSampler):
 @final
 @dataclass(frozen=True)
 class ReinMax(AbstractSampler):
-    """ReinMax: f sees a hard sample, and differences of f come from its slopes at both ends (Heun's method).
+    r"""ReinMax: straight-through that is accurate to second order (Heun's method), at the same cost.
 
-    Straight-through replaces `f(c) - f(z)` by the slope at one corner; ReinMax takes the mean of the slopes at z and at
-    c, of which the one at c is evaluated when c is drawn. For one variable of values c, with `J(p) = diag(p) - p p^T`,
-    `q = softmax(scores)`, `q_tau = softmax(scores / tau)`,
+    Straight-through replaces $f(c) - f(z)$ by the slope of f at one discrete z. ReinMax uses the mean of the slopes at
+    z and at c; the slope at c is evaluated when c is sampled. For one variable of values c, with
+    $J(p) = \operatorname{diag}(p) - p p^T$, $q = \operatorname{softmax}(\mathrm{scores})$,
+    $q_\tau = \operatorname{softmax}(\mathrm{scores} / \tau)$,
 
-        gradient = (2 J((q_tau + z) / 2) - J(q) / 2) grad f(z)
-                 = (J(q_tau) - J(q) / 2 + (z - q_tau) (z - q_tau)^T / 2) grad f(z).
+    $$ \begin{aligned}
+       \mathrm{gradient} &= \Big(2 \, J\Big(\frac{q_\tau + z}{2}\Big) - \frac{1}{2} J(q)\Big) \nabla f(z) \\
+       &= \Big(J(q_\tau) - \frac{1}{2} J(q) + \frac{1}{2} (z - q_\tau) (z - q_\tau)^T\Big) \nabla f(z)
+       \end{aligned} $$
 
-    For a bit of score s, which is the variable of two values with scores [0, s], J(p) is `p (1 - p)` with
-    `p = sigmoid(s)`, and `(z - p_tau) (z - p_tau)^T` is `(z - p_tau)^2`. With tau = 1 the factor of grad f is half the
-    probability of the value that was not drawn; and for any variable it is the mean of straight-through's and of
-    `(z - q) (z - q)^T`, which is also the limit of `GumbelRao` for a small tau and many draws.
+    For a bit of score s, which is the variable of two values with scores $[0, s]$, $J(p)$ is $p (1 - p)$ with
+    $p = \operatorname{sigmoid}(s)$, and $(z - p_\tau) (z - p_\tau)^T$ is $(z - p_\tau)^2$. With tau = 1 the factor of
+    $\nabla f$ is half the probability of the value that was not sampled. For any variable it is then the mean of the
+    factor $J(q)$ of straight-through and of $(z - q) (z - q)^T$, which is also the limit of `GumbelRao` for a small tau
+    and many draws.
 
-    Bias: none (tau = 1) where f is a polynomial of degree two in each variable, the others held fixed: of one variable,
-    and of products such as `(z_1^T A z_1) (z_2^T B z_2)`. Otherwise the third derivative remains, and no parameter
-    reduces it. Another tau is biased for linear f too: there the mean is
-    `(J(q_tau) + (q - q_tau) (q - q_tau)^T / 2) grad f`. Variance: more than straight-through's, since the slope along
-    `z - q` is added (1.7 to 3.6 times its standard deviation for four variables of eight values). Cost: one evaluation
-    of f per sample, and its derivative in z.
+    Bias: none (tau = 1) where f is a polynomial of degree two in each variable, the other variables held fixed: of one
+    variable, and of products such as $(z_1^T A z_1) (z_2^T B z_2)$. Otherwise the third derivative remains, and no
+    parameter reduces it. A tau other than 1 is biased also for linear f: there the mean is
+    $(J(q_\tau) + (q - q_\tau) (q - q_\tau)^T / 2) \, \nabla f$. Variance: more than that of straight-through, since the
+    slope along $z - q$ is added (1.7 to 3.6 times its standard deviation for four variables of eight values). Cost: one
+    evaluation of f per sample, and its derivative in z.
 
     Args:
         tau: temperature of the backward pass, > 0; the authors advise 1 or more. z is a sample of q for every tau.
@@ -172,10 +181,10 @@ class ReinMax(AbstractSampler):
 
     Example:
         >>> import torch, hardmax as hm
-        >>> scores, each = torch.zeros(3, requires_grad=True), torch.eye(3)  # noise that draws each value once
+        >>> scores, noise = torch.zeros(3, requires_grad=True), torch.eye(3)  # this noise draws each value once
         >>> f = lambda z: z[..., 0] ** 2
-        >>> hm.expectation(f, scores, hm.Categorical(3), hm.ReinMax(), noise=each).value.backward()
-        >>> scores.grad  # as of E[f] = q_0; straight-through gives two thirds of it
+        >>> hm.expectation(f, scores, hm.Categorical(3), hm.ReinMax(), noise=noise).value.backward()
+        >>> scores.grad  # the exact gradient of E[f] = q_0; straight-through gives two thirds of it
         tensor([ 0.2222, -0.1111, -0.1111])
 
     References:
@@ -195,11 +204,11 @@ class ReinMax(AbstractSampler):
     def sample(
         self, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> tuple[Float[Tensor, "S ..."], Float[Tensor, "S ..."]]:
-        """Return a sample, and the sample with a gradient of second order."""
-        assert isinstance(space, AbstractFactorised)  # check() refuses all others
+        """Return a sample, and the sample with a gradient that is accurate to second order."""
+        assert isinstance(space, AbstractFactorised)  # check() refuses all other spaces
         hard = space.draw(scores.detach(), noise)
         soft = space.marginals(scores / self.tau)
         # J is symmetric: it is the derivative of marginals, and of tau marginals(scores / tau) at q_tau.
         jacobians = self.tau * soft - space.marginals(scores) / 2
-        rest = (hard - soft).detach()
-        return hard, carry(hard, jacobians + rest * space.per_variable(rest * scores) / 2)
+        deviation = (hard - soft).detach()
+        return hard, attach_gradient(hard, jacobians + deviation * space.per_variable(deviation * scores) / 2)

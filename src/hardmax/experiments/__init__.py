@@ -1,1 +1,1 @@
-"""One file, one table or figure: what is trained, and the runner that trains and renders it."""
+"""Tables and figures that `hardmax reproduce` makes: their declarations, the runner, and the pages."""

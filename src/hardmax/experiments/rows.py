@@ -1,4 +1,4 @@
-"""`results.jsonl`: one row for every finished run or measurement, and the search for a row. No torch here."""
+"""Rows of `results.jsonl`, one for each finished run or measurement: reading them, and finding one. No torch here."""
 
 import hashlib
 import json
@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from hardmax.errors import DataError
 from hardmax.files import write_text
+from hardmax.json_files import parse_json
 from hardmax.training.config import PLACES, TrainConfig
 
 Row = dict[str, Any]
@@ -46,23 +47,29 @@ class AbstractPlannedRow(ABC):
 
 @dataclass(frozen=True)
 class ModelFigure:
-    """A grid of images drawn by a trained model, and numbers below it; a row stores it under `exhibit`.
+    """A grid of images that a trained model draws, with numbers about them; a row stores it under `exhibit`.
 
     Attributes:
-        picture: the whole grid as one PNG in a data URI.
+        image: the grid as one PNG in a data URI.
         heads: headings of the columns of the grid.
         rows: number of rows of the grid.
-        numbers: lines of numbers by the keys of metrics; `of` names the subject of a line, where there are several.
+        numbers: lines of numbers, by the keys of metrics; if there are several lines, `of` is the name of each.
     """
 
-    picture: str
+    image: str
     heads: Sequence[str]
     rows: int
     numbers: Sequence[Mapping[str, Any]]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields, for JSON."""
-        return asdict(self)
+        """Return the fields for JSON; the key of the image is "picture", as in earlier versions."""
+        fields = asdict(self)
+        return {"picture": fields.pop("image"), **fields}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> "ModelFigure":
+        """Return the figure that a row stores."""
+        return cls(fields["picture"], fields["heads"], fields["rows"], fields["numbers"])
 
 
 def identify_run(config: TrainConfig) -> dict[str, Any]:
@@ -85,8 +92,17 @@ def find_row(rows: Sequence[Row], planned: AbstractPlannedRow) -> Row | None:
     return next((row for row in reversed(rows) if planned.matches(row)), None)
 
 
-def read_results(path: Path, fields: Set[str]) -> tuple[list[Row], int]:
-    """Return the rows, and the number of broken lines: no JSON, or a hash that is not that of the configuration.
+def seal_row(row: Row) -> Row:
+    """Return a row with a checksum of all its fields, by which a later change of any of them is noticed."""
+    fields = json.loads(json.dumps({name: value for name, value in row.items() if name != _CHECKSUM}))
+    return {**fields, _CHECKSUM: _hash_fields(fields)}
+
+
+def read_results(path: Path, fields: Set[str]) -> tuple[list[Row], list[str]]:
+    """Return the rows, and for each line that is not a valid row a phrase that says why.
+
+    A row is valid if its configuration has its hash and all its fields have its checksum; rows of earlier versions have
+    no checksum.
 
     Args:
         path: the file.
@@ -98,15 +114,21 @@ def read_results(path: Path, fields: Set[str]) -> tuple[list[Row], int]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     except (OSError, UnicodeDecodeError) as error:
-        raise _unreadable(path, error) from error
-    rows = [row for row in (_parse_row(line, fields) for line in lines) if row is not None]
-    return rows, len(lines) - len(rows)
+        raise _read_error(path, error) from error
+    rows, reasons = [], []
+    for number, line in enumerate(lines, 1):
+        row = _parse_row(line, fields)
+        if isinstance(row, str):
+            reasons.append(f"line {number} {row}")
+        else:
+            rows.append(row)
+    return rows, reasons
 
 
-def read_from(path: Path, offset: int, fields: Set[str]) -> tuple[list[Row], int]:
-    """Return the rows from an offset in bytes on, and the offset after the last whole line.
+def read_rows_from(path: Path, offset: int, fields: Set[str]) -> tuple[list[Row], int]:
+    """Return the rows after an offset in bytes, and the offset after the last complete line.
 
-    For a file shorter than the offset, return all rows: it has been written again.
+    If the file is shorter than the offset, it has been replaced, and all rows are returned.
     """
     try:
         with path.open("rb") as file:
@@ -116,29 +138,41 @@ def read_from(path: Path, offset: int, fields: Set[str]) -> tuple[list[Row], int
     except FileNotFoundError:
         return [], 0
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise _read_error(path, error) from error
     text = text[: text.rfind(b"\n") + 1]
     rows = (_parse_row(line, fields) for line in text.decode(errors="replace").splitlines())
-    return [row for row in rows if row is not None], offset + len(text)
+    return [row for row in rows if not isinstance(row, str)], offset + len(text)
 
 
-def remove_broken_lines(path: Path, fields: Set[str]) -> int:
-    """Remove broken lines, such as the half of one that a kill leaves, and return their number."""
-    rows, broken = read_results(path, fields)
-    if broken:
+def remove_broken_lines(path: Path, fields: Set[str]) -> list[str]:
+    """Remove the lines that are not valid rows, such as a partial line of a killed process; return why, for each."""
+    rows, reasons = read_results(path, fields)
+    if reasons:
         write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
-    return broken
+    return reasons
 
 
-def _parse_row(line: str, fields: Set[str]) -> Row | None:
+_CHECKSUM = "checksum"
+
+
+def _hash_fields(fields: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+
+
+def _parse_row(line: str, fields: Set[str]) -> Row | str:
+    """Return the row of a line, or a phrase that says why it is not a valid one."""
     try:
-        row = json.loads(line)
-    except json.JSONDecodeError:
-        return None
-    if not isinstance(row, dict) or not row.keys() >= fields or not isinstance(row["config"], dict):
-        return None
-    return row if hash_options(row["config"]) == row["hash"] else None
+        row = parse_json(line, "the line")
+    except DataError:
+        return "is cut off or not a row"
+    if not row.keys() >= fields or not isinstance(row["config"], dict):
+        return "is not a row of this table or figure"
+    if row["hash"] != hash_options(row["config"]):
+        return "was altered: its configuration does not have its hash"
+    if _CHECKSUM in row and row != seal_row(row):
+        return "was altered after it was written: its content does not have its checksum"
+    return row
 
 
-def _unreadable(path: Path, error: Exception) -> DataError:
+def _read_error(path: Path, error: Exception) -> DataError:
     return DataError(f"cannot read {path}: {error}; move it away, and its runs are made again")

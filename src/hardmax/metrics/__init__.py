@@ -1,1 +1,1 @@
-"""Metrics of the predictions and images of a model; they need no training of the model itself."""
+"""Metrics of the predictions and images of a trained model."""

@@ -1,11 +1,11 @@
-"""Usage of codes, and agreement of categories with classes."""
+"""Metrics of discrete codes: how many are used, and how well categories agree with classes."""
 
 import torch
 from jaxtyping import Float, Int64, Shaped
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-_EVEN = 0.1  # a code counts as alive if it is used at least a tenth as often as under uniform use
+_ALIVE = 0.1  # a code counts as alive if it is used at least a tenth as often as under uniform use
 
 
 def perplexity(probabilities: Float[Tensor, "*_ K"]) -> Float[Tensor, "*_"]:
@@ -19,15 +19,15 @@ def perplexity(probabilities: Float[Tensor, "*_ K"]) -> Float[Tensor, "*_"]:
 
 
 def measure_alive(counts: Shaped[Tensor, " K"]) -> float:
-    """Return the share of codes in use: each at least a tenth as often as if all codes were used equally.
+    """Return the share of codes in use: those that occur at least a tenth as often as if all were used equally.
 
-    Counting a code that occurs once among a million tokens would overstate the share.
+    A code that occurs once among a million tokens is not counted: it would overstate the share.
 
     Example:
         >>> measure_alive(torch.tensor([500, 480, 20, 0]))
         0.5
     """
-    return float((counts >= _EVEN * counts.double().mean()).logical_and(counts > 0).double().mean())
+    return float((counts >= _ALIVE * counts.double().mean()).logical_and(counts > 0).double().mean())
 
 
 def count_contingency(
@@ -37,7 +37,7 @@ def count_contingency(
 
     Args:
         categories: `[N]`, in 0..k-1.
-        classes: `[N]`, in 0..c-1; -1 is not counted.
+        classes: `[N]`, in 0..c-1; -1 (unknown) is not counted.
         k: number of categories.
         c: number of classes.
 
@@ -52,23 +52,23 @@ def count_contingency(
 
 
 def match_categories(counts: Int64[Tensor, "K C"]) -> tuple[list[int], float]:
-    """Match each class to a distinct category, so that the largest number of pictures is right.
+    """Match each class to a distinct category, such that the largest number of images is classified correctly.
 
-    The share that is right is also called clustering accuracy. Uses the Hungarian method, which is exact.
+    The share of correct images is known as clustering accuracy. Uses the Hungarian method, which is exact.
 
     Args:
         counts: `[K, C]`, from `count_contingency`.
 
     Returns:
-        The category of each class, -1 where there are fewer categories than classes; and the share that is right.
+        The category of each class, -1 where there are fewer categories than classes; and the share of correct images.
 
     Example:
         >>> match_categories(torch.tensor([[0, 2], [1, 1]]))
         ([1, 0], 0.75)
     """
     categories, classes = linear_sum_assignment(counts.numpy(), maximize=True)
-    matched = [-1] * counts.shape[1]
-    for category, one in zip(categories.tolist(), classes.tolist(), strict=True):
-        matched[one] = category
-    right = int(counts[categories, classes].sum())
-    return matched, right / max(int(counts.sum()), 1)
+    category_of_class = [-1] * counts.shape[1]
+    for category, label in zip(categories.tolist(), classes.tolist(), strict=True):
+        category_of_class[label] = category
+    correct = int(counts[categories, classes].sum())
+    return category_of_class, correct / max(int(counts.sum()), 1)

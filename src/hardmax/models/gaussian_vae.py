@@ -1,4 +1,4 @@
-"""The variational auto-encoder with a Gaussian latent."""
+"""The variational auto-encoder with a Gaussian latent variable, a baseline."""
 
 from math import prod
 from typing import Any, final
@@ -8,23 +8,25 @@ from torch import Tensor, nn
 
 from hardmax.errors import ArgumentError
 from hardmax.models.image_vae import AbstractPixels, Architecture, LikelihoodName, make_log_variance
-from hardmax.nn import conv_pixels, conv_trunk, mlp
+from hardmax.nn import build_conv_decoder, build_conv_trunk, build_mlp
 from hardmax.objectives import Bounds, Elbo, gaussian_bounds, gaussian_elbo
 from hardmax.objectives.gaussian import Form
 
 
 @final
 class GaussianVAE(AbstractPixels):
-    """`p(x) = int p(z) p(x | z) dz` with `p(z) = N(0, I)` and an encoder `q(z | x) = N(mean(x), variance(x))`.
+    r"""A variational auto-encoder with a Gaussian latent variable z, as a baseline for comparison.
 
-    z needs no arg max and none of the estimators: its samples are reparameterised and carry the gradient. This model
-    is a baseline for comparison.
+    $$ p(x) = \int p(z) \, p(x \mid z) \, dz $$
+
+    with $p(z) = \mathcal{N}(0, I)$ and an encoder $q(z \mid x) = \mathcal{N}(\mathrm{mean}(x), \mathrm{variance}(x))$.
+    z needs no arg max and no estimator: its samples are reparameterised and carry the gradient.
 
     Args:
         encoder: maps x `[B, *shape]` to `[B, 2 D]`, the means first, then the logarithms of the variances.
         decoder: maps z `[R, D]` to the parameters of the pixels, `[R, *shape]`.
-        latents: D.
-        likelihood: "bernoulli" (x in [0, 1]; the decoder gives logits) or "gaussian" (means; one learned variance).
+        latents: D, the dimension of z.
+        likelihood: "bernoulli" (x in [0, 1]; the decoder returns logits) or "gaussian" (means; one learned variance).
 
     Example:
         >>> import torch, hardmax as hm
@@ -65,11 +67,11 @@ class GaussianVAE(AbstractPixels):
         if latents < 1:
             raise ArgumentError(f"latents must be at least 1, got {latents}")
         if architecture == "mlp":
-            encoder = nn.Sequential(nn.Flatten(), *mlp([prod(shape), hidden, 2 * latents]))
-            decoder = nn.Sequential(*mlp([latents, hidden, prod(shape)]), nn.Unflatten(-1, shape))
+            encoder = nn.Sequential(nn.Flatten(), *build_mlp([prod(shape), hidden, 2 * latents]))
+            decoder = nn.Sequential(*build_mlp([latents, hidden, prod(shape)]), nn.Unflatten(-1, shape))
         elif architecture == "conv":
-            encoder = conv_trunk(shape, hidden).append(nn.Linear(hidden, 2 * latents))
-            decoder = conv_pixels(latents, shape, hidden)
+            encoder = build_conv_trunk(shape, hidden).append(nn.Linear(hidden, 2 * latents))
+            decoder = build_conv_decoder(latents, shape, hidden)
         else:
             raise ArgumentError(f"architecture must be 'mlp' or 'conv', got {architecture!r}")
         model = cls(encoder, decoder, latents, likelihood)
@@ -83,7 +85,7 @@ class GaussianVAE(AbstractPixels):
         return model
 
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return mean and log-variance of q(z | x): `[B, *shape] -> [B, D]` twice."""
+        r"""Return mean and log-variance of $q(z \mid x)$: `[B, *shape] -> [B, D]` twice."""
         mean, log_variance = self.encoder(x).chunk(2, -1)
         return mean, log_variance
 
@@ -103,12 +105,12 @@ class GaussianVAE(AbstractPixels):
 
     @torch.no_grad()
     def bounds(self, x: Tensor, *, samples: int = 100, generator: torch.Generator | None = None) -> Bounds:
-        """Return the bound and log p(x) of x `[B, *shape]`, from samples."""
+        r"""Return the bound and $\log p(x)$ of x `[B, *shape]`, from samples."""
         return gaussian_bounds(self.likelihood(x), *self.encode(x), samples=samples, generator=generator)
 
     def decode(self, z: Tensor) -> Tensor:
         """Return the mean image of each z: `[R, D] -> [R, *shape]`."""
-        return self._pictures(z)
+        return self._images(z)
 
     def sample(self, count: int, *, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """Draw z from the prior; return their mean images `[count, *shape]` and z `[count, D]`."""

@@ -15,31 +15,41 @@ from hardmax.spaces.registry import SPACES, load_space_class
 
 
 def space_to_config(space: AbstractSpace) -> dict[str, Any]:
-    """Return the name and the arguments of a space; `vars` would also include its cached properties.
+    """Return the name and the arguments of a space, for JSON.
 
     Raises:
-        ArgumentError: a space that is not part of hardmax.
+        ArgumentError: the space is not part of hardmax.
     """
     names = [name for name, record in SPACES.items() if record.kind == type(space).__name__]
     if not names or not is_dataclass(space):
-        raise ArgumentError(f"no network of ours serves {space}; make the model with your own networks, not by build")
+        raise ArgumentError(
+            f"hardmax has no networks for {space}; create the model with your own networks, not by build"
+        )
+    # Not `vars`, which includes cached properties.
     return {"name": names[0], **{field.name: getattr(space, field.name) for field in fields(space)}}
 
 
 def space_from_config(config: dict[str, Any]) -> AbstractSpace:
-    """Return the space that `space_to_config` describes; raises KeyError or TypeError for an invalid configuration."""
+    """Return the space that `space_to_config` describes.
+
+    Raises:
+        KeyError, TypeError or ValueError: the configuration is invalid.
+    """
     arguments = dict(config)
-    return load_space_class(arguments.pop("name"))(**arguments)
+    kind = load_space_class(arguments.pop("name"))
+    if kind is PairwiseBinary and arguments.get("edges") is None:
+        raise ValueError("edges are missing")  # always stored: a complete graph of many bits does not fit into memory
+    return kind(**arguments)
 
 
 LikelihoodName = Literal["bernoulli", "gaussian"]
-# Initial log-variance of Gaussian pixels, an error of 0.14: the decoder first learns to reconstruct, as if the KL's
-# weight were small, and the variance adapts from there. From 0, Adam would take thousands of steps to get there.
+# Initial log-variance of Gaussian pixels, a standard deviation of 0.14: the decoder first learns to reconstruct, as if
+# the weight of the KL were small, and the variance adapts from there. From 0, Adam would need thousands of steps.
 _LOG_VARIANCE = -4.0
 
 
 class AbstractPixels(AbstractModel):
-    """A model whose decoder gives the logits of Bernoulli pixels, or the means of Gaussian ones."""
+    """Base class of models whose decoder returns the logits of Bernoulli pixels, or the means of Gaussian pixels."""
 
     decoder: nn.Module
     log_variance: nn.Parameter | None
@@ -49,30 +59,30 @@ class AbstractPixels(AbstractModel):
     def noise_variance(self) -> Tensor | float:
         """Variance of Gaussian pixels, without a gradient; 1 for Bernoulli pixels.
 
-        Times this variance, `log p(x | .)` has the same gradient for the decoder's output in both cases: x minus the
-        mean. Terms that are added to a bound can then have one weight, for any variance of the pixels.
+        Multiplied by this variance, `log p(x | .)` has the same gradient for the decoder's output in both cases: x
+        minus the mean. A term that is added to a bound then needs only one weight, for any variance of the pixels.
         """
         return 1.0 if self.log_variance is None else self.log_variance.detach().exp()
 
     def likelihood(self, x: Tensor) -> AbstractLikelihood:
-        """Return `log p(x | .)` as an objective of the decoder's input."""
+        """Return `log p(x | .)` as an objective f of the decoder's input."""
         return self._likelihood(self.decoder, x)
 
     def _likelihood(self, decoder: nn.Module, x: Tensor) -> AbstractLikelihood:
-        """Return `log p(x | .)` as an objective of the input of this decoder."""
+        """Return `log p(x | .)` as an objective f of the input of this decoder."""
         if self.log_variance is None:
             return BernoulliLikelihood(decoder, x)
         return GaussianLikelihood(decoder, x, self.log_variance)
 
     @torch.no_grad()
-    def _pictures(self, latent: Tensor) -> Tensor:
+    def _images(self, latent: Tensor) -> Tensor:
         """Return the mean image of each row of the decoder's input."""
         parameters = self.decoder(latent)
         return parameters.sigmoid() if self.log_variance is None else parameters
 
 
 def make_log_variance(likelihood: LikelihoodName) -> nn.Parameter | None:
-    """Return the logarithm of the pixels' variance, a learned parameter; None for Bernoulli pixels.
+    """Return the log-variance of Gaussian pixels, a learned parameter; None for Bernoulli pixels.
 
     Raises:
         ArgumentError: an unknown likelihood.
@@ -85,11 +95,11 @@ def make_log_variance(likelihood: LikelihoodName) -> nn.Parameter | None:
 Architecture = Literal["mlp", "conv"]
 PriorName = Literal["uniform", "learned"]
 
-_EXACT_UP_TO = 2**16  # codes; for more, bounds are sampled
+_EXACT_UP_TO = 2**16  # number of codes up to which bounds are exact; for more, they are estimated from samples
 
 
 class AbstractVAE(AbstractPixels):
-    """Base class of models of images with an encoder that scores the z of a space, and a decoder to pixels.
+    """Base class of variational auto-encoders of images: an encoder scores the z of a space, a decoder returns pixels.
 
     Args:
         space: the space of z.
@@ -106,7 +116,7 @@ class AbstractVAE(AbstractPixels):
                 f"a learned prior needs exact probabilities, which {space} does not offer; use 'uniform'"
             )
         if prior == "learned" and isinstance(space, PairwiseBinary) and space.supermodular:
-            raise ArgumentError(f"a learned prior may not keep the promise of {space}; use 'uniform'")
+            raise ArgumentError(f"a learned prior may not satisfy the promise of {space}; use 'uniform'")
         self.space = space
         self.prior = nn.Parameter(torch.zeros(space.score_shape)) if prior == "learned" else None
         self.log_variance = make_log_variance(likelihood)

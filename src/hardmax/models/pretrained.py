@@ -15,6 +15,8 @@ from torch import Tensor, nn
 
 from hardmax.errors import DataError
 from hardmax.files import replace_atomically, write_text
+from hardmax.json_files import read_json
+from hardmax.models.structure import build_checked, find_difference
 
 MODEL_FILES = ("model.safetensors", "config.json")
 
@@ -66,7 +68,7 @@ class AbstractModel(nn.Module, ABC):
         expected = cls if model is None else type(model)
         check_kind(config, expected.kind, folder)
         if model is None:
-            model = cls._build_from(config, folder)
+            return cls.from_tensors(weights, config, folder).to(device)
         return model._fill(weights, folder, device)
 
     @classmethod
@@ -76,24 +78,16 @@ class AbstractModel(nn.Module, ABC):
         Raises:
             DataError: the configuration is not one of this kind of model, or the weights do not fit.
         """
-        return cls._build_from(config, folder)._fill(tensors, folder, "cpu")
-
-    def _fill(self: Model, weights: dict[str, Tensor], folder: Path, device: torch.device | str) -> Model:
-        try:
-            self.to(device).load_state_dict(weights)
-        except RuntimeError as error:
-            raise DataError(f"the weights in {folder} do not fit the model: {error}") from error
-        return self
-
-    @classmethod
-    def _build_from(cls: type[Model], config: dict[str, Any], folder: Path) -> Model:
         if config.get("architecture", "") is None:
             raise DataError(f"{folder} was saved from networks of your own: pass them, from_pretrained(folder, model)")
-        try:
-            with torch.random.fork_rng(devices=[]):  # initial weights, replaced at once, use no global randomness
-                return cls._from_config(config)
-        except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"what {folder} holds is not the configuration of a {cls.kind}: {error!r}") from error
+        model = build_checked(cls._from_config, config, tensors, str(folder), f"a {cls.kind}")
+        return model._fill(tensors, folder, "cpu")
+
+    def _fill(self: Model, weights: dict[str, Tensor], folder: Path, device: torch.device | str) -> Model:
+        if (difference := find_difference(weights, self.state_dict())) is not None:
+            raise DataError(f"the weights in {folder} do not fit the model: {difference}")
+        self.to(device).load_state_dict(weights)
+        return self
 
 
 def write_tensors(
@@ -102,7 +96,7 @@ def write_tensors(
     facts: Mapping[str, Any],
     names: tuple[str, str] = MODEL_FILES,
 ) -> None:
-    """Write tensors as safetensors and facts as JSON, each file atomically; the JSON comes last.
+    """Write tensors as safetensors and a mapping as JSON, each file atomically, the JSON last.
 
     Args:
         folder: folder to write to; created if missing.
@@ -113,12 +107,12 @@ def write_tensors(
     Raises:
         DataError: the folder cannot be written.
     """
-    # A view of a larger tensor would be saved whole, or refused.
+    # safetensors would save all of the tensor behind a view, or raise an error.
     copies = {name: tensor.detach().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with replace_atomically(folder / names[0]) as temporary:
-            # Not save_file: only the owner could read its file, and a model is for others too.
+            # Not save_file: its file is readable by the owner only.
             temporary.write_bytes(save(copies))
         write_text(folder / names[1], json.dumps(dict(facts), indent=2) + "\n")
     except OSError as error:
@@ -132,7 +126,7 @@ def read_tensors(
     *,
     device: torch.device | str = "cpu",
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read tensors and facts written by `write_tensors`; nothing is unpickled.
+    """Read the tensors and the mapping written by `write_tensors`; nothing is unpickled.
 
     Args:
         folder: the folder with both files.
@@ -153,12 +147,12 @@ def read_tensors(
     facts = read_saved_config(folder, what, names)
     try:
         return load_file(folder / names[0], device=str(device)), facts
-    except Exception as error:  # safetensors has a separate error class
+    except Exception as error:  # safetensors has its own error class
         raise DataError(f"cannot read the {what} in {folder}: {error}") from error
 
 
 def read_saved_config(folder: Path, what: str = "model", names: tuple[str, str] = MODEL_FILES) -> dict[str, Any]:
-    """Return the contents of the JSON file of a saved model or other tensors; see `read_tensors`.
+    """Return the contents of the JSON file of a saved model, or of other tensors; see `read_tensors`.
 
     Raises:
         DataError: a file is missing, or the configuration is invalid.
@@ -167,12 +161,9 @@ def read_saved_config(folder: Path, what: str = "model", names: tuple[str, str] 
         if not (folder / name).is_file():
             raise DataError(f"{folder} holds no saved {what}: {name} is missing")
     try:
-        config = json.loads((folder / names[1]).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        return read_json(folder / names[1])
+    except DataError as error:
         raise DataError(f"cannot read the {what} in {folder}: {error}") from error
-    if not isinstance(config, dict):
-        raise DataError(f"{folder / names[1]} is not the configuration of a saved {what}: it holds no JSON object")
-    return config
 
 
 def check_kind(config: Mapping[str, Any], kind: str, folder: Path) -> None:

@@ -1,8 +1,17 @@
 """Encoders and decoders as plain PyTorch modules."""
 
-from hardmax.nn.convolutional import ConvDecoder, ConvEncoder, conv_pixels, conv_trunk
-from hardmax.nn.heads import ComponentHead, GaussianHead, ScoreHead, leaky
-from hardmax.nn.mlp import MLPDecoder, MLPEncoder, decoder_input, decoder_variables, decoder_width, encoder_output, mlp
+from hardmax._deprecation import load_renamed
+from hardmax.nn.convolutional import ConvDecoder, ConvEncoder, build_conv_decoder, build_conv_trunk
+from hardmax.nn.heads import ComponentHead, GaussianHead, ScoreHead, build_leaky_relu
+from hardmax.nn.mlp import (
+    MLPDecoder,
+    MLPEncoder,
+    build_mlp,
+    convert_to_scores,
+    count_decoder_inputs,
+    index_decoder_variables,
+    make_decoder_input,
+)
 
 __all__ = [
     "ComponentHead",
@@ -12,12 +21,25 @@ __all__ = [
     "MLPDecoder",
     "MLPEncoder",
     "ScoreHead",
-    "conv_pixels",
-    "conv_trunk",
-    "decoder_input",
-    "decoder_variables",
-    "decoder_width",
-    "encoder_output",
-    "leaky",
-    "mlp",
+    "build_conv_decoder",
+    "build_conv_trunk",
+    "build_leaky_relu",
+    "build_mlp",
+    "convert_to_scores",
+    "count_decoder_inputs",
+    "index_decoder_variables",
+    "make_decoder_input",
 ]
+
+_RENAMED = {
+    "conv_pixels": "build_conv_decoder",
+    "conv_trunk": "build_conv_trunk",
+    "decoder_input": "make_decoder_input",
+    "decoder_variables": "index_decoder_variables",
+    "decoder_width": "count_decoder_inputs",
+    "encoder_output": "convert_to_scores",
+    "leaky": "build_leaky_relu",
+    "mlp": "build_mlp",
+}
+__getattr__ = load_renamed(__name__, _RENAMED)
+globals().pop("mlp", None)  # the module of that name, which would hide the former name

@@ -1,4 +1,7 @@
-"""Convolutional networks for larger images: they halve the image until no side is longer than eight, and back."""
+"""Convolutional encoders and decoders for larger images.
+
+The encoder halves the image until no side is longer than eight pixels; the decoder reverses these steps.
+"""
 
 from collections import OrderedDict
 from math import ceil, prod
@@ -6,14 +9,14 @@ from typing import final
 
 from torch import Tensor, nn
 
-from hardmax.nn.mlp import decoder_input, decoder_width, encoder_output
+from hardmax.nn.mlp import convert_to_scores, count_decoder_inputs, make_decoder_input
 from hardmax.spaces import AbstractSpace
 
-LONGEST = 8
+LONGEST_SIDE = 8
 """Longest side of the smallest feature map."""
 
 
-def halve_sizes(shape: tuple[int, ...], longest: int = LONGEST) -> list[tuple[int, int]]:
+def halve_sizes(shape: tuple[int, ...], longest: int = LONGEST_SIDE) -> list[tuple[int, int]]:
     """Return the sizes of the feature maps, from the image down to the first without a side longer than `longest`.
 
     Example:
@@ -40,19 +43,20 @@ def make_downsampling(shape: tuple[int, ...], sizes: list[tuple[int, int]], widt
     return layers
 
 
-def make_upsampling(shape: tuple[int, ...], sizes: list[tuple[int, int]], width: int, beside: int = 1) -> nn.Sequential:
-    """Return transposed convolutions that invert the sizes of `make_downsampling`, each with a ReLU before it.
+def make_upsampling(shape: tuple[int, ...], sizes: list[tuple[int, int]], width: int, grids: int = 1) -> nn.Sequential:
+    """Return transposed convolutions from the last size back to the first, each with a ReLU before it.
 
-    The input of each has `beside` concatenated grids: with 2, the decoder's and that of `make_downsampling`.
+    The input of each is `grids` concatenated feature maps. With 2, these are the output of the step before and the
+    feature map of the same size from `make_downsampling`.
     """
     sizes = sizes[::-1]
     channels = [width * 2**level for level in reversed(range(len(sizes) - 1))]
     after = [*channels[1:], shape[0]] if channels else []
-    before = [beside * count for count in channels]
+    before = [grids * count for count in channels]
     return nn.Sequential(*(_Upsample(*step) for step in zip(before, after, sizes[1:], strict=True)))
 
 
-def conv_trunk(shape: tuple[int, ...], hidden: int, width: int = 32) -> nn.Sequential:
+def build_conv_trunk(shape: tuple[int, ...], hidden: int, width: int = 32) -> nn.Sequential:
     """Return strided 3x3 convolutions that halve the image and double the channels, then one linear layer.
 
     Args:
@@ -62,7 +66,7 @@ def conv_trunk(shape: tuple[int, ...], hidden: int, width: int = 32) -> nn.Seque
 
     Example:
         >>> import torch
-        >>> conv_trunk((3, 50, 64), 40)(torch.zeros(2, 3, 50, 64)).shape
+        >>> build_conv_trunk((3, 50, 64), 40)(torch.zeros(2, 3, 50, 64)).shape
         torch.Size([2, 40])
     """
     sizes = halve_sizes(shape)
@@ -70,8 +74,10 @@ def conv_trunk(shape: tuple[int, ...], hidden: int, width: int = 32) -> nn.Seque
     return nn.Sequential(*make_downsampling(shape, sizes, width), nn.Flatten(), nn.Linear(features, hidden), nn.ReLU())
 
 
-def conv_pixels(inputs: int, shape: tuple[int, ...], hidden: int, width: int = 32) -> nn.Sequential:
-    """Return the mirror image of `conv_trunk`: two linear layers, then transposed convolutions.
+def build_conv_decoder(inputs: int, shape: tuple[int, ...], hidden: int, width: int = 32) -> nn.Sequential:
+    """Return layers from a vector to an image, the mirror image of `build_conv_trunk`.
+
+    Two linear layers, then transposed convolutions.
 
     Args:
         inputs: size of the input vectors, `[R, inputs] -> [R, *shape]`.
@@ -81,7 +87,7 @@ def conv_pixels(inputs: int, shape: tuple[int, ...], hidden: int, width: int = 3
 
     Example:
         >>> import torch
-        >>> conv_pixels(20, (3, 50, 64), 40)(torch.zeros(2, 20)).shape
+        >>> build_conv_decoder(20, (3, 50, 64), 40)(torch.zeros(2, 20)).shape
         torch.Size([2, 3, 50, 64])
     """
     sizes = halve_sizes(shape)
@@ -105,21 +111,21 @@ def make_grid_layers(inputs: int, hidden: int, channels: int, size: tuple[int, i
 
 @final
 class _Upsample(nn.ConvTranspose2d):
-    """A ReLU and a transposed convolution, cropped to the size before halving."""
+    """A ReLU and a transposed convolution, whose output is cropped to the size before halving."""
 
     def __init__(self, inputs: int, outputs: int, size: tuple[int, int]) -> None:
         super().__init__(inputs, outputs, 4, stride=2, padding=1)
         self._size = size
 
     def forward(self, x: Tensor) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Return the grid at twice the size, or one row or column less: `[R, inputs, h, w] -> [R, outputs, *size]`."""
+        """Return the grid at its size before halving: `[R, inputs, h, w] -> [R, outputs, *size]`."""
         height, width = self._size
         return super().forward(x.relu())[..., :height, :width]
 
 
 @final
 class ConvEncoder(nn.Module):
-    """`conv_trunk`, then one linear layer to scores.
+    """A convolutional encoder: `build_conv_trunk`, then one linear layer to scores.
 
     Args:
         shape: shape of one image, (channels, H, W).
@@ -136,16 +142,16 @@ class ConvEncoder(nn.Module):
     def __init__(self, shape: tuple[int, ...], space: AbstractSpace, hidden: int = 300, width: int = 32) -> None:
         super().__init__()
         self.space = space
-        self.layers = conv_trunk(shape, hidden, width).append(nn.Linear(hidden, prod(space.score_shape)))
+        self.layers = build_conv_trunk(shape, hidden, width).append(nn.Linear(hidden, prod(space.score_shape)))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return scores: `[B, *shape] -> [B, *score]`."""
-        return encoder_output(self.layers(x), self.space)
+        return convert_to_scores(self.layers(x), self.space)
 
 
 @final
 class ConvDecoder(nn.Module):
-    """The mirror image of `ConvEncoder`: `conv_pixels` of z.
+    """A convolutional decoder, the mirror image of `ConvEncoder`: `build_conv_decoder`, applied to z.
 
     Args:
         shape: shape of one image, (channels, H, W).
@@ -162,8 +168,8 @@ class ConvDecoder(nn.Module):
     def __init__(self, shape: tuple[int, ...], space: AbstractSpace, hidden: int = 300, width: int = 32) -> None:
         super().__init__()
         self.space = space
-        self.first, self.steps = conv_pixels(decoder_width(space), shape, hidden, width)
+        self.first, self.steps = build_conv_decoder(count_decoder_inputs(space), shape, hidden, width)
 
     def forward(self, z: Tensor) -> Tensor:
         """Return the parameters of the pixels: `[R, *event] -> [R, *shape]`."""
-        return self.steps(self.first(decoder_input(z, self.space)))
+        return self.steps(self.first(make_decoder_input(z, self.space)))

@@ -1,18 +1,20 @@
-"""Heads on the features of a trunk: scores of a discrete latent, Gaussians of a continuous one."""
+"""Output layers of an encoder: scores of a discrete latent variable, Gaussians of a continuous one."""
 
 import math
-from functools import partial
 from math import prod
 from typing import final
 
 import torch
 from torch import Tensor, nn
 
-from hardmax.nn.mlp import encoder_output, mlp
+from hardmax.nn.mlp import build_mlp, convert_to_scores
 from hardmax.spaces import AbstractSpace
 
-# Deviation: the paper has ReLU. With it, a unit that is off for every image never recovers.
-leaky = partial(nn.LeakyReLU, 0.2)
+
+def build_leaky_relu() -> nn.LeakyReLU:
+    """Return a leaky ReLU with slope 0.2 for negative inputs."""
+    # Deviation: the paper has ReLU. With it, a unit that is off for every image never recovers.
+    return nn.LeakyReLU(0.2)
 
 
 @final
@@ -33,23 +35,23 @@ class ScoreHead(nn.Module):
     def __init__(self, inputs: int, space: AbstractSpace, hidden: int = 100) -> None:
         super().__init__()
         self.space = space
-        self.layers = mlp([inputs, hidden, prod(space.score_shape)], leaky)
+        self.layers = build_mlp([inputs, hidden, prod(space.score_shape)], build_leaky_relu)
 
     def forward(self, h: Tensor) -> Tensor:
         """Return scores: `[B, inputs] -> [B, *score]`."""
-        return encoder_output(self.layers(h), self.space)
+        return convert_to_scores(self.layers(h), self.space)
 
 
 @final
 class GaussianHead(nn.Module):
     """`h -> rows x FC(hidden) -> LeakyReLU -> FC(shared) -> LeakyReLU -> FC(2 c)`: several Gaussians at once.
 
-    The first layer computes a separate vector for every Gaussian; the last two layers are shared by all of them.
+    The first layer computes a separate vector for each Gaussian; all Gaussians share the last two layers.
 
     Args:
         inputs: number of features.
         rows: number of Gaussians.
-        c: dimensions of each.
+        c: number of dimensions of each Gaussian.
         hidden: width of the first layer.
         shared: width of the shared hidden layer.
 
@@ -65,9 +67,9 @@ class GaussianHead(nn.Module):
 
     def __init__(self, inputs: int, rows: int, c: int, hidden: int = 100, shared: int = 66) -> None:
         super().__init__()
-        self.own = nn.Sequential(nn.Linear(inputs, rows * hidden), nn.Unflatten(-1, (rows, hidden)), leaky())
+        self.own = nn.Sequential(nn.Linear(inputs, rows * hidden), nn.Unflatten(-1, (rows, hidden)), build_leaky_relu())
         # Deviation: the paper has no activation between these two, which makes them one.
-        self.shared = mlp([hidden, shared, 2 * c], leaky)
+        self.shared = build_mlp([hidden, shared, 2 * c], build_leaky_relu)
 
     def forward(self, h: Tensor) -> tuple[Tensor, Tensor]:
         """Return mean and log-variance: `[B, inputs] -> [B, rows, c]` twice."""
@@ -77,15 +79,16 @@ class GaussianHead(nn.Module):
 
 @final
 class ComponentHead(nn.Module):
-    """`GaussianHead` with a learned offset of every mean: components of a mixture that start apart.
+    """`GaussianHead` with a learned offset of each mean, so that the components of a mixture start far apart.
 
-    Components that start at the same point share every example and stay together: the first step apart never pays.
+    Components that start at the same point share every example and never separate: a small first step of one of them
+    does not lower the loss.
 
     Args:
         inputs: number of features.
         components: k, the number of components.
-        c: dimensions of each.
-        hidden: as for `GaussianHead`.
+        c: number of dimensions of each component.
+        hidden: width of both hidden layers of the `GaussianHead`.
         apart: approximate initial distance of the offsets from zero, independent of c.
 
     Example:

@@ -1,4 +1,7 @@
-"""The paper's networks, and the input and output layers of all networks."""
+"""Fully connected encoders and decoders, those of the paper; and how every network handles z and scores.
+
+The paper is Lorberbom et al., "Direct optimization through arg max for discrete variational auto-encoder", 2019.
+"""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -12,44 +15,48 @@ from torch.nn.functional import softplus
 from hardmax.spaces import AbstractSpace, PairwiseBinary
 
 
-def decoder_input(z: Tensor, space: AbstractSpace) -> Tensor:
-    """Return z as a vector that sums to the number of variables: `[R, *event] -> [R, D]`.
+def make_decoder_input(z: Tensor, space: AbstractSpace) -> Tensor:
+    """Return z as a vector for a decoder, whose entries sum to the number of variables: `[R, *event] -> [R, D]`.
 
-    One-hot z is only flattened. Bits become `[1 - z, z]` (D = 2n), so that a zero has separate weights, too.
+    One-hot z is only flattened. Bits become `[1 - z, z]` (D = 2n), so that a zero has its own weights, too.
     """
     return torch.cat([1 - z, z], -1) if _has_bits(space) else z.flatten(1)
 
 
-def decoder_width(space: AbstractSpace) -> int:
-    """Return D of `decoder_input`."""
-    return decoder_input(torch.zeros(1, *space.event_shape), space).shape[-1]
+def count_decoder_inputs(space: AbstractSpace) -> int:
+    """Return D, the number of entries that `make_decoder_input` returns for each z."""
+    return make_decoder_input(torch.zeros(1, *space.event_shape), space).shape[-1]
 
 
-def decoder_variables(space: AbstractSpace) -> Tensor:
-    """Return the variable of each entry of `decoder_input`, `[D]`: exactly one entry of each variable is 1."""
+def index_decoder_variables(space: AbstractSpace) -> Tensor:
+    """Return the variable that each entry of `make_decoder_input` belongs to, `[D]`.
+
+    Exactly one entry of each variable is 1.
+    """
     if _has_bits(space):
         return torch.arange(space.event_shape[0]).repeat(2)
-    return torch.arange(decoder_width(space)) // space.event_shape[-1]
+    return torch.arange(count_decoder_inputs(space)) // space.event_shape[-1]
 
 
 def _has_bits(space: AbstractSpace) -> bool:
     return space.categories is None and len(space.event_shape) == 1
 
 
-# softplus(-3) = 0.05: at the start all 14 neighbours of one of 15 bits together pull it as much as its score may.
-# Plain softplus starts at 0.69, a pull of 9.7: every bit is one for every image, and no single flip ever pays.
+# softplus(-3) = 0.05. At the start, the 14 neighbours of one of 15 bits together have about the influence of its score.
+# Plain softplus starts at 0.69, and the neighbours add up to 9.7: every bit is one for every image, and no flip of a
+# single bit is ever an improvement.
 _OFFSET = -3.0
 
 
-def encoder_output(raw: Tensor, space: AbstractSpace) -> Tensor:
+def convert_to_scores(raw: Tensor, space: AbstractSpace) -> Tensor:
     """Convert the output of the last layer to scores: `[B, D] -> [B, *score]`.
 
-    The numbers are unchanged, except couplings that must not be negative: those pass through softplus, with an offset
-    that the layer's bias can learn to change.
+    The numbers are unchanged, except couplings that must not be negative. These pass through softplus, after an offset
+    is added that the layer's bias can learn to change.
 
     Example:
         >>> import torch, hardmax as hm
-        >>> scores = encoder_output(torch.zeros(8, 120), hm.PairwiseBinary(15, supermodular=True))
+        >>> scores = convert_to_scores(torch.zeros(8, 120), hm.PairwiseBinary(15, supermodular=True))
         >>> round(scores[0, 0].item(), 3), round(scores[0, -1].item(), 3)
         (0.0, 0.049)
     """
@@ -58,11 +65,11 @@ def encoder_output(raw: Tensor, space: AbstractSpace) -> Tensor:
     return raw.view(len(raw), *space.score_shape)
 
 
-def mlp(widths: Sequence[int], activation: Callable[[], nn.Module] = nn.ReLU) -> nn.Sequential:
-    """Return linear layers of these widths with an activation between them, but not after the last.
+def build_mlp(widths: Sequence[int], activation: Callable[[], nn.Module] = nn.ReLU) -> nn.Sequential:
+    """Return linear layers of these widths, with an activation after each layer except the last.
 
     Example:
-        >>> [layer.out_features for layer in mlp([784, 400, 200]) if isinstance(layer, nn.Linear)]
+        >>> [layer.out_features for layer in build_mlp([784, 400, 200]) if isinstance(layer, nn.Linear)]
         [400, 200]
     """
     layers = [module for pair in pairwise(widths) for module in (nn.Linear(*pair), activation())]
@@ -88,16 +95,16 @@ class MLPEncoder(nn.Module):
     def __init__(self, shape: tuple[int, ...], space: AbstractSpace, hidden: int = 300, *, layers: int = 1) -> None:
         super().__init__()
         self.space = space
-        self.layers = mlp([prod(shape), *[hidden] * layers, prod(space.score_shape)])
+        self.layers = build_mlp([prod(shape), *[hidden] * layers, prod(space.score_shape)])
 
     def forward(self, x: Tensor) -> Tensor:
         """Return scores: `[B, *pixels] -> [B, *score]`."""
-        return encoder_output(self.layers(x.flatten(1)), self.space)
+        return convert_to_scores(self.layers(x.flatten(1)), self.space)
 
 
 @final
 class MLPDecoder(nn.Module):
-    """`z -> FC(hidden) -> ReLU -> FC(pixels)`, with optional further hidden layers; bits are fed in as `[1 - z, z]`.
+    """`z -> FC(hidden) -> ReLU -> FC(pixels)`, with optional further hidden layers; the input for bits is `[1 - z, z]`.
 
     Args:
         shape: shape of one image, (channels, H, W).
@@ -114,14 +121,17 @@ class MLPDecoder(nn.Module):
     def __init__(self, shape: tuple[int, ...], space: AbstractSpace, hidden: int = 300, *, layers: int = 1) -> None:
         super().__init__()
         self.space, self.shape = space, shape
-        self.layers = mlp([decoder_width(space), *[hidden] * layers, prod(shape)])
+        self.layers = build_mlp([count_decoder_inputs(space), *[hidden] * layers, prod(shape)])
 
     def forward(self, z: Tensor) -> Tensor:
         """Return the parameters of the pixels: `[R, *event] -> [R, *shape]`."""
-        return self.layers(decoder_input(z, self.space)).view(len(z), *self.shape)
+        return self.layers(make_decoder_input(z, self.space)).view(len(z), *self.shape)
 
     def two_layers(self) -> tuple[nn.Linear, nn.Linear] | None:
-        """Return the linear layers if there are two and bits go in as `[1 - z, z]`, to flip single bits; else None."""
+        """Return the linear layers if there are exactly two and the input is bits as `[1 - z, z]`; otherwise None.
+
+        `BernoulliLikelihood` uses them to flip single bits cheaply.
+        """
         first, *_, last = self.layers
         assert isinstance(first, nn.Linear)
         assert isinstance(last, nn.Linear)

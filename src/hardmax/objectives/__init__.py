@@ -1,4 +1,4 @@
-"""Objectives: likelihoods, bounds, KL terms, and losses on structures."""
+"""Objectives: likelihoods of decoders, bounds, KL divergences, and losses for observed structures."""
 
 from hardmax.objectives.adversarial import discriminator_loss, generator_reward
 from hardmax.objectives.bounds import (

@@ -1,4 +1,4 @@
-"""The losses of generative adversarial training, for a discriminator and a generator, in logits."""
+"""The losses of generative adversarial training (GAN), computed from the discriminator's logits."""
 
 from typing import Literal, get_args
 
@@ -14,19 +14,21 @@ GeneratorLoss = Literal["log-ratio", "non-saturating", "saturating"]
 def discriminator_loss(
     real: Float[Tensor, "*real"], generated: Float[Tensor, "*generated"]
 ) -> tuple[Float[Tensor, "*real"], Float[Tensor, "*generated"]]:
-    r"""Return the discriminator's loss: `-log D(x)` of real examples, `-log(1 - D(x))` of generated ones.
+    r"""Return the discriminator's loss: $-\log D(x)$ of real examples, $-\log(1 - D(x))$ of generated ones.
 
-    $$ -\big[E_{x \sim p} \log D(x) + E_{x \sim q} \log(1 - D(x))\big], \qquad D = \mathrm{sigmoid}(\mathrm{logit}) $$
+    $$ -\big[\mathbb{E}_{x \sim p} \log D(x) + \mathbb{E}_{x \sim q} \log(1 - D(x))\big], \qquad
+       D = \operatorname{sigmoid}(\mathrm{logit}) $$
 
-    The best D has the logit `log p(x) / q(x)`. Both terms have the same sign: with a minus between them, as printed in
-    the notes, D would gain without bound by calling generated examples real.
+    p is the distribution of real examples, q that of generated ones. The best D has the logit $\log(p(x) / q(x))$. Both
+    terms have the same sign: with a minus between them, as printed in the lecture slides on reparameterization, D could
+    lower the loss without bound by classifying generated examples as real.
 
     Args:
         real: `[*real]`, logits of real examples, or of their prefixes.
-        generated: `[*generated]`, logits of generated ones.
+        generated: `[*generated]`, logits of generated examples, or of their prefixes.
 
     Returns:
-        Both terms, one number for each logit; train on the sum of their means.
+        Both terms, one number for each logit; minimise the sum of their means.
 
     Example:
         >>> import torch
@@ -41,23 +43,24 @@ def discriminator_loss(
 
 
 def generator_reward(logits: Float[Tensor, "*shape"], loss: GeneratorLoss = "log-ratio") -> Float[Tensor, "*shape"]:
-    r"""Return the generator's reward for the discriminator's logits; its loss is minus the mean.
+    r"""Return the generator's reward for the discriminator's logits; the generator's loss is minus the mean.
 
-    - `"saturating"`: `-log(1 - D)`. The game of the discriminator's own loss; its slope vanishes where D is sure that
-      an example is generated, which is where a generator starts.
-    - `"non-saturating"`: `log D`. Same fixed point, and a slope of one there.
-    - `"log-ratio"`: `log D / (1 - D)`, the sum of the two, as in the notes; it is the logit itself. For the best D its
-      mean is `-KL(q || p)`, so that a generator of many forms is not rewarded for its most certain one only.
+    - `"saturating"`: $-\log(1 - D)$, the discriminator's own loss, which the generator maximises. Its slope vanishes
+      where D is confident that an example is generated, which is where a generator starts.
+    - `"non-saturating"`: $\log D$. It has the same fixed point, and a slope of one where the generator starts.
+    - `"log-ratio"`: $\log(D / (1 - D))$, the sum of the other two, as in the lecture slides; it is the logit itself.
+      For the best D its mean is $-\mathrm{KL}(q \,\|\, p)$, so that a generator is rewarded for producing many kinds of
+      examples, not only its most certain one.
 
     Args:
-        logits: `[*shape]`, of generated examples, or of their prefixes.
-        loss: which of them.
+        logits: `[*shape]`, the discriminator's logits of generated examples, or of their prefixes.
+        loss: which of the three.
 
     Returns:
         `[*shape]`.
 
     Raises:
-        ArgumentError: an unknown loss.
+        ArgumentError: the loss is unknown.
 
     Example:
         >>> import torch

@@ -1,4 +1,7 @@
-"""Bounds of a trained model: exact or importance-weighted, of perturb-and-MAP, and of the best z by greedy changes."""
+"""Lower bounds of log p(x) for a trained model, to evaluate it.
+
+They are exact by enumeration, importance-weighted, for perturb-and-MAP draws, or for the best z of a greedy search.
+"""
 
 import math
 from dataclasses import dataclass
@@ -17,13 +20,13 @@ from hardmax.validation import can_read_values, check_samples, check_scores
 
 @dataclass(frozen=True)
 class Bounds:
-    """Bounds of a model for each example, in nats.
+    r"""Bounds of a model for each example, in nats.
 
     Attributes:
-        elbo: `[*B]`. `E_q[log p(x | z)] - KL(q || p)`.
-        log_likelihood: `[*B]`. `log p(x)`, or a lower bound of it where z was sampled.
-        reconstruction: `[*B]`. `E_q[log p(x | z)]`.
-        kl: `[*B]`. `KL(q || p)`.
+        elbo: `[*B]`. $\mathbb{E}_q[\log p(x \mid z)] - \mathrm{KL}(q \,\|\, p)$.
+        log_likelihood: `[*B]`. $\log p(x)$, or a lower bound of it if z was sampled.
+        reconstruction: `[*B]`. $\mathbb{E}_q[\log p(x \mid z)]$.
+        kl: `[*B]`. $\mathrm{KL}(q \,\|\, p)$.
     """
 
     elbo: Float[Tensor, "*B"]
@@ -35,7 +38,7 @@ class Bounds:
     def from_weights(
         cls, weights: Float[Tensor, "S *B"], reconstruction: Float[Tensor, "*B"], kl: Float[Tensor, "*B"]
     ) -> "Bounds":
-        """Return the bounds with `log 1/S sum_s exp(weights_s)` for log p(x)."""
+        r"""Return the bounds; $\log \frac{1}{S} \sum_s \exp(\mathrm{weights}_s)$ is the lower bound of $\log p(x)$."""
         return cls(reconstruction - kl, weights.logsumexp(0) - math.log(len(weights)), reconstruction, kl)
 
 
@@ -47,20 +50,22 @@ def exact_bounds(
     prior: Tensor | None = None,
     chunk_size: int | None = None,
 ) -> Bounds:
-    """Return the bound and `log p(x) = log sum_z p(z) p(x | z)` by enumerating every z.
+    r"""Return the evidence lower bound and $\log p(x)$, by enumerating every z.
+
+    $$ \log p(x) = \log \sum_z p(z) \, p(x \mid z) $$
 
     Args:
-        likelihood: `log p(x | z)`; fast if it has `pairs`.
+        likelihood: $\log p(x \mid z)$; fast if it has `pairs`.
         scores: `[*B, *score]`.
-        space: small enough to enumerate.
+        space: a space small enough to enumerate.
         prior: scores of the prior `[*score]`; None is uniform.
-        chunk_size: the most z at a time.
+        chunk_size: maximum number of z at a time.
 
     Returns:
-        All fields are `[*B]`.
+        The bounds; all fields are `[*B]`.
 
     Raises:
-        NotExactError: too many z.
+        NotExactError: there are too many z.
 
     Example:
         >>> import torch, hardmax as hm
@@ -90,21 +95,23 @@ def importance_weighted_bound(
     generator: torch.Generator | None = None,
     chunk_size: int | None = None,
 ) -> Bounds:
-    """Return sampled bounds: the mean over S samples, and `log 1/S sum_s p(x, z_s) / q(z_s)`.
+    r"""Return bounds from S samples of z: the evidence lower bound, and the importance-weighted bound.
 
-    The second is in expectation a lower bound of log p(x), and rises to it with S.
+    $$ \log \frac{1}{S} \sum_s \frac{p(x, z_s)}{q(z_s)} $$
+
+    In expectation, the second is a lower bound of $\log p(x)$, which it approaches as S grows.
 
     Args:
-        likelihood: `log p(x | z)`.
+        likelihood: $\log p(x \mid z)$.
         scores: `[*B, *score]`.
-        space: offers `draw`, `log_prob` and `kl`.
-        samples: S.
+        space: a space that offers `draw`, `log_prob` and `kl`.
+        samples: S, the number of samples.
         prior: scores of the prior `[*score]`; None is uniform.
         generator: where the samples come from; None is torch's global generator.
-        chunk_size: the most samples at a time.
+        chunk_size: maximum number of samples at a time.
 
     Returns:
-        All fields are `[*B]`; the KL is exact.
+        The bounds; all fields are `[*B]`, and the KL is exact.
 
     Example:
         >>> import torch, hardmax as hm
@@ -135,30 +142,32 @@ def perturb_and_map_bound(
     generator: torch.Generator | None = None,
     chunk_size: int | None = None,
 ) -> Bounds:
-    """Return the bound of `z = argmax(perturb(scores, noise))`, whose probabilities P(z) have no closed form.
+    r"""Return the bound for draws `z = argmax(perturb(scores, noise))`, whose probabilities $P(z)$ have no closed form.
 
-    The space bounds them from above, `P(z) <= PL(z)` (for interacting bits the pseudo-likelihood, `log_prob_bound`), so
+    The space has an upper bound of them, $P(z) \le \mathrm{PL}(z)$ (`log_prob_bound`; for interacting bits the
+    pseudo-likelihood). Therefore
 
-        E_P[log p(x, z) - log PL(z)]  <=  E_P[log p(x, z) - log P(z)]  <=  log p(x)
+    $$ \mathbb{E}_P[\log p(x, z) - \log \mathrm{PL}(z)] \le \mathbb{E}_P[\log p(x, z) - \log P(z)] \le \log p(x) $$
 
-    and `log E_P[p(x, z) / PL(z)] <= log p(x)` as well. The paper's released code uses only the unary scores as log
-    P(z), which is not a bound. On six bits with random couplings of standard deviation 0.5 (1.0), log PL is 0.09 (0.26)
-    nats above log P in the mean.
+    and $\log \mathbb{E}_P[p(x, z) / \mathrm{PL}(z)] \le \log p(x)$ as well. The paper's released code uses only the
+    unary scores as $\log P(z)$, which does not give a bound. On six bits with random couplings of standard deviation
+    0.5 (1.0), $\log \mathrm{PL}$ is 0.09 (0.26) nats above $\log P$ in the mean.
 
     Args:
-        likelihood: `log p(x | z)`.
+        likelihood: $\log p(x \mid z)$.
         scores: `[*B, *score]`.
-        space: offers `log_prob_bound`.
-        samples: S.
+        space: a space that offers `log_prob_bound`.
+        samples: S, the number of samples.
         prior: scores of the prior `[*score]`; None is uniform.
         generator: where the noise comes from; None is torch's global generator.
-        chunk_size: the most samples at a time.
+        chunk_size: maximum number of samples at a time.
 
     Returns:
-        All fields are `[*B]`, lower bounds in expectation; `kl` is the upper bound of the KL that belongs to them.
+        The bounds; all fields are `[*B]`. They are lower bounds in expectation, and `kl` is the corresponding upper
+        bound of the KL.
 
     Raises:
-        NotExactError: the space has no such bound.
+        NotExactError: the space does not offer `log_prob_bound`.
 
     Example:
         >>> import torch, hardmax as hm
@@ -171,7 +180,9 @@ def perturb_and_map_bound(
     check_prior(prior, space)
     check_samples(samples)
     if not space.offers("log_prob_bound"):
-        raise NotExactError(f"{space} has no bound for perturb-and-MAP; use importance_weighted_bound, of q")
+        raise NotExactError(
+            f"{space} has no bound for perturb-and-MAP; use importance_weighted_bound, for draws from q"
+        )
     noise = space.noise((samples, *batch), generator=generator, dtype=scores.dtype, device=scores.device)
     z = space.argmax(space.perturb(scores.detach(), noise)).to(scores.dtype)
     values = Evaluator(likelihood, scores, space, chunk_size=chunk_size)(z)
@@ -188,21 +199,22 @@ def greedy_bound(
     prior: Tensor | None = None,
     chunk_size: int | None = None,
 ) -> tuple[Float[Tensor, "*B"], Float[Tensor, "..."]]:
-    """Return `log p(x, z)` of the z that greedy changes reach from the encoder's best one, and that z.
+    r"""Return $\log p(x, z)$ for a z from greedy search, and that z.
 
-    A lower bound of log p(x), that of a point-mass q. It shows how much of the gap between the encoder's bound and log
-    p(x) a search for every example closes (amortisation), so it is reported in addition to the encoder's bound and
-    never in its place.
+    The search starts at the encoder's best z and makes the best single change until none is an improvement. The result
+    is a lower bound of $\log p(x)$, that of a point-mass q. It shows how much of the gap between the encoder's bound
+    and $\log p(x)$ is closed by a search for each example (the amortisation gap). Report it in addition to the
+    encoder's bound, never in its place.
 
     Args:
-        likelihood: `log p(x | z)`.
+        likelihood: $\log p(x \mid z)$.
         scores: `[*B, *score]`.
-        space: offers `change`.
+        space: a space that offers `change`.
         prior: scores of the prior `[*score]`; None is uniform.
-        chunk_size: the most candidates at a time.
+        chunk_size: maximum number of candidates at a time.
 
     Returns:
-        `[*B]` the bound, and `[*B, *event]` z: no single change of it is better.
+        The bound `[*B]`, and z `[*B, *event]`; no single change of z is better.
 
     Example:
         >>> import torch, hardmax as hm
@@ -217,18 +229,18 @@ def greedy_bound(
     check_prior(prior, space)
     f = Evaluator(likelihood, scores, space, chunk_size=chunk_size)
 
-    def joint(z: Tensor) -> Tensor:
+    def log_joint(z: Tensor) -> Tensor:
         return f(z) + log_prior(prior, space, z)
 
     z = space.argmax(scores).to(scores.dtype)
-    best = joint(z[None])[0]
+    best = log_joint(z[None])[0]
     while space.changes:
         candidates = space.neighbours(z)
-        value, index = joint(candidates).max(0)
+        value, index = log_joint(candidates).max(0)
         better = value > best
         if not better.any():
             break
-        moved = space.change(z, index)
-        z = torch.where(better.view(*better.shape, *(1 for _ in space.event_shape)), moved, z)
+        changed = space.change(z, index)
+        z = torch.where(better.view(*better.shape, *(1 for _ in space.event_shape)), changed, z)
         best = torch.where(better, value, best)
     return best, z

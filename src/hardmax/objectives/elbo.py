@@ -1,4 +1,4 @@
-"""The evidence lower bound with the gradient that suits the estimator, and the importance-weighted bound (VIMCO)."""
+"""The evidence lower bound (ELBO), and the importance-weighted bound (VIMCO), with estimated gradients."""
 
 import math
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from hardmax.estimators import (
     Exact,
     GibbsCovariance,
     LocalExpectation,
-    carry,
+    attach_gradient,
 )
 from hardmax.estimators.abstract import mean_of_others
 from hardmax.evaluator import Evaluator
@@ -27,13 +27,13 @@ from hardmax.validation import can_read_values, check_noise, check_scores
 
 
 def check_prior(prior: Tensor | None, space: AbstractSpace) -> None:
-    """Raise `ShapeError` unless prior is None (uniform) or scores of the space; a wrong shape would be broadcast."""
+    """Raise `ShapeError` unless prior is None (uniform) or has the shape of scores; torch would broadcast others."""
     if prior is not None and tuple(prior.shape[prior.dim() - len(space.score_shape) :]) != space.score_shape:
         raise ShapeError(f"prior has shape {list(prior.shape)}, but {space} needs {list(space.score_shape)}")
 
 
 def log_prior(prior: Tensor | None, space: AbstractSpace, z: Tensor) -> Tensor | float:
-    """Return log p(z), p given by its scores or uniform: `[..., *event] -> [...]`."""
+    """Return log p(z) of a prior, given by its scores or uniform: `[..., *event] -> [...]`."""
     return -space.log_size if prior is None else space.log_prob(prior, z)
 
 
@@ -42,11 +42,11 @@ Kl = Literal["auto", "beside", "none"]
 
 @dataclass(frozen=True)
 class Elbo(Estimate):
-    """An estimate of the evidence lower bound, and its two terms.
+    r"""An estimate of the evidence lower bound, and its two terms.
 
     Attributes:
-        reconstruction: `[*B]`. Estimate of `E_q[log p(x | z)]`, detached.
-        kl: `[*B]`. `KL(q || prior)`, detached.
+        reconstruction: `[*B]`. Estimate of $\mathbb{E}_q[\log p(x \mid z)]$, detached.
+        kl: `[*B]`. $\mathrm{KL}(q \,\|\, \mathrm{prior})$, detached.
     """
 
     reconstruction: Float[Tensor, "*B"] = field(kw_only=True)
@@ -68,53 +68,55 @@ def elbo(
     chunk_size: int | None = None,
     validate: bool = True,
 ) -> Elbo:
-    """Estimate the evidence lower bound `E_q[log p(x | z)] - KL(q(z | scores) || p(z))`.
+    r"""Estimate the evidence lower bound of $\log p(x)$.
+
+    $$ \mathbb{E}_q[\log p(x \mid z)] - \mathrm{KL}(q(z \mid \mathrm{scores}) \,\|\, p(z)) $$
 
     `kl` selects how the KL enters the gradient for scores:
 
-    - `"beside"`: its analytic gradient is added to the estimator's gradient of the first term: the paper's form.
+    - `"beside"`: its analytic gradient is added to the estimator's gradient of the first term, as in the paper.
     - `"auto"`: as "beside", but for `Direct`, `AdaptiveDirect`, `AveragedDirect`, `ShortlistDirect`,
-      `GibbsCovariance` and `ConditionalGradient` (those with `takes_integrand`) the whole integrand is the objective,
-      `F(z) = log p(x | z) + log p(z) - log q(z)`, log q held fixed. With `Direct` ("posterior direct") z(1) is then a
-      sample of the true posterior, the mean gradient is `p(z | x) - q(z)` at epsilon = 1, and for one categorical the
-      only fixed point is `q = p(z | x)`, for any epsilon up to 1. In the paper's form the direct gradient is at most
-      1/epsilon while the KL's is not scaled down, and training stalls.
+      `GibbsCovariance` and `ConditionalGradient` (those with `takes_integrand`) the objective is the full integrand,
+      $F(z) = \log p(x \mid z) + \log p(z) - \log q(z)$, with $\log q$ held fixed. With `Direct` ("posterior direct"),
+      $z(1)$ is a sample of the true posterior, the mean gradient is $p(z \mid x) - q(z)$ at epsilon = 1, and for one
+      categorical the only fixed point is $q = p(z \mid x)$, for any epsilon up to 1. In the paper's form the direct
+      gradient is at most $1 / \epsilon$ while the KL's is not scaled down, and training stalls.
     - `"none"`: the KL is in the value but not in the gradient for scores, as in the paper's released code.
 
-    With a weight w of the KL the value is `E_q[log p(x | z)] - w KL`, and the integrand
-    `F(z) = log p(x | z) + w (log p(z) - log q(z))`: a bound only for w >= 1. A weight below 1 is useful early in
-    training, where q would otherwise drop the information that the decoder has not learnt to use yet.
+    With a weight w of the KL the value is $\mathbb{E}_q[\log p(x \mid z)] - w \, \mathrm{KL}$, and the integrand
+    $F(z) = \log p(x \mid z) + w \, (\log p(z) - \log q(z))$: a bound only for $w \ge 1$. A weight below 1 is useful
+    early in training, where q would otherwise drop the information that the decoder has not learnt to use yet.
 
-    log p(z) - log q(z) is linear in the statistics up to a constant, so no normaliser is needed for its gradient.
+    $\log p(z) - \log q(z)$ is linear in the statistics up to a constant, so its gradient needs no normaliser.
 
-    On a structured space, `Direct` and other estimators that perturb draw from perturb-and-MAP, whose KL has no closed
-    form. With `PairwiseBinary` the value is then still a lower bound, from the pseudo-likelihood of the draws
+    On a structured space, `Direct` and other estimators that perturb scores draw by perturb-and-MAP, whose KL has no
+    closed form. With `PairwiseBinary` the value is then still a lower bound, from the pseudo-likelihood of the draws
     (`log_prob_bound`), at any n; with "beside", and with other structured spaces, the KL of q is used instead, and
     `exact_bounds` or `importance_weighted_bound` should be used to evaluate a model.
 
     Args:
-        likelihood: `log p(x | z)`, an objective as for `expectation`; `BernoulliLikelihood`, `GaussianLikelihood`.
+        likelihood: $\log p(x \mid z)$, an objective as for `expectation`; `BernoulliLikelihood`, `GaussianLikelihood`.
         scores: `[*B, *score]`, the encoder's output.
-        space: the space of z; offers `kl`, or `log_prob_bound` for an estimator that perturbs.
-        estimator: "auto" chooses by our measurements: for one categorical `Exact` where the likelihood gives all
-            categories at once, else `Direct` (posterior direct); for independent variables `LocalExpectation`, with
-            roulette where the likelihood has rows; for structured spaces `GibbsCovariance` where they have exact
-            samples, for more interacting bits `ConditionalGradient`.
+        space: the space of z; it offers `kl`, or `log_prob_bound` for an estimator that perturbs scores.
+        estimator: "auto" chooses by our measurements. One categorical: `Exact` if the likelihood gives all categories
+            at once, otherwise `Direct` (posterior direct). Independent variables: `LocalExpectation`, with roulette if
+            the likelihood has `rows`. Structured spaces: `GibbsCovariance` if they have exact samples, otherwise
+            `ConditionalGradient` for interacting bits.
         prior: scores of the prior `[*score]`, possibly learned; None is uniform.
-        kl: see above.
-        kl_weight: see above, >= 0.
+        kl: how the KL enters the gradient for scores, see above.
+        kl_weight: weight w of the KL, at least 0, see above.
         samples: S, the number of z drawn for each example; by default 1, for `GibbsCovariance` 16.
         generator: where the noise comes from; None is torch's global generator.
-        noise: `[S, *B, *score]`, instead of drawing it.
-        chunk_size: the most candidates that the likelihood gets in one call.
+        noise: `[S, *B, *score]`, to use instead of new noise.
+        chunk_size: maximum number of candidates that the likelihood gets in one call.
         validate: check values for NaN and inf.
 
     Returns:
         The bound and its terms.
 
     Raises:
-        ArgumentError: an argument that cannot be used.
-        NotExactError: a space without KL or log_prob, or one that the estimator cannot serve.
+        ArgumentError: an argument is invalid.
+        NotExactError: the space has no KL or log_prob, or the estimator does not support it.
 
     Example:
         >>> import torch, hardmax as hm
@@ -135,9 +137,10 @@ def elbo(
     if isinstance(estimator, str):
         estimator = _choose_estimator(estimator, likelihood, space)
     check_prior(prior, space)
-    held = scores.detach()
-    inside = kl == "auto" and estimator.takes_integrand
-    linear = kl_weight * (-held if prior is None else prior.detach() - held) if inside else None
+    fixed_scores = scores.detach()
+    kl_is_inside = kl == "auto" and estimator.takes_integrand
+    offset = -fixed_scores if prior is None else prior.detach() - fixed_scores
+    linear = kl_weight * offset if kl_is_inside else None
     out = estimate(
         likelihood,
         scores,
@@ -152,11 +155,13 @@ def elbo(
     )
     value = out.value
     if linear is not None:
-        # Keep the gradient of the linear part, drop its value: the KL is known more accurately than from the draws.
+        # Keep the gradient of the linear part and drop its value: below, the KL is more accurate than from the draws.
         value = value - space.dot(linear, space.statistics(out.z)).mean(0)
     reconstruction = value.detach()
-    adds_kl_gradient = not inside and kl != "none"
-    divergence = space.kl(scores, prior) if adds_kl_gradient else _divergence(held, space, prior, estimator, out)
+    if kl_is_inside or kl == "none":
+        divergence = _estimate_kl(fixed_scores, space, prior, estimator, out)
+    else:
+        divergence = space.kl(scores, prior)
     return Elbo(
         value - kl_weight * divergence,
         out.z,
@@ -170,13 +175,13 @@ def elbo(
     )
 
 
-def _divergence(
+def _estimate_kl(
     scores: Tensor, space: AbstractSpace, prior: Tensor | None, estimator: AbstractEstimator, out: Estimate
 ) -> Tensor:
-    """Return `KL(q || p)`, for structured spaces from the draws where that is cheaper.
+    """Return `KL(q || p)`, for structured spaces from the draws if that is cheaper.
 
-    For perturb-and-MAP draws, an upper bound of their KL. For draws from q, `log q(z) - log p(z)` at the draws, whose
-    noise cancels that of `log p(x | z)` near the posterior.
+    For perturb-and-MAP draws this is an upper bound of their KL. For draws from q it is `log q(z) - log p(z)` at the
+    draws, whose noise cancels the noise of `log p(x | z)` near the posterior.
     """
     log_prob = out.log_prob
     if estimator.perturbs and space.offers("log_prob_bound") and not isinstance(space, AbstractFactorised):
@@ -188,8 +193,8 @@ def _choose_estimator(name: str, likelihood: Objective, space: AbstractSpace) ->
     if name != "auto":
         raise ArgumentError(f"estimator must be an estimator such as Direct() or 'auto', got {name!r}")
     if space.categories is not None:
-        at_once = hasattr(likelihood, "pairs") or hasattr(likelihood, "table")
-        return Exact() if at_once else Direct()
+        has_table = hasattr(likelihood, "pairs") or hasattr(likelihood, "table")
+        return Exact() if has_table else Direct()
     if isinstance(space, AbstractFactorised):
         return LocalExpectation(roulette=hasattr(likelihood, "rows"))
     if space.offers("draw"):
@@ -209,35 +214,38 @@ def importance_weighted_elbo(
     chunk_size: int | None = None,
     validate: bool = True,
 ) -> Estimate:
-    """Estimate the importance-weighted bound of S samples, tighter than the evidence lower bound, to maximise it.
+    r"""Estimate the importance-weighted bound of S samples, which is tighter than the evidence lower bound.
 
-    `L = log 1/S sum_s w_s`, `w_s = p(x, z_s) / q(z_s)`. The gradient for scores is VIMCO's,
+    $$ L = \log \frac{1}{S} \sum_s w_s, \qquad w_s = \frac{p(x, z_s)}{q(z_s)} $$
 
-        gradient = sum_s (L - L_(-s)) grad log q(z_s) - sum_s (w_s / sum_j w_j) grad log q(z_s),
+    The gradient for scores is VIMCO's,
 
-    with L_(-s) the bound with w_s replaced by the geometric mean of the others: a separate baseline for each sample.
-    The gradient for the decoder (and a learned prior) is the ordinary one of L.
+    $$ \mathrm{gradient} = \sum_s (L - L_{-s}) \, \nabla \log q(z_s)
+       - \sum_s \frac{w_s}{\sum_j w_j} \, \nabla \log q(z_s), $$
 
-    Bias: none, as a gradient of `E[L]`. Variance: low for few samples. With very many, the signal for q falls faster
-    than the noise: the bound then hardly depends on q. Cost: one evaluation of f per sample.
+    where $L_{-s}$ is the bound with $w_s$ replaced by the geometric mean of the other weights: a separate baseline for
+    each sample. The gradient for the decoder (and a learned prior) is the ordinary gradient of L.
+
+    Bias: none, as a gradient of $\mathbb{E}[L]$. Variance: low for few samples. With very many samples the signal for q
+    falls faster than the noise, since the bound then hardly depends on q. Cost: one evaluation of f per sample.
 
     Args:
-        likelihood: `log p(x | z)`, an objective as for `expectation`.
+        likelihood: $\log p(x \mid z)$, an objective as for `expectation`.
         scores: `[*B, *score]`.
-        space: offers `draw` and `log_prob`.
-        samples: S, at least 2.
+        space: a space that offers `draw` and `log_prob`.
+        samples: S, the number of samples, at least 2.
         prior: scores of the prior `[*score]`, possibly learned; None is uniform.
         generator: where the noise comes from; None is torch's global generator.
-        noise: `[S, *B, *score]`, instead of drawing it.
-        chunk_size: the most samples that the likelihood gets in one call.
+        noise: `[S, *B, *score]`, to use instead of new noise.
+        chunk_size: maximum number of samples that the likelihood gets in one call.
         validate: check values for NaN and inf.
 
     Returns:
         The bound `[*B]`, the draws and their log q.
 
     Raises:
-        ArgumentError: fewer than two samples, or another argument that cannot be used.
-        NotExactError: a space without exact samples and probabilities.
+        ArgumentError: there are fewer than two samples, or another argument is invalid.
+        NotExactError: the space has no exact samples or probabilities.
 
     Example:
         >>> import torch, hardmax as hm
@@ -269,12 +277,12 @@ def importance_weighted_elbo(
     log_q = space.log_prob(scores, z)
     weights = f(z) + log_prior(prior, space, z) - log_q
     bound = weights.logsumexp(0) - math.log(samples)
-    surrogate = ((bound - _without_each(weights)).detach() * log_q).sum(0)
-    return Estimate(carry(bound, surrogate), z, f.evaluations, float(samples), log_prob=log_q.detach())
+    surrogate = ((bound - _leave_one_out_bounds(weights)).detach() * log_q).sum(0)
+    return Estimate(attach_gradient(bound, surrogate), z, f.evaluations, float(samples), log_prob=log_q.detach())
 
 
-def _without_each(weights: Float[Tensor, "S ..."]) -> Float[Tensor, "S ..."]:
-    """Return the bound with each log weight replaced by the mean of the others, `[S, *B]`."""
+def _leave_one_out_bounds(weights: Float[Tensor, "S ..."]) -> Float[Tensor, "S ..."]:
+    """Return the bounds with one log weight replaced by the mean of the others, for each weight: `[S, *B]`."""
     samples, others = len(weights), mean_of_others(weights)
     diagonal = torch.eye(samples, dtype=torch.bool, device=weights.device).view(
         samples, samples, *(1 for _ in weights.shape[1:])

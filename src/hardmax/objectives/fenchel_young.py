@@ -1,4 +1,4 @@
-"""A loss for scores from observed structures, which needs only arg maxes."""
+"""The Fenchel-Young loss: learn scores from observed structures, with arg maxes only."""
 
 import torch
 from torch import Tensor
@@ -18,37 +18,50 @@ def fenchel_young_loss(
     noise: Tensor | None = None,
     validate: bool = True,
 ) -> Tensor:
-    """Return how far perturbed scores are from having the target as their arg max, in the mean over the noise.
+    r"""Return the Fenchel-Young loss of scores for an observed target, such as a labelled structure.
 
-        loss = E[max_z <scores + noise, statistics(z)>] - <scores, statistics(target)> + Omega(target),
-        gradient = E[statistics(argmax(scores + noise))] - statistics(target)
+    $$
+    \begin{aligned}
+    \mathrm{loss} &= \mathbb{E}[\max_z \langle \mathrm{scores} + \mathrm{noise}, \mathrm{statistics}(z) \rangle]
+        - \langle \mathrm{scores}, \mathrm{statistics}(\mathrm{target}) \rangle + \Omega(\mathrm{target}), \\
+    \mathrm{gradient} &= \mathbb{E}[\mathrm{statistics}(\operatorname{argmax}(\mathrm{scores} + \mathrm{noise}))]
+        - \mathrm{statistics}(\mathrm{target})
+    \end{aligned}
+    $$
 
-    It is convex in scores, at least zero, and stationary exactly where the mean of the perturbed arg max is the target
-    (or, with targets that differ, their mean). For `Categorical` it is the cross-entropy, for `Binary` that of the
-    bits; for structured spaces it replaces the likelihood, which would need the partition function.
+    It measures how far perturbed scores are from having the target as their arg max, in the mean over the noise. The
+    loss is convex in scores, at least zero, and stationary exactly where the mean of the perturbed arg max is the
+    target (or the mean of several targets). For `Categorical` it is the cross-entropy, for `Binary` the cross-entropy
+    of the bits. For structured spaces it replaces the likelihood, which would need the partition function.
 
-    The constant is `Omega(target) = -<E[noise], statistics(target)>`: that of Fenchel-Young duality for a target that
-    is a member of the space, and the one that makes the infimum of the loss zero. With it the loss is the mean of
-    `<perturbed, statistics(z*)> - <perturbed, statistics(target)>`, which is at least zero for every draw.
+    The constant is
+    $\Omega(\mathrm{target}) = -\langle \mathbb{E}[\mathrm{noise}], \mathrm{statistics}(\mathrm{target}) \rangle$. It is
+    the constant of Fenchel-Young duality for a target that is a member of the space, and makes the infimum of the loss
+    zero. With it the loss is the mean of
 
-    Bias: none in value and gradient, with a single sample. Variance: of the gradient, that of the statistics of z over
-    S. Cost: one arg max per sample; no f.
+    $$ \langle \mathrm{perturbed}, \mathrm{statistics}(z^*) \rangle
+       - \langle \mathrm{perturbed}, \mathrm{statistics}(\mathrm{target}) \rangle $$
+
+    which is at least zero for every draw.
+
+    Bias: none in value and gradient, even with one sample. Variance: that of the gradient is the variance of the
+    statistics of z, divided by S. Cost: one arg max per sample, and no evaluation of f.
 
     Args:
         scores: `[*B, *score]`, floating point, finite.
         target: `[*B, *event]`, members of the space.
         space: the space of z. For `PairwiseBinary` the noise is on the bits only, and so is the smoothing.
-        samples: S.
+        samples: S, the number of samples.
         generator: where the noise comes from; None is torch's global generator.
-        noise: `[S, *B, *score]`, instead of drawing it.
-        validate: check values: scores and targets must be finite, and no target may score more than the arg max.
+        noise: `[S, *B, *score]`, to use instead of new noise.
+        validate: check values: scores and targets must be finite, and no target may score higher than the arg max.
 
     Returns:
         `[*B]`.
 
     Raises:
         ShapeError: target or noise have the wrong shape.
-        ArgumentError: scores or targets cannot be used.
+        ArgumentError: scores or targets are invalid.
 
     Example:
         >>> import torch, hardmax as hm
@@ -62,9 +75,9 @@ def fenchel_young_loss(
         Blondel, Martins & Niculae, "Learning with Fenchel-Young losses", 2020; Berthet, Blondel, Teboul, Cuturi, Vert &
         Bach, "Learning with differentiable perturbed optimizers", 2020, section 4.
     """
-    look = validate and can_read_values()
-    batch_shape = check_scores(scores, space, values=look)
-    _check_target(target, space, batch_shape, values=look)
+    validate = validate and can_read_values()
+    batch_shape = check_scores(scores, space, values=validate)
+    _check_target(target, space, batch_shape, values=validate)
     if noise is None:
         check_samples(samples)
         shape = (samples, *batch_shape)
@@ -73,9 +86,9 @@ def fenchel_young_loss(
         check_noise(noise, scores, samples, 1)
     perturbed = space.perturb(scores, noise)
     best = space.statistics(space.argmax(perturbed.detach()).to(perturbed.dtype))
-    # Danskin: the derivative of a maximum is that of the maximised at the arg max.
+    # Danskin's theorem: the derivative of a maximum is the derivative of the maximised function at the arg max.
     regret = space.dot(perturbed, best - space.statistics(target.to(perturbed.dtype)))
-    if look and space.chosen_solver != "heuristic":
+    if validate and space.chosen_solver != "heuristic":
         _check_regret(regret.detach(), perturbed.detach(), space)
     return regret.mean(0).to(scores.dtype)
 
@@ -93,11 +106,11 @@ def _check_target(target: Tensor, space: AbstractSpace, batch_shape: tuple[int, 
 
 
 def _check_regret(regret: Tensor, perturbed: Tensor, space: AbstractSpace) -> None:
-    """Refuse a target that scores more than the best member: it is not in the space."""
+    """Raise if a target scores higher than the best member: it is not in the space."""
     scale = perturbed.abs().flatten(regret.dim()).sum(-1)
     if (wrong := regret < -1e-3 * scale).any():
         index = find_first_index(wrong)[1:]
         raise ArgumentError(
-            f"target of example {index} scores more than the arg max, so it is no member of {space}; pass a z of the "
-            f"space, such as one of space.enumerate()"
+            f"target of example {index} scores higher than the arg max, so it is not a member of {space}; pass a z of "
+            f"the space, such as one of space.enumerate()"
         )

@@ -1,6 +1,6 @@
 """Gaussian z: reparameterized samples, KL divergences in closed form, the evidence lower bound, and log p(x).
 
-Variances are given by their logarithm everywhere, or by a Cholesky factor of the covariance.
+The spread of a Gaussian is always given by the logarithm of its variances, or by a Cholesky factor of its covariance.
 """
 
 from typing import Literal
@@ -12,9 +12,9 @@ from torch import Tensor
 from hardmax.errors import ArgumentError, DtypeError, ShapeError
 from hardmax.objectives.bounds import Bounds
 from hardmax.objectives.elbo import Elbo
-from hardmax.random import noise_dtype
+from hardmax.random import choose_noise_dtype
 from hardmax.types import Objective
-from hardmax.validation import can_read_values, check_samples, find_first_index
+from hardmax.validation import can_read_values, check_finite, check_samples, find_first_index
 
 Form = Literal["prior-contrastive", "joint-contrastive"]
 
@@ -26,21 +26,24 @@ def gaussian_sample(
     *,
     generator: torch.Generator | None = None,
 ) -> Float[Tensor, "S *B D"]:
-    """Draw `z = mean + noise * exp(log_variance / 2)`, noise standard normal, so that z carries a gradient.
+    r"""Draw Gaussian samples that carry a gradient.
 
-    The gradient of a mean of f(z) is unbiased for that of `E[f(z)]` (reparameterization): f must be differentiable.
+    $$ z = \mathrm{mean} + \mathrm{noise} \cdot e^{l / 2} $$
+
+    where $l$ is the log-variance and the noise is standard normal. This is the reparameterization trick: the gradient
+    of a mean of $f(z)$ is an unbiased estimate of the gradient of $\mathbb{E}[f(z)]$. f must be differentiable.
 
     Args:
         mean: `[*B, D]`.
         log_variance: `[*B, D]`.
-        samples: S.
+        samples: S, the number of samples.
         generator: where the noise comes from; None is torch's global generator.
 
     Returns:
         `[S, *B, D]`.
 
     Raises:
-        ArgumentError: samples < 1; `ShapeError`, `DtypeError`: mean and log_variance that do not fit.
+        ArgumentError: samples < 1; `ShapeError`, `DtypeError`: mean and log_variance do not fit.
 
     Example:
         >>> import torch, hardmax as hm
@@ -53,7 +56,7 @@ def gaussian_sample(
         Kingma & Welling, "Auto-encoding variational Bayes", 2014, section 2.4.
     """
     _check_diagonal(mean, log_variance)
-    return mean + _noise(mean, samples, generator) * (log_variance / 2).exp()
+    return mean + _draw_noise(mean, samples, generator) * (log_variance / 2).exp()
 
 
 def gaussian_sample_full(
@@ -63,19 +66,19 @@ def gaussian_sample_full(
     *,
     generator: torch.Generator | None = None,
 ) -> Float[Tensor, "S *B D"]:
-    """Draw `z = mean + L noise` with covariance `L L^T`, so that z carries a gradient.
+    r"""Draw Gaussian samples $z = \mathrm{mean} + L \, \mathrm{noise}$ with covariance $L L^T$ that carry a gradient.
 
     Args:
         mean: `[*B, D]`.
         scale_tril: `[*B, D, D]`, L; entries above its diagonal are ignored.
-        samples: S.
+        samples: S, the number of samples.
         generator: where the noise comes from; None is torch's global generator.
 
     Returns:
         `[S, *B, D]`.
 
     Raises:
-        ArgumentError: samples < 1; `ShapeError`, `DtypeError`: mean and scale_tril that do not fit.
+        ArgumentError: samples < 1; `ShapeError`, `DtypeError`: mean and scale_tril do not fit.
 
     Example:
         >>> import torch, hardmax as hm
@@ -87,7 +90,7 @@ def gaussian_sample_full(
         Kingma & Welling, "Auto-encoding variational Bayes", 2014, section 2.4.
     """
     _check_full(mean, scale_tril)
-    return mean + (scale_tril.tril() @ _noise(mean, samples, generator)[..., None]).squeeze(-1)
+    return mean + (scale_tril.tril() @ _draw_noise(mean, samples, generator)[..., None]).squeeze(-1)
 
 
 def gaussian_kl(
@@ -96,10 +99,14 @@ def gaussian_kl(
     mean2: Float[Tensor, "..."] | None = None,
     log_variance2: Float[Tensor, "..."] | None = None,
 ) -> Float[Tensor, "*B"]:
-    """Return `KL(N(mean, e^l) || N(mean2, e^l2))`, in nats; l is the log-variance.
+    r"""Return the KL divergence $\mathrm{KL}(\mathcal{N}(m, e^l) \,\|\, \mathcal{N}(m_2, e^{l_2}))$, in nats.
 
-    `1/2 sum_i [l2_i - l_i + e^(l_i - l2_i) + (mean_i - mean2_i)^2 e^(-l2_i) - 1]`: zero where both are equal, never
-    negative. Against the standard normal it is `-1/2 sum_i [1 + l_i - mean_i^2 - e^l_i]`.
+    $m$ is the mean and $l$ the log-variance; $m_2$ and $l_2$ are `mean2` and `log_variance2`.
+
+    $$ \frac{1}{2} \sum_i \big[l_{2i} - l_i + e^{l_i - l_{2i}} + (m_i - m_{2i})^2 e^{-l_{2i}} - 1\big] $$
+
+    It is zero where both are equal, never negative. Against the standard normal it is
+    $-\frac{1}{2} \sum_i [1 + l_i - m_i^2 - e^{l_i}]$.
 
     Args:
         mean: `[*B, D]`.
@@ -111,7 +118,8 @@ def gaussian_kl(
         `[*B]`.
 
     Raises:
-        ShapeError: mean and log_variance, or the second Gaussian and the first, do not fit; `DtypeError`: integers.
+        ShapeError: mean and log_variance do not fit, or the second Gaussian does not fit the first; `DtypeError`:
+            tensors of integers.
 
     Example:
         >>> import torch, hardmax as hm
@@ -122,8 +130,10 @@ def gaussian_kl(
         Kingma & Welling, "Auto-encoding variational Bayes", 2014, appendix B.
     """
     _check_diagonal(mean, log_variance)
-    mean2 = mean.new_zeros(()) if mean2 is None else _spread("mean2", mean2, mean)
-    log_variance2 = mean.new_zeros(()) if log_variance2 is None else _spread("log_variance2", log_variance2, mean)
+    mean2 = mean.new_zeros(()) if mean2 is None else _expand_second("mean2", mean2, mean)
+    log_variance2 = (
+        mean.new_zeros(()) if log_variance2 is None else _expand_second("log_variance2", log_variance2, mean)
+    )
     gap = log_variance - log_variance2
     # expm1 keeps e^gap - 1 - gap, which is about gap^2 / 2, from being lost in the rounding of 1.
     return (gap.expm1() - gap + (mean - mean2).square() * (-log_variance2).exp()).sum(-1) / 2
@@ -135,9 +145,13 @@ def gaussian_kl_full(
     mean2: Float[Tensor, "..."] | None = None,
     scale_tril2: Float[Tensor, "..."] | None = None,
 ) -> Float[Tensor, "*B"]:
-    """Return `KL(N(mean, L L^T) || N(mean2, L2 L2^T))`, in nats, by Cholesky factors L.
+    r"""Return the KL divergence $\mathrm{KL}(\mathcal{N}(m, C) \,\|\, \mathcal{N}(m_2, C_2))$, in nats.
 
-    `1/2 [log det(C2) - log det(C) + tr(C2^-1 C) + (mean2 - mean)^T C2^-1 (mean2 - mean) - D]`, `C = L L^T`.
+    $m$ is the mean and $C = L L^T$ the covariance, from its Cholesky factor L; $m_2$ and $L_2$ are `mean2` and
+    `scale_tril2`.
+
+    $$ \frac{1}{2} \big[\log \det C_2 - \log \det C + \operatorname{tr}(C_2^{-1} C)
+       + (m_2 - m)^T C_2^{-1} (m_2 - m) - D\big] $$
 
     Args:
         mean: `[*B, D]`.
@@ -149,7 +163,7 @@ def gaussian_kl_full(
         `[*B]`.
 
     Raises:
-        ArgumentError: a diagonal that is not positive; `ShapeError`, `DtypeError`: tensors that do not fit.
+        ArgumentError: a diagonal is not positive; `ShapeError`, `DtypeError`: tensors do not fit.
 
     Example:
         >>> import torch, hardmax as hm
@@ -160,11 +174,11 @@ def gaussian_kl_full(
         Kullback, "Information theory and statistics", 1959, chapter 9.
     """
     _check_full(mean, scale_tril)
-    scale, shift = scale_tril.tril(), mean if mean2 is None else mean - _spread("mean2", mean2, mean)
-    log_det = _log_diagonal("scale_tril", scale)
+    scale, shift = scale_tril.tril(), mean if mean2 is None else mean - _expand_second("mean2", mean2, mean)
+    log_det = _sum_log_diagonal("scale_tril", scale)
     if scale_tril2 is not None:
-        scale2 = _spread("scale_tril2", scale_tril2, scale_tril)
-        log_det = log_det - _log_diagonal("scale_tril2", scale2)
+        scale2 = _expand_second("scale_tril2", scale_tril2, scale_tril)
+        log_det = log_det - _sum_log_diagonal("scale_tril2", scale2)
         scale = torch.linalg.solve_triangular(scale2, scale, upper=False)
         shift = torch.linalg.solve_triangular(scale2, shift[..., None], upper=False).squeeze(-1)
     # tr(C2^-1 C) is the squared Frobenius norm of L2^-1 L.
@@ -181,33 +195,34 @@ def gaussian_elbo(
     generator: torch.Generator | None = None,
     validate: bool = True,
 ) -> Elbo:
-    """Estimate the evidence lower bound for `q = N(mean, e^log_variance)` and the prior `p(z) = N(0, I)`.
+    r"""Estimate the evidence lower bound for $q = \mathcal{N}(m, e^l)$ and the prior $p(z) = \mathcal{N}(0, I)$.
 
-    With S reparameterized samples `z_s` of q (the SGVB estimators):
+    $m$ is the mean and $l$ the log-variance. With S reparameterized samples $z_s$ of q (the SGVB estimators):
 
-    - `"prior-contrastive"`: `1/S sum_s log p(x | z_s) - KL(q || p)`, the KL in closed form;
-    - `"joint-contrastive"`: `1/S sum_s [log p(x | z_s) + log p(z_s) - log q(z_s)]`.
+    - `"prior-contrastive"`: $\frac{1}{S} \sum_s \log p(x \mid z_s) - \mathrm{KL}(q \,\|\, p)$, with the KL in closed
+      form;
+    - `"joint-contrastive"`: $\frac{1}{S} \sum_s [\log p(x \mid z_s) + \log p(z_s) - \log q(z_s)]$.
 
-    Bias: none in either, value and gradient. Variance: falls as 1/S; the prior-contrastive form usually has less, but
-    the value of the joint-contrastive one has none where q is the true posterior. Cost: S evaluations of the
+    Bias: none in value and gradient of both forms. Variance: falls as $1 / S$. The prior-contrastive form usually has
+    less, but the value of the joint-contrastive form has none if q is the true posterior. Cost: S evaluations of the
     likelihood, which must be differentiable in z.
 
     Args:
-        likelihood: `log p(x | z)`, an objective that maps z `[C, *B, D]` to `[C, *B]`; `BernoulliLikelihood`,
+        likelihood: $\log p(x \mid z)$, an objective that maps z `[C, *B, D]` to `[C, *B]`; `BernoulliLikelihood`,
             `GaussianLikelihood`.
-        mean: `[*B, D]`, floating point, finite: the encoder's output.
+        mean: `[*B, D]`, floating point, finite; an output of the encoder.
         log_variance: `[*B, D]`, the same.
-        form: see above.
-        samples: S.
+        form: which of the two forms.
+        samples: S, the number of samples.
         generator: where the noise comes from; None is torch's global generator.
         validate: check values for NaN and inf; never done while compiling or under `torch.func`.
 
     Returns:
-        The bound and its terms; `kl` is the mean of `log q(z_s) - log p(z_s)` in the joint-contrastive form. There is
+        The bound and its terms; `kl` is the mean of $\log q(z_s) - \log p(z_s)$ in the joint-contrastive form. There is
         no arg max: `solves` is 0.
 
     Raises:
-        ArgumentError: an argument, or a value of the likelihood, that cannot be used; `ShapeError`, `DtypeError` are
+        ArgumentError: an argument, or a value of the likelihood, is invalid; `ShapeError` and `DtypeError` are
             subclasses.
 
     Example:
@@ -231,7 +246,7 @@ def gaussian_elbo(
     if validate:
         _check_finite("mean", mean)
         _check_finite("log_variance", log_variance)
-    noise = _noise(mean, samples, generator)
+    noise = _draw_noise(mean, samples, generator)
     z = mean + noise * (log_variance / 2).exp()
     values = likelihood(z)
     _check_values(values, z.shape[:-1], validate)
@@ -251,14 +266,14 @@ def gaussian_elbo(
     )
 
 
-def _noise(mean: Tensor, samples: int, generator: torch.Generator | None) -> Tensor:
+def _draw_noise(mean: Tensor, samples: int, generator: torch.Generator | None) -> Tensor:
     """Draw standard normal noise `[S, *B, D]` for a mean `[*B, D]`."""
     check_samples(samples)
-    shape, dtype = (samples, *mean.shape), noise_dtype(mean.dtype)
+    shape, dtype = (samples, *mean.shape), choose_noise_dtype(mean.dtype)
     return torch.randn(shape, generator=generator, dtype=dtype, device=mean.device).to(mean.dtype)
 
 
-def _log_diagonal(name: str, scale_tril: Tensor) -> Tensor:
+def _sum_log_diagonal(name: str, scale_tril: Tensor) -> Tensor:
     """Return the sum of the logarithms of the diagonal, `[*B, D, D] -> [*B]`."""
     diagonal = scale_tril.diagonal(dim1=-2, dim2=-1)
     if can_read_values() and (wrong := ~(diagonal > 0)).any():
@@ -270,7 +285,7 @@ def _log_diagonal(name: str, scale_tril: Tensor) -> Tensor:
     return diagonal.log().sum(-1)
 
 
-def _spread(name: str, second: Tensor, first: Tensor) -> Tensor:
+def _expand_second(name: str, second: Tensor, first: Tensor) -> Tensor:
     """Return a parameter of the second Gaussian, checked and expanded to the shape of the first's."""
     _check_float(name, second)
     try:
@@ -298,7 +313,7 @@ def _check_full(mean: Tensor, scale_tril: Tensor) -> None:
     if mean.dim() < 1 or scale_tril.shape != (*mean.shape, mean.shape[-1]):
         raise ShapeError(
             f"mean and scale_tril must have shapes [*B, D] and [*B, D, D], got {list(mean.shape)} and "
-            f"{list(scale_tril.shape)}; for one factor for the whole batch, pass scale_tril.expand(*B, D, D)"
+            f"{list(scale_tril.shape)}; for one factor for the entire batch, pass scale_tril.expand(*B, D, D)"
         )
 
 
@@ -318,7 +333,7 @@ def _check_finite(name: str, tensor: Tensor) -> None:
         )
 
 
-def _check_values(values: Tensor, shape: tuple[int, ...], look: bool) -> None:
+def _check_values(values: Tensor, shape: tuple[int, ...], validate: bool) -> None:
     """Check the values that the likelihood returned."""
     _check_float("what the likelihood returns", values)
     if values.shape != shape:
@@ -326,12 +341,8 @@ def _check_values(values: Tensor, shape: tuple[int, ...], look: bool) -> None:
             f"the likelihood must return one value per sample and example, shape {list(shape)}, got "
             f"{list(values.shape)}; it maps z [C, *B, D] to [C, *B]: sum over the pixels only"
         )
-    if look and values.sum().isnan() and (nan := values.isnan()).any():
-        index = find_first_index(nan)
-        raise ArgumentError(
-            f"the likelihood returned NaN for example {index[1:]} (at index {index} of its result, {int(nan.sum())} "
-            f"NaN in all); look at that example, or at a diverged decoder"
-        )
+    if validate:
+        check_finite(values, "the likelihood", lambda index: index[1:])
 
 
 def gaussian_bounds(
@@ -342,22 +353,27 @@ def gaussian_bounds(
     samples: int,
     generator: torch.Generator | None = None,
 ) -> Bounds:
-    """Return the bound and `log 1/S sum_s p(x, z_s) / q(z_s)` from S samples of `q = N(mean, e^log_variance)`.
+    r"""Return bounds from S samples of $q = \mathcal{N}(m, e^l)$: the ELBO, and the importance-weighted bound.
 
-    The second is in expectation a lower bound of log p(x), and rises to it with S. The prior is N(0, I).
+    $m$ is the mean and $l$ the log-variance. The second bound is
+
+    $$ \log \frac{1}{S} \sum_s \frac{p(x, z_s)}{q(z_s)} $$
+
+    In expectation, it is a lower bound of $\log p(x)$, which it approaches as S grows. The prior is
+    $\mathcal{N}(0, I)$.
 
     Args:
-        likelihood: `log p(x | z)`, maps z `[C, *B, D]` to `[C, *B]`.
+        likelihood: $\log p(x \mid z)$; it maps z `[C, *B, D]` to `[C, *B]`.
         mean: `[*B, D]`.
         log_variance: `[*B, D]`.
-        samples: S; they are decoded one at a time.
+        samples: S, the number of samples, which are decoded one at a time.
         generator: where the samples come from; None is torch's global generator.
 
     Returns:
-        All fields are `[*B]`; the KL is exact.
+        The bounds; all fields are `[*B]`, and the KL is exact.
 
     Raises:
-        ArgumentError: samples < 1, or an argument that `gaussian_elbo` refuses.
+        ArgumentError: samples < 1, or `gaussian_elbo` does not accept an argument.
 
     Example:
         >>> import torch, hardmax as hm

@@ -1,4 +1,4 @@
-"""log p(x | z) of a decoder, with the shortcuts that a shared decoder allows."""
+"""Log-likelihoods log p(x | z) of a decoder, as objectives with fast methods for shared z and flipped bits."""
 
 import math
 from abc import ABC, abstractmethod
@@ -24,7 +24,7 @@ def pixel_log_prob(
     Args:
         parameters: `[..., *shape]`, a decoder's output.
         x: `[..., *shape]`, in [0, 1] for Bernoulli pixels.
-        log_variance: `[]`, of Gaussian pixels; None: they are Bernoulli.
+        log_variance: `[]`, the log-variance of Gaussian pixels; None for Bernoulli pixels.
 
     Example:
         >>> import torch
@@ -36,19 +36,23 @@ def pixel_log_prob(
     return -((x - parameters).square() * (-log_variance).exp() + log_variance + math.log(2 * math.pi)) / 2
 
 
-_ROWS = 128  # at a time, so that their logits stay in the cache
+_ROWS = 128  # number of rows at a time, so that their logits stay in the cache
 
 
 class BernoulliFlips:
-    """Gains in `log p(x | z)` from flipping single bits of z, with logits `last(relu(first([1 - z, z])))`.
+    r"""Gains in $\log p(x \mid z)$ from flipping single bits of z, with logits `last(relu(first([1 - z, z])))`.
 
-    A flip changes one row of the first layer (`hidden + (1 - 2 z_i) step_i`), so that layer costs no product. With c
-    the activations and `log p = <c, x W> + <x, b> - sum softplus(c W' + b)`, the first term is a product in the
-    hidden dimension. Since log p is concave in the logits, its tangent bounds every flip from above,
+    A flip adds one vector to the output of the first layer ($\mathrm{hidden} + (1 - 2 z_i) \, \mathrm{step}_i$), so
+    that layer needs no matrix product. With the activations c,
 
-        gain_i <= <c_i - c, (x - sigmoid(logits)) W>
+    $$ \log p = \langle c, x W \rangle + \langle x, b \rangle - \sum_j \operatorname{softplus}(c W^T + b)_j $$
 
-    which takes no row of the second layer at all: most flips can be ruled out without an evaluation.
+    whose first term is a product in the hidden dimension. Since $\log p$ is concave in the logits, its tangent is an
+    upper bound for every flip,
+
+    $$ \mathrm{gain}_i \le \langle c_i - c, (x - \operatorname{sigmoid}(\mathrm{logits})) W \rangle $$
+
+    which does not need the second layer: most flips can be ruled out without an evaluation.
 
     Args:
         first: the decoder's first layer, `[1 - z, z]` to hidden.
@@ -63,10 +67,11 @@ class BernoulliFlips:
         self._shape = z.shape
         z, x = z.reshape(-1, n), x.repeat(len(z), 1)
         self._last, self._x = last, x
-        self._step = (first.weight[:, n:] - first.weight[:, :n]).mT  # [N, H]: a zero turned into a one
+        self._step = (first.weight[:, n:] - first.weight[:, :n]).mT  # [N, H]: a zero becomes a one
         self._sign = 1 - 2 * z
-        off = first.weight[:, :n].sum(1) if first.bias is None else first.weight[:, :n].sum(1) + first.bias
-        self._hidden = torch.addmm(off, z, self._step)
+        at_zero = first.weight[:, :n].sum(1)  # the output of the first layer for z = 0
+        at_zero = at_zero if first.bias is None else at_zero + first.bias
+        self._hidden = torch.addmm(at_zero, z, self._step)
         self._active = self._hidden.relu()
         self._logits = last(self._active)
 
@@ -81,27 +86,28 @@ class BernoulliFlips:
 
     @torch.no_grad()
     def gains(self, wanted: Bool[Tensor, "S *B N"]) -> Float[Tensor, " K"]:
-        """Return `log p(x | z with bit i flipped) - log p(x | z)` where wanted, flat."""
+        """Return `log p(x | z with bit i flipped) - log p(x | z)` where `wanted` is True, as a flat tensor."""
         row, bit = wanted.reshape(-1, self._shape[-1]).nonzero(as_tuple=True)
         active = torch.addcmul(
             self._hidden.index_select(0, row), self._sign[row, bit, None], self._step.index_select(0, bit)
         ).relu_()
-        worth, here = self._worth
+        weight, log_prob = self._products
         normaliser = torch.cat([softplus(self._last(rows)).sum(-1) for rows in active.split(_ROWS)])
-        return torch.linalg.vecdot(active, worth.index_select(0, row)) - normaliser - here[row]
+        return torch.linalg.vecdot(active, weight.index_select(0, row)) - normaliser - log_prob[row]
 
     @cached_property
-    def _worth(self) -> tuple[Tensor, Tensor]:
+    def _products(self) -> tuple[Tensor, Tensor]:
         """The weight of each hidden unit per example, `x W`; and log p(x | z) up to terms that flips do not change."""
-        worth = self._x @ self._last.weight
-        return worth, torch.linalg.vecdot(self._active, worth) - softplus(self._logits).sum(-1)
+        weight = self._x @ self._last.weight
+        return weight, torch.linalg.vecdot(self._active, weight) - softplus(self._logits).sum(-1)
 
 
 class AbstractLikelihood(ABC):
-    """An objective f(z) = log p(x | z), from a decoder that maps z to the parameters of x.
+    r"""An objective $f(z) = \log p(x \mid z)$, from a decoder that maps z to the parameters of x.
 
-    The decoder depends on z only, so a z that many examples share is decoded once: `pairs` costs M rows of the decoder
-    for the whole batch and one matmul, where f itself costs one row for every candidate of every example.
+    The decoder depends on z only, so a z that many examples share is decoded only once: `pairs` costs M rows of the
+    decoder for the entire batch and one matrix product, while f itself costs one row for every candidate of every
+    example.
 
     Args:
         decoder: maps `[R, *event]` to `[R, *pixels]` (or any shape with the same number of elements).
@@ -117,7 +123,7 @@ class AbstractLikelihood(ABC):
         self.x = x.reshape(math.prod(self.batch_shape), math.prod(x.shape[batch_dims:]))
 
     def __call__(self, z: Float[Tensor, "C ..."]) -> Float[Tensor, "C *B"]:
-        """Return log p(x | z) of every candidate and example: `[C, *B, *event] -> [C, *B]`."""
+        r"""Return $\log p(x \mid z)$ of every candidate and example: `[C, *B, *event] -> [C, *B]`."""
         lead = z.shape[: 1 + len(self.batch_shape)]
         if tuple(lead[1:]) != self.batch_shape:
             raise ShapeError(
@@ -128,22 +134,22 @@ class AbstractLikelihood(ABC):
         return self._log_prob(parameters, self.x).view(lead)
 
     def rows(self, z: Float[Tensor, "R ..."], index: Int[Tensor, " R"]) -> Float[Tensor, " R"]:
-        """Return log p(x | z) for chosen examples."""
+        r"""Return $\log p(x \mid z)$ for chosen examples: z `[R, *event]` and index `[R]` to `[R]`."""
         return self._log_prob(self._decode(z), self.x.index_select(0, index))
 
     def pairs(self, z: Float[Tensor, "M ..."]) -> Float[Tensor, "..."]:
-        """Return log p(x | z) of the same z for every example: `[M, *event] -> [*B, M]`."""
+        r"""Return $\log p(x \mid z)$ of the same z for every example: `[M, *event] -> [*B, M]`."""
         return self._pairs(self._decode(z)).view(*self.batch_shape, len(z))
 
     def table(self) -> Float[Tensor, "..."]:
-        """Return log p(x | z) of every category of a single categorical, `[*B, K]`.
+        r"""Return $\log p(x \mid z)$ of every category of a single categorical, `[*B, K]`.
 
         K is the width of the decoder's first linear layer.
         """
         first = next((layer for layer in self.decoder.modules() if isinstance(layer, nn.Linear)), None)
         if first is None:
             raise ArgumentError(
-                f"cannot tell the number of categories from {type(self.decoder).__name__}, which has no linear layer; "
+                f"cannot infer the number of categories from {type(self.decoder).__name__}, which has no linear layer; "
                 f"call pairs(torch.eye(k)) instead"
             )
         return self.pairs(torch.eye(first.in_features, dtype=first.weight.dtype, device=first.weight.device))
@@ -162,9 +168,11 @@ class AbstractLikelihood(ABC):
 
 @final
 class BernoulliLikelihood(AbstractLikelihood):
-    """Independent Bernoulli pixels, `log p(x | z) = sum_j x_j l_j - softplus(l_j)`, `l = decoder(z)` the logits.
+    r"""Independent Bernoulli pixels, whose logits $l$ the decoder returns.
 
-    x may be grey, in [0, 1]: then this is the cross-entropy that most code calls a likelihood.
+    $$ \log p(x \mid z) = \sum_j \big[x_j l_j - \operatorname{softplus}(l_j)\big], \qquad l = \mathrm{decoder}(z) $$
+
+    x may have grey values in [0, 1]: then this is the cross-entropy, which most code calls a likelihood.
 
     Args:
         decoder: maps `[R, *event]` to logits `[R, *pixels]`.
@@ -184,7 +192,7 @@ class BernoulliLikelihood(AbstractLikelihood):
     def __init__(self, decoder: nn.Module, x: Tensor, *, batch_dims: int = 1) -> None:
         super().__init__(decoder, x, batch_dims=batch_dims)
         layers = decoder.two_layers() if isinstance(decoder, MLPDecoder) else None
-        if layers is not None:  # estimators detect it with hasattr
+        if layers is not None:  # estimators detect the method with hasattr
             self.flips: Callable[[Tensor], Flips] = lambda z: BernoulliFlips(*layers, self.x, z)
 
     def _log_prob(self, parameters: Tensor, x: Tensor) -> Tensor:
@@ -196,12 +204,14 @@ class BernoulliLikelihood(AbstractLikelihood):
 
 @final
 class GaussianLikelihood(AbstractLikelihood):
-    """Independent Gaussian pixels around the decoder's output, `log p(x | z) = sum_j log N(x_j; mean_j, variance)`.
+    r"""Independent Gaussian pixels around the decoder's output.
+
+    $$ \log p(x \mid z) = \sum_j \log \mathcal{N}(x_j; \mathrm{mean}_j, \mathrm{variance}) $$
 
     Args:
         decoder: maps `[R, *event]` to means `[R, *pixels]`.
         x: `[*B, *pixels]`.
-        log_variance: of every pixel, a number or a (learned) tensor `[]` or `[D]`.
+        log_variance: log-variance of every pixel, a number or a (learned) tensor `[]` or `[D]`.
         batch_dims: number of leading dimensions of x that are `*B`.
 
     Example:
@@ -221,12 +231,12 @@ class GaussianLikelihood(AbstractLikelihood):
         return self._constant() - (self._precision() * (x - parameters).square()).sum(-1) / 2
 
     def _pairs(self, parameters: Tensor) -> Tensor:
-        # (x - m)^2 = x^2 - 2 x m + m^2 cancels where x and m are large against their distance: measure from the middle.
-        middle = self.x.mean(0) if len(self.x) else 0.0
-        x, means = self.x - middle, parameters - middle
-        precise = self._precision() * means
-        squares = (self._precision() * x.square()).sum(-1, keepdim=True) + (precise * means).sum(-1)
-        return self._constant() - squares / 2 + x @ precise.mT
+        # (x - m)^2 = x^2 - 2 x m + m^2 loses digits if x and m are much larger than their distance: centre both.
+        centre = self.x.mean(0) if len(self.x) else 0.0
+        x, means = self.x - centre, parameters - centre
+        scaled_means = self._precision() * means
+        squares = (self._precision() * x.square()).sum(-1, keepdim=True) + (scaled_means * means).sum(-1)
+        return self._constant() - squares / 2 + x @ scaled_means.mT
 
     def _precision(self) -> Tensor:
         return (-self.log_variance).exp().expand(self.x.shape[-1])

@@ -1,1 +1,1 @@
-"""Reports: one self-contained HTML page about the runs in one or several folders, with figures and pictures."""
+"""Reports: one self-contained HTML page about one or several runs, with tables, figures and images."""

@@ -1,4 +1,4 @@
-"""The report page: rendering it from a template, and writing it to a file."""
+"""Render the report page from its template, and write it to a file."""
 
 import inspect
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from hardmax.training.config import Metrics
 
 @dataclass(frozen=True)
 class _Part:
-    """One run on the page: its label, the content of its model's own sections, and the command that trained it."""
+    """One run on the page: its label, the content of its application's sections, and the command that trains it."""
 
     label: str
     run: Run
@@ -34,7 +34,7 @@ class _Part:
 
 
 def render_page(runs: Sequence[Run], report: AbstractReport[Any], metrics: Metrics, comparable: Sequence[str]) -> str:
-    """Return the HTML page about one or several runs of one application; it needs no other file and no network.
+    """Return the HTML page about one or several runs of one application, in a single file that needs no network.
 
     Args:
         runs: at least one.
@@ -44,12 +44,12 @@ def render_page(runs: Sequence[Run], report: AbstractReport[Any], metrics: Metri
     """
     folder = Path(inspect.getfile(type(report))).parent
     differences = tables.find_differences(runs, comparable)
-    one = len(runs) == 1
-    names = [runs[0].name] if one else label_runs([run.config for run in runs], [run.name for run in runs])
-    facts = [report.facts(run) for run in runs]
+    single_run = len(runs) == 1
+    names = [runs[0].name] if single_run else label_runs([run.config for run in runs], [run.name for run in runs])
+    facts = [report.list_facts(run) for run in runs]
     headings, table = tables.compare_runs(runs, report.quantities, facts, differences)
     return load_template(folder / report.template).render(
-        title=runs[0].name if one else f"{len(runs)} runs",
+        title=runs[0].name if single_run else f"{len(runs)} runs",
         style=read_style(*(folder / name for name in report.styles)),
         sections={"numbers": "Numbers", "curves": "Curves", **report.sections, "configuration": "Configuration"},
         parts=_drop_repeated_notes(
@@ -58,19 +58,19 @@ def render_page(runs: Sequence[Run], report: AbstractReport[Any], metrics: Metri
                 for i, (run, name) in enumerate(zip(runs, names, strict=True))
             ]
         ),
-        one=one,
-        keys=make_legend([split for split in SPLITS if runs[0].measured[split]] if one else names),
-        curves=report.curves_of_run(runs[0]) if one else report.curves_of_runs(runs, names),
-        key_numbers=tables.list_key_numbers(runs[0], report.quantities, facts[0]) if one else None,
+        single_run=single_run,
+        keys=make_legend([split for split in SPLITS if runs[0].rows[split]] if single_run else names),
+        curves=report.draw_run_curves(runs[0]) if single_run else report.draw_comparison_curves(runs, names),
+        key_numbers=tables.list_key_numbers(runs[0], report.quantities, facts[0]) if single_run else None,
         headings=headings,
         table=table,
         incomparable=differences,
-        differing=_rows(runs, find_differing_options([run.config for run in runs])),
-        options=_rows(runs, [field.name for field in fields(runs[0].config) if field.name != "resume"]),
-        provenance=_provenance(runs),
-        subjects=_shared(names, [report.subject(run) for run in runs]),
-        methods=_shared(names, [report.method(run) for run in runs]),
-        measurements=_shared(names, [report.measurement(run) for run in runs]),
+        differing=_list_options(runs, find_differing_options([run.config for run in runs])),
+        options=_list_options(runs, [field.name for field in fields(runs[0].config) if field.name != "resume"]),
+        provenance=_list_provenance(runs),
+        subjects=_merge_sentences(names, [report.describe_model(run) for run in runs]),
+        methods=_merge_sentences(names, [report.describe_training(run) for run in runs]),
+        measurements=_merge_sentences(names, [report.describe_measurement(run) for run in runs]),
         report=report,
         examples=metrics.examples,
         progress=describe_progress,
@@ -79,7 +79,7 @@ def render_page(runs: Sequence[Run], report: AbstractReport[Any], metrics: Metri
 
 
 def write_page(page: str, path: Path) -> None:
-    """Write the page under a temporary name, then rename it: a reader never sees an incomplete page.
+    """Write the page to a file atomically: an incomplete page is never visible.
 
     Raises:
         DataError: the file cannot be written.
@@ -89,28 +89,28 @@ def write_page(page: str, path: Path) -> None:
 
 
 def _drop_repeated_notes(parts: Sequence[_Part]) -> list[_Part]:
-    """Remove the notes of tiles that only repeat the previous note."""
+    """Remove the notes of tiles that repeat the note of the previous run."""
     notes: dict[str, str] = {}
-    out = []
+    kept = []
     for part in parts:
         values = {field.name: getattr(part.content, field.name) for field in fields(part.content)}
         sections = {name: tiles for name, tiles in values.items() if isinstance(tiles, Tiles)}
         repeated = {name: replace(tiles, note="") for name, tiles in sections.items() if tiles.note == notes.get(name)}
         notes |= {name: tiles.note for name, tiles in sections.items()}
-        out.append(replace(part, content=replace(part.content, **repeated)))
-    return out
+        kept.append(replace(part, content=replace(part.content, **repeated)))
+    return kept
 
 
-def _shared(names: Sequence[str], sentences: Sequence[str]) -> list[tuple[list[str], str]]:
-    """Return each sentence once, with the names of the runs that it holds for."""
-    holds: dict[str, list[str]] = {}
+def _merge_sentences(names: Sequence[str], sentences: Sequence[str]) -> list[tuple[list[str], str]]:
+    """Return each sentence once, with the names of the runs that have it."""
+    runs_by_sentence: dict[str, list[str]] = {}
     for name, sentence in zip(names, sentences, strict=True):
-        holds.setdefault(sentence, []).append(name)
-    return [(labels, sentence) for sentence, labels in holds.items()]
+        runs_by_sentence.setdefault(sentence, []).append(name)
+    return [(labels, sentence) for sentence, labels in runs_by_sentence.items()]
 
 
-def _rows(runs: Sequence[Run], names: Sequence[str]) -> list[tuple[str, list[tuple[str, bool]]]]:
-    """Return each option's name, and for each run its value and whether it differs from the default."""
+def _list_options(runs: Sequence[Run], names: Sequence[str]) -> list[tuple[str, list[tuple[str, bool]]]]:
+    """Return the name of each option, and for each run its value and whether it differs from the default."""
     return [
         (
             format_option(name),
@@ -120,17 +120,17 @@ def _rows(runs: Sequence[Run], names: Sequence[str]) -> list[tuple[str, list[tup
     ]
 
 
-def _provenance(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
-    """Return the provenance of runs: folder, data, commit, versions."""
+def _list_provenance(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
+    """Return where runs come from: folder, data, commit, versions."""
 
-    def row(name: str, values: Sequence[Any]) -> tuple[str, list[str]]:
+    def make_row(name: str, values: Sequence[Any]) -> tuple[str, list[str]]:
         return name, ["not known" if value is None else str(value) for value in values]
 
     versions = [run.facts.get("versions", {}) for run in runs]
     programs = list(dict.fromkeys(name for version in versions for name in version))
     return [
-        row("folder", [run.folder for run in runs]),
-        row("data", [run.facts.get("data", {}).get("source") for run in runs]),
-        row("commit", [run.facts.get("commit") for run in runs]),
-        *(row(name, [version.get(name) for version in versions]) for name in programs),
+        make_row("folder", [run.folder for run in runs]),
+        make_row("data", [run.facts.get("data", {}).get("source") for run in runs]),
+        make_row("commit", [run.facts.get("commit") for run in runs]),
+        *(make_row(name, [version.get(name) for version in versions]) for name in programs),
     ]

@@ -1,4 +1,4 @@
-"""A run as a report needs it: its configuration, its measurements, and its best model."""
+"""A run as a report needs it: its configuration, its metrics by epoch, and its best model."""
 
 import json
 from dataclasses import dataclass
@@ -7,15 +7,17 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Generic, TypeVar, get_args, get_type_hints
 
+from hardmax._deprecation import RenamedMember
 from hardmax.models import AbstractModel
 from hardmax.training.config import TrainConfig
 from hardmax.training.run_folder import make_line_error, read_rows
 
 SPLITS = ("train", "validation", "test")
+_MAX_INTEGER = 2**53  # of epochs and steps: larger ones are no longer exact in a figure
 
 
 @dataclass(frozen=True)
-class Measured:
+class MetricsRow:
     """One row of `metrics.jsonl`: means over a split after an epoch; None for values that were not measured."""
 
     epoch: int
@@ -24,20 +26,20 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Bounded(Measured):
-    """A row of a model that has a bound, in nats."""
+class BoundRow(MetricsRow):
+    """A row of a model with a bound of the log-likelihood, in nats."""
 
     elbo: float | None
     nll: float | None
 
     @property
     def bound(self) -> float | None:
-        """The negative ELBO, which selects the best epoch."""
+        """The negative ELBO (evidence lower bound of log p(x)), which selects the best epoch."""
         return None if self.elbo is None else -self.elbo
 
 
 @dataclass(frozen=True)
-class MeasuredVAE(Bounded):
+class VAERow(BoundRow):
     """A row of a variational auto-encoder, with further values in nats."""
 
     kl: float | None
@@ -50,7 +52,7 @@ class MeasuredVAE(Bounded):
 
 
 @dataclass(frozen=True)
-class Timed:
+class TimingRow:
     """One row of `timing.jsonl`: seconds of an epoch."""
 
     epoch: int
@@ -61,7 +63,7 @@ class Timed:
 
 C = TypeVar("C", bound=TrainConfig)
 M = TypeVar("M", bound=AbstractModel)
-Row = TypeVar("Row", bound=Measured)
+Row = TypeVar("Row", bound=MetricsRow)
 P = TypeVar("P")
 T = TypeVar("T")
 
@@ -74,48 +76,51 @@ class Run(Generic[C, M, Row, P]):
         folder: folder of the run.
         config: its options.
         facts: the contents of `config.json`: data, versions, commit.
-        measured: rows by split, in the order of epochs.
-        timed: seconds by epoch; empty if they were not recorded.
-        model: the best model, selected on the validation pictures.
+        rows: rows of `metrics.jsonl` by split, in the order of epochs.
+        timing: rows of `timing.jsonl`; empty if seconds were not recorded.
+        model: the best model, selected on the validation examples.
         best_epoch: the epoch of that model.
-        images: the data, pictures or other examples that its model is trained on.
-        pictures: the test examples that were evaluated after each epoch, as its model sees them.
+        images: the images, or other examples, that its model is trained on.
+        test_examples: the test examples that were evaluated after each epoch, as inputs of its model.
     """
 
     folder: Path
     config: C
     facts: dict[str, Any]
-    measured: dict[str, list[Row]]
-    timed: list[Timed]
+    rows: dict[str, list[Row]]
+    timing: list[TimingRow]
     model: M
     best_epoch: int
     images: Any
-    pictures: P
+    test_examples: P
+
+    measured = RenamedMember("rows")
+    timed = RenamedMember("timing")
 
     @property
     def name(self) -> str:
-        """The folder's name."""
+        """Name of the folder."""
         return self.folder.resolve().name
 
     @property
     def best(self) -> Row:
-        """The row of the test pictures at the best epoch."""
-        return next(row for row in self.measured["test"] if row.epoch == self.best_epoch)
+        """The row of the test examples at the best epoch."""
+        return next(row for row in self.rows["test"] if row.epoch == self.best_epoch)
 
     @property
     def last(self) -> Row:
-        """The row of the test pictures after the last epoch."""
-        return self.measured["test"][-1]
+        """The row of the test examples after the last epoch."""
+        return self.rows["test"][-1]
 
     @property
     def seconds_per_epoch(self) -> float | None:
         """Median seconds of training per epoch; the first epoch is often slower."""
-        return median(row.train for row in self.timed) if self.timed else None
+        return median(row.train for row in self.timing) if self.timing else None
 
     def seconds(self) -> dict[int, float]:
         """Return the seconds of training, without evaluation, up to the end of each epoch."""
         return dict(
-            zip((row.epoch for row in self.timed), accumulate(row.train for row in self.timed), strict=True),
+            zip((row.epoch for row in self.timing), accumulate(row.train for row in self.timing), strict=True),
         )
 
 
@@ -124,12 +129,24 @@ def parse_rows(path: Path, kind: type[T]) -> list[T]:
     rows, kinds = [], get_type_hints(kind)
     for number, values in enumerate(read_rows(path), 1):
         try:
-            row = {name: values[name] for name in kinds}
-            for name, value in row.items():
-                allowed = get_args(kinds[name]) or (kinds[name],)
-                if not isinstance(value, (*allowed, int) if float in allowed else allowed):
-                    raise TypeError(f"{name} is {value!r}")
-            rows.append(kind(**row))
-        except (KeyError, TypeError) as error:
+            rows.append(kind(**{name: _check_value(values[name], kinds[name]) for name in kinds}))
+        except (KeyError, TypeError, OverflowError) as error:
             raise make_line_error(path, number, json.dumps(values)) from error
     return rows
+
+
+def _check_value(value: Any, kind: Any) -> Any:
+    """Return a value of a row, after checking its type; raises TypeError or OverflowError.
+
+    JSON writes 1.0 as 1 and has integers of any size, which are too large for figures.
+    """
+    allowed = get_args(kind) or (kind,)
+    if isinstance(value, bool) or not isinstance(value, (*allowed, int) if float in allowed else allowed):
+        raise TypeError(f"expected {kind}, got {value!r:.80}")
+    if not isinstance(value, int):
+        return value
+    if float in allowed:
+        return float(value)
+    if abs(value) > _MAX_INTEGER:
+        raise OverflowError(f"expected at most {_MAX_INTEGER:,}")
+    return value

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
+from hardmax._deprecation import RenamedMember
 from hardmax.report.run import Run
 from hardmax.training.config import PLACES, TrainConfig
 
@@ -24,13 +25,13 @@ def format_number(value: float | None) -> str:
     return f"{round(value, 2) + 0.0:,.2f}".replace("-", "−")
 
 
-def format_percent(part: float) -> str:
-    """Return a share as a percentage; a small one is not rounded to 0 %, nor one close to all to 100 %."""
-    if 0 < part < 5e-4:
+def format_percent(share: float) -> str:
+    """Return a share as a percentage; a share above 0 is not rounded to 0 %, nor one below 1 to 100 %."""
+    if 0 < share < 5e-4:
         return "< 0.1 %"
-    if 1 - 5e-4 < part < 1:
+    if 1 - 5e-4 < share < 1:
         return "> 99.9 %"
-    return f"{100 * part:.1f} %" if 0 < part < 1 else f"{100 * part:.0f} %"
+    return f"{100 * share:.1f} %" if 0 < share < 1 else f"{100 * share:.0f} %"
 
 
 @dataclass(frozen=True)
@@ -39,27 +40,30 @@ class Quantity:
 
     Attributes:
         name: its name.
-        meaning: what it is.
-        of: returns its value in a row.
+        meaning: a short explanation.
+        get_value: returns its value in a row of `metrics.jsonl`.
         better: which values are better; if "none", no value is marked as the best.
-        shown: formats a value as text.
+        to_text: formats a value.
     """
 
     name: str
     meaning: str
-    of: Callable[[Any], float | None]
+    get_value: Callable[[Any], float | None]
     better: Better = "none"
-    shown: Callable[[float | None], str] = format_number
+    to_text: Callable[[float | None], str] = format_number
+
+    of = RenamedMember("get_value")
+    shown = RenamedMember("to_text")
 
 
 @dataclass(frozen=True)
 class Fact:
-    """A text that a report shows among the numbers.
+    """A text that a report shows in its table of numbers.
 
     Attributes:
         name: its full name.
         short: its short name, for the heading of a column.
-        meaning: what it is.
+        meaning: a short explanation.
         best: its text at the best epoch.
         last: its text after the last epoch.
     """
@@ -85,72 +89,75 @@ BOUND = Quantity("−ELBO", "what training minimises: reconstruction + KL", lamb
 def list_key_numbers(
     run: Run, quantities: Sequence[Quantity], facts: Sequence[Fact]
 ) -> list[tuple[str, str, str, str]]:
-    """Return name, meaning, and the test pictures' values at the best and at the last epoch."""
-    rows = [(q.name, q.meaning, q.shown(q.of(run.best)), q.shown(q.of(run.last))) for q in quantities]
+    """Return the rows of the table of one run: name, meaning, and test value at the best and at the last epoch."""
+    rows = [(q.name, q.meaning, q.to_text(q.get_value(run.best)), q.to_text(q.get_value(run.last))) for q in quantities]
     return [*rows, *((fact.name, fact.meaning, fact.best, fact.last) for fact in facts)]
 
 
 def compare_runs(
     runs: Sequence[Run], quantities: Sequence[Quantity], facts: Sequence[Sequence[Fact]], differences: Sequence[str]
 ) -> tuple[list[str], list[list[Cell]]]:
-    """Return the headings of a table and the cells of each run; the best of a column is marked if runs are comparable.
+    """Return the headings of a table of runs, and its cells; the best of a column is marked if runs are comparable.
 
     Args:
         runs: at least one.
         quantities: the measured quantities, first the one that training optimizes.
-        facts: the facts of each run, the same ones in the same order.
+        facts: the facts of each run; all runs have the same ones, in the same order.
         differences: reasons why their numbers are not comparable; empty if they are.
     """
     mark_best = not differences
-    table = {q.name: _column([q.of(run.best) for run in runs], mark_best, q.better, q.shown) for q in quantities}
+    table = {
+        q.name: _make_column([q.get_value(run.best) for run in runs], mark_best, q.better, q.to_text)
+        for q in quantities
+    }
     for row in zip(*facts, strict=True):
         table[row[0].short] = [Cell(fact.best) for fact in row]
     table["Best epoch"] = [Cell(f"{run.best_epoch} of {run.last.epoch}") for run in runs]
     first = quantities[0]
-    table[f"{first.name}, last epoch"] = _column(
-        [first.of(run.last) for run in runs], mark_best, first.better, first.shown
+    table[f"{first.name}, last epoch"] = _make_column(
+        [first.get_value(run.last) for run in runs], mark_best, first.better, first.to_text
     )
-    table["Seconds per epoch"] = _column([run.seconds_per_epoch for run in runs], mark_best)
+    table["Seconds per epoch"] = _make_column([run.seconds_per_epoch for run in runs], mark_best)
     return list(table), [list(row) for row in zip(*table.values(), strict=True)]
 
 
 def find_differences(runs: Sequence[Run], options: Sequence[str]) -> list[str]:
-    """Return the names of the properties in which the runs' test examples differ, so that numbers are not comparable.
+    """Return the options and properties that differ between runs and make their numbers incomparable.
 
     Args:
         runs: runs of one application.
         options: options that must agree.
     """
-    traits = {
-        "data": [(run.facts.get("data", {}).get("name"), run.images.shape) for run in runs],
+    properties = {
+        "data": [(str(run.facts.get("data", {}).get("name")), run.images.shape) for run in runs],
         **{name: [getattr(run.config, name) for run in runs] for name in options},
-        "number of test examples": [len(run.pictures) for run in runs],
+        "number of test examples": [len(run.test_examples) for run in runs],
     }
-    return [name for name, values in traits.items() if len(set(values)) > 1]
+    return [name for name, values in properties.items() if len(set(values)) > 1]
 
 
-def _column(
+def _make_column(
     values: Sequence[float | None],
     mark_best: bool,
     better: Better = "lower",
     to_text: Callable[[float | None], str] = format_number,
 ) -> list[Cell]:
     texts = [to_text(value) for value in values]
-    known = [value for value in values if value is not None and math.isfinite(value)]
+    finite = [value for value in values if value is not None and math.isfinite(value)]
     best = None
-    if mark_best and better != "none" and known and len(values) > 1:
-        best = to_text(min(known) if better == "lower" else max(known))
+    if mark_best and better != "none" and finite and len(values) > 1:
+        best = to_text(min(finite) if better == "lower" else max(finite))
     # Values with equal text are equally good.
     return [Cell(text, text == best) for text in texts]
 
 
-# Options whose value is clear without the option's name.
-_PLAIN = ("data", "space", "estimator")
+# Options whose values are clear without the name of the option.
+_NAMELESS = ("data", "space", "estimator")
 Value = str | int | float | bool | None
 
 
 def format_option(name: str) -> str:
-    """Return the name of an option on the command line, without dashes before it."""
+    """Return the name of an option as on the command line, without the leading dashes."""
     return name.replace("_", "-")
 
 
@@ -164,7 +171,7 @@ def format_value(value: Value) -> str:
 
 
 def is_default(config: TrainConfig, name: str) -> bool:
-    """Whether an option was left at its default."""
+    """Whether an option has its default value."""
     return getattr(config, name) == getattr(type(config), name)
 
 
@@ -189,7 +196,7 @@ def find_differing_options(configs: Sequence[TrainConfig]) -> list[str]:
 
 
 def label_runs(configs: Sequence[TrainConfig], folders: Sequence[str]) -> list[str]:
-    """Name each run by the options that differ between runs, and also by its folder where those are not unique."""
+    """Name each run by the options that differ between runs; add its folder where these do not distinguish it."""
     names = sorted(
         find_differing_options(configs), key=lambda name: (name != "data", _mro_index(name, type(configs[0])))
     )
@@ -212,7 +219,7 @@ def _mro_index(name: str, kind: type[TrainConfig]) -> int:
 def _describe_option(name: str, value: Value) -> str:
     if name == "data":
         return Path(str(value)).name
-    if name in _PLAIN:
+    if name in _NAMELESS:
         return str(value)
     if isinstance(value, bool):
         return format_option(name) if value else f"not {format_option(name)}"

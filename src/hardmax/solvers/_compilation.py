@@ -17,7 +17,7 @@ try:
 except ImportError as error:
     raise MissingExtraError(
         "this solver is compiled by Numba, which is not installed; pip install 'hardmax[solvers]', "
-        "or take solver='auto', which does without (slower, and only for fewer bits)"
+        "or use solver='auto', which does not need it (slower, and only for fewer bits)"
     ) from error
 
 logger = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ def compile_solver(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @numba_intrinsic
 @unwrap
-def _trailing_zeros(typing_context, word):
+def _count_trailing_zeros(typing_context, word):
     from llvmlite import ir
 
     def generate(context, builder, signature, arguments):
@@ -54,49 +54,49 @@ def _trailing_zeros(typing_context, word):
 @compile_solver
 def find_lowest_bit(word):
     """Return the index of the lowest set bit of a 64-bit word (one machine instruction)."""
-    return numba.int64(_trailing_zeros(word))
+    return numba.int64(_count_trailing_zeros(word))
 
 
-HANDOVER = 1e-4  # seconds of work that justify starting one more thread
-CHUNKS = 4  # per thread: examples differ in difficulty
+SECONDS_PER_THREAD = 1e-4  # work that justifies one more thread
+CHUNKS_PER_THREAD = 4  # more than one, since examples differ in difficulty
 
 _pool: ThreadPoolExecutor | None = None
-_size = 0
+_pool_size = 0
 
 
 def solve_in_threads(solve: Callable[[slice], object], batch: int, seconds: float) -> None:
-    """Call `solve` with slices that cover the batch, in up to `torch.get_num_threads()` threads, fewer for little work.
+    """Call `solve` with slices that cover the batch, in up to `torch.get_num_threads()` threads.
 
-    Not Numba's `parallel=True`: its threads end the process when two Python threads, or a forked
-    child, use them at the same time. Ours are Python threads, and any number of callers may share them.
+    A small batch uses fewer threads. These are Python threads, which any number of callers may share: the threads of
+    Numba's `parallel=True` end the process when two Python threads, or a forked child, use them at the same time.
 
     Args:
         solve: solves the examples of a slice and stores the results.
         batch: number of examples.
         seconds: approximate time per example.
     """
-    threads = min(torch.get_num_threads(), int(batch * seconds / HANDOVER), batch)
+    threads = min(torch.get_num_threads(), int(batch * seconds / SECONDS_PER_THREAD), batch)
     if threads <= 1:
         solve(slice(0, batch))
         return
-    step = -(-batch // (CHUNKS * threads))
+    step = -(-batch // (CHUNKS_PER_THREAD * threads))
     chunks = iter([slice(first, first + step) for first in range(0, batch, step)])
 
     def work() -> None:
         for chunk in chunks:  # `next` on the iterator is atomic: no two threads get the same chunk
             solve(chunk)
 
-    pool = _threads(threads - 1)
+    pool = _get_pool(threads - 1)
     helpers = [pool.submit(work) for _ in range(threads - 1)]
     work()
     for helper in helpers:
         helper.result()
 
 
-def _threads(count: int) -> ThreadPoolExecutor:
-    global _pool, _size
-    if _pool is None or _size < count:
-        _pool, _size = ThreadPoolExecutor(count, thread_name_prefix="hardmax"), count
+def _get_pool(count: int) -> ThreadPoolExecutor:
+    global _pool, _pool_size
+    if _pool is None or _pool_size < count:
+        _pool, _pool_size = ThreadPoolExecutor(count, thread_name_prefix="hardmax"), count
     return _pool
 
 

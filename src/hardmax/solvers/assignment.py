@@ -1,4 +1,4 @@
-"""The best assignment: a different column for every row."""
+"""Assignment problem: a different column for every row, with the largest sum of scores."""
 
 import torch
 from jaxtyping import Float, Int64
@@ -10,8 +10,8 @@ from hardmax.errors import ArgumentError
 def solve_assignment(scores: Float[Tensor, "*B n n"]) -> Int64[Tensor, "*B n"]:
     """Return the columns `s(0), ..., s(n - 1)` of the permutation s with the largest `sum_i scores[i, s(i)]`.
 
-    Solved by scipy (a shortest augmenting path algorithm, O(n^3)) on the CPU, one example after the other: the whole
-    batch moves there and back once.
+    Solved by scipy (a shortest augmenting path algorithm, O(n^3)) on the CPU, one example after the other: the batch
+    moves there and back once.
 
     Args:
         scores: `[*B, n, n]`, finite; on any device.
@@ -30,11 +30,11 @@ def solve_assignment(scores: Float[Tensor, "*B n n"]) -> Int64[Tensor, "*B n"]:
     References:
         Crouse, "On implementing 2D rectangular assignment algorithms", 2016.
     """
-    return _assignment(scores.detach())
+    return _run_scipy(scores.detach())
 
 
 @torch.library.custom_op("hardmax::assignment", mutates_args=())
-def _assignment(scores: Tensor) -> Tensor:
+def _run_scipy(scores: Tensor) -> Tensor:
     from scipy.optimize import linear_sum_assignment  # here, since the import is slow
 
     flat = scores.detach().to("cpu", torch.float64).flatten(0, -3) if scores.dim() > 2 else scores.double().cpu()[None]
@@ -46,13 +46,13 @@ def _assignment(scores: Tensor) -> Tensor:
     return columns.to(scores.device).view(scores.shape[:-1])
 
 
-@_assignment.register_fake
+@_run_scipy.register_fake
 def _(scores: Tensor) -> Tensor:
     return scores.new_empty(scores.shape[:-1], dtype=torch.int64)
 
 
-@_assignment.register_vmap
+@_run_scipy.register_vmap
 def _(info, in_dims: tuple[int | None], scores: Tensor) -> tuple[Tensor, int]:
     (dim,) = in_dims
     assert dim is not None
-    return _assignment(scores.movedim(dim, 0)), 0
+    return _run_scipy(scores.movedim(dim, 0)), 0

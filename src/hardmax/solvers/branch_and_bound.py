@@ -1,4 +1,4 @@
-"""Branch and bound: the best bits for couplings of any sign.
+"""Branch and bound: find the best bits for couplings of any sign.
 
 **The bound.** A coupling is split between its two ends: for w > 0, `w z_i z_j <= p z_i + (w - p) z_j`, and for w < 0,
 `w z_i z_j <= q - q z_i - q z_j`, with 0 <= p, q <= |w|. With the splits added to the unary scores, the *fields* c,
@@ -7,11 +7,12 @@
 
 The best splits give the roof dual, the bound of the linear relaxation. Up to a constant U is `sum_i |c_i| / 2`, and the
 splits with the smallest sum of squares of c have the smallest U too, so we iterate over the edges and balance the
-fields of both ends, exactly, one edge at a time. Fields and splits are inherited by the children: a few sweeps at the
-root do most of the work.
+fields of both ends, exactly, one edge at a time. Children inherit the fields and splits of their parent: a few sweeps
+at the root do most of the work.
 
-**The search** is depth first, the likelier value of a bit first. A bit is fixed where its other value cannot beat the
-best z so far (`U - |c_i| <= best`) or where no values of its neighbours change its best value (persistency).
+**The search** is depth first and tries the likelier value of a bit first. It fixes a bit if the other value cannot beat
+the best z so far (`U - |c_i| <= best`), or if the best value is the same for all values of its neighbours
+(persistency).
 
 Reference: P. Hammer, P. Hansen, B. Simeone (1984), Roof duality, complementation and persistency in quadratic 0-1
 optimization; E. Boros, P. Hammer (2002), Pseudo-Boolean optimization, sections 4 and 5.
@@ -23,12 +24,12 @@ from torch import Tensor
 
 from hardmax.solvers._compilation import compile_solver, solve_in_threads
 from hardmax.solvers.solution import ROUNDING, Solution
-from hardmax.solvers.tabu import copy, evaluate_code, walk
+from hardmax.solvers.tabu import copy_bits, evaluate_code, run_tabu_search
 
 ROOT_SWEEPS = 3  # measured: more, or more than one in a node, costs more than it saves
 
 
-def branch_and_bound(
+def solve_branch_and_bound(
     unary: Tensor,
     couplings: Tensor,
     edges: Tensor,
@@ -106,25 +107,25 @@ def solve_batch(unary, couplings, edges, starts, node_limit, give_up, z, value, 
             flat[upper[e]] = couplings[b, e]
             flat[lower[e]] = couplings[b, e]
             scale += abs(couplings[b, e])
-        count, constant = begin(weights, scores, code, ids[0], free[0], field[0], low[0], high[0], share[0])
-        copy(code, best_code)
+        count, constant = initialize_root(weights, scores, code, ids[0], free[0], field[0], low[0], high[0], share[0])
+        copy_bits(code, best_code)
         best, bound[b], nodes[b] = constant, constant, 0
         if count > 0:
             for _ in range(ROOT_SWEEPS):
-                constant = balance(weights, ids[0], count, field[0], share[0], constant)
-            copy(code, start)
+                constant = balance_fields(weights, ids[0], count, field[0], share[0], constant)
+            copy_bits(code, start)
             for x in range(count):
                 start[ids[0, x]] = field[0, x] > 0
-            best = walk(weights, scores, start, count, -np.inf, best_code, gain, tabu)
+            best = run_tabu_search(weights, scores, start, count, -np.inf, best_code, gain, tabu)
             if len(starts) > 0:
-                copy(starts[b], start)
-                best = walk(weights, scores, start, 2, best, best_code, gain, tabu)
-            bound[b], nodes[b] = search(
+                copy_bits(starts[b], start)
+                best = run_tabu_search(weights, scores, start, 2, best, best_code, gain, tabu)
+            bound[b], nodes[b] = search_depth_first(
                 weights, count, constant, best, ROUNDING * scale, node_limit,
                 ids, free, field, low, high, share, code, best_code,
             )  # fmt: skip
             best = evaluate_code(weights, scores, best_code)
-        copy(best_code, z[b])
+        copy_bits(best_code, z[b])
         value[b] = best
         # The search prunes with a little slack: a bound within it is the value.
         if bound[b] > best + ROUNDING * scale:
@@ -134,17 +135,17 @@ def solve_batch(unary, couplings, edges, starts, node_limit, give_up, z, value, 
 
 
 @compile_solver
-def begin(weights, scores, code, ids, free, field, low, high, share):
-    """Fix bits by persistency (in `code`), set up the others; return the number of free bits, and K.
+def initialize_root(weights, scores, code, ids, free, field, low, high, share):
+    """Set up the root: fix bits by persistency (in `code`); return the number of free bits, and K.
 
     low and high are the least and the greatest field of a bit, `a_i + sum_j w_ij z_j` over all z. A bit with low >= 0
-    is one and a bit with high <= 0 is zero in some best z, for any values of the others, whose ranges then shrink.
+    is one and a bit with high <= 0 is zero in some best z, for any values of the other bits, whose ranges then shrink.
     """
     n = len(scores)
     for i in range(n):
         low[i], high[i], free[i] = scores[i], scores[i], True
     for i in range(n):
-        for j in range(n):  # n sums at once: this way round the loop is vectorised
+        for j in range(n):  # n sums at once: in this order the loop is vectorised
             low[j] += min(weights[i, j], 0.0)
             high[j] += max(weights[i, j], 0.0)
     changed = True
@@ -183,7 +184,7 @@ def begin(weights, scores, code, ids, free, field, low, high, share):
 
 
 @compile_solver
-def balance(weights, ids, count, field, share, constant):
+def balance_fields(weights, ids, count, field, share, constant):
     """Iterate once over all edges and make the fields of both ends as equal as the split allows; return the new K.
 
     `share[x, y]`, y < x, is the amount by which the field of x can still fall: p for w > 0, |w| - q for w < 0; it can
@@ -209,8 +210,8 @@ def balance(weights, ids, count, field, share, constant):
 
 
 @compile_solver
-def bound_node(constant, count, free, field):
-    """Return U of a node."""
+def compute_node_bound(constant, count, free, field):
+    """Return the bound U of a node."""
     for x in range(count):
         if free[x]:
             constant += max(field[x], 0.0)
@@ -218,7 +219,7 @@ def bound_node(constant, count, free, field):
 
 
 @compile_solver
-def fix(weights, ids, x, one, count, free, field, low, high, share):
+def fix_bit(weights, ids, x, one, count, free, field, low, high, share):
     """Set bit x of a node and update the fields and ranges of its free bits; return the increase of K."""
     row = weights[ids[x]]
     gained = field[x] if one else 0.0
@@ -246,11 +247,11 @@ def fix(weights, ids, x, one, count, free, field, low, high, share):
 
 
 @compile_solver
-def settle(weights, ids, count, target, constant, free, field, low, high, share, code):
-    """Fix all possible bits of a node; return the number of free bits, K and U; 0 and U = -inf if U <= target."""
+def fix_decided_bits(weights, ids, count, target, constant, free, field, low, high, share, code):
+    """Fix the bits of a node that can be fixed; return the number of free bits, K, U; 0, K, -inf if U <= target."""
     left = count
     while True:
-        total = bound_node(constant, count, free, field)
+        total = compute_node_bound(constant, count, free, field)
         if not total > target:  # also where it is NaN
             return 0, constant, -np.inf
         chosen = -1
@@ -265,13 +266,13 @@ def settle(weights, ids, count, target, constant, free, field, low, high, share,
             one = low[chosen] >= 0
         free[chosen] = False
         code[ids[chosen]] = one
-        constant += fix(weights, ids, chosen, one, count, free, field, low, high, share)
+        constant += fix_bit(weights, ids, chosen, one, count, free, field, low, high, share)
         left -= 1
 
 
 @compile_solver
-def branch(weights, x, one, count, ids, free, field, low, high, share, level, kept):
-    """Copy the free bits of a node into its child, the next row, and set bit x; return the number and the gain of K."""
+def create_child(weights, x, one, count, ids, free, field, low, high, share, level, kept):
+    """Copy the free bits of a node to its child, the next row, and set bit x; return their number and the rise of K."""
     child, left = level + 1, 0
     for y in range(count):
         if free[level, y]:
@@ -283,22 +284,26 @@ def branch(weights, x, one, count, ids, free, field, low, high, share, level, ke
         low[child, new], high[child, new] = low[level, y], high[level, y]
         for other in range(new):
             share[child, new, other] = share[level, y, kept[other]]
-        # x comes last, so that its splits are in one row for `fix`
+        # x comes last, so that its splits are in one row for `fix_bit`
         w = weights[ids[level, x], ids[level, y]]
         share[child, left, new] = (
             share[level, x, y] if y < x else w - share[level, y, x] if w > 0 else share[level, y, x]
         )
     ids[child, left], field[child, left] = ids[level, x], field[level, x]
-    gained = fix(weights, ids[child], left, one, left, free[child], field[child], low[child], high[child], share[child])
+    gained = fix_bit(
+        weights, ids[child], left, one, left, free[child], field[child], low[child], high[child], share[child]
+    )
     return left, gained
 
 
 @compile_solver
-def search(weights, count, constant, best, slack, node_limit, ids, free, field, low, high, share, code, best_code):
+def search_depth_first(
+    weights, count, constant, best, slack, node_limit, ids, free, field, low, high, share, code, best_code
+):
     """Search depth first below the root, which is row 0 of every array; return the bound and the number of nodes."""
     n = len(code)
     counts, constants, bits = np.empty(n + 1, np.int64), np.empty(n + 1), np.empty(n + 1, np.int64)
-    others = np.empty(n + 1)  # the bound of each level's other branch, while it is still to be searched
+    second_bounds = np.empty(n + 1)  # the bound of each level's second branch, until it is searched
     fresh, kept = np.empty(n + 1, np.bool_), np.empty(n, np.int64)
     counts[0], constants[0], fresh[0] = count, constant, True
     level = nodes = 0
@@ -310,20 +315,20 @@ def search(weights, count, constant, best, slack, node_limit, ids, free, field, 
             nodes += 1
             fresh[level] = False
             constant, left, total = constants[level], 0, -np.inf
-            if bound_node(constant, count, free[level], field[level]) > best + slack:
+            if compute_node_bound(constant, count, free[level], field[level]) > best + slack:
                 if level > 0:
-                    constant = balance(weights, ids[level], count, field[level], share[level], constant)
-                left, constant, total = settle(
+                    constant = balance_fields(weights, ids[level], count, field[level], share[level], constant)
+                left, constant, total = fix_decided_bits(
                     weights, ids[level], count, best + slack, constant,
                     free[level], field[level], low[level], high[level], share[level], code,
                 )  # fmt: skip
             if left == 0:
                 if total > best:
                     best = total
-                    copy(code, best_code)
+                    copy_bits(code, best_code)
                 level -= 1
                 continue
-            # The bit whose two values matter most to the others: both ends of its range are far from zero.
+            # Branch on the bit whose range has both ends farthest from zero: its value matters most to the other bits.
             x, most = -1, -np.inf
             for y in range(count):
                 if free[level, y] and min(high[level, y], -low[level, y]) > most:
@@ -332,24 +337,24 @@ def search(weights, count, constant, best, slack, node_limit, ids, free, field, 
                 level -= 1
                 continue
             one = field[level, x] > 0
-            constants[level], bits[level], others[level] = constant, x, total - abs(field[level, x])
+            constants[level], bits[level], second_bounds[level] = constant, x, total - abs(field[level, x])
             free[level, x] = False
-        elif others[level] > best + slack:
+        elif second_bounds[level] > best + slack:
             x = bits[level]
             one = not field[level, x] > 0
-            others[level] = -np.inf
+            second_bounds[level] = -np.inf
         else:
-            others[level] = -np.inf
+            second_bounds[level] = -np.inf
             level -= 1
             continue
         code[ids[level, x]] = one
-        left, gained = branch(weights, x, one, count, ids, free, field, low, high, share, level, kept)
+        left, gained = create_child(weights, x, one, count, ids, free, field, low, high, share, level, kept)
         constants[level + 1] = constants[level] + gained
         level += 1
         counts[level], fresh[level] = left, True
     if level < 0:
         return best, nodes
-    total = max(best, bound_node(constants[level], counts[level], free[level], field[level]))
+    total = max(best, compute_node_bound(constants[level], counts[level], free[level], field[level]))
     for above in range(level):
-        total = max(total, others[above])
+        total = max(total, second_bounds[above])
     return total, nodes

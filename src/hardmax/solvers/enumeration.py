@@ -1,4 +1,4 @@
-"""Enumeration of pairwise bits: of all codes, in two halves, and of the bits that persistency leaves, for any sign."""
+"""Enumeration of pairwise bits, for any sign: all codes in two halves, or the bits that persistency leaves open."""
 
 from functools import cache
 
@@ -8,8 +8,8 @@ from torch import Tensor
 from hardmax.errors import NotExactError
 from hardmax.solvers.solution import Solution
 
-MOST_BITS = 24
-BLOCK = 2**17  # values of one block: 1 MB of float64 stays in the cache
+MAX_BITS = 24
+BLOCK_SIZE = 2**17  # values of one block: 1 MB of float64 stays in the cache
 
 
 def enumerate_pairwise(unary: Tensor, weights: Tensor) -> Solution:
@@ -17,7 +17,7 @@ def enumerate_pairwise(unary: Tensor, weights: Tensor) -> Solution:
 
     With z = (x, y), left and right half, `h = f(x) + g(y) + x W_xy y`. For each x the best y is the maximum of a
     row of `[x W_xy, 1] [y, g(y)]^T`, so that a product of inner size n / 2 + 1 does all the work, and the
-    arg max over y is computed in the winning row alone. All in float64.
+    arg max over y is computed only in the winning row. All in float64.
 
     Args:
         unary: `[B, n]`, float64.
@@ -30,10 +30,10 @@ def enumerate_pairwise(unary: Tensor, weights: Tensor) -> Solution:
         NotExactError: n > 24.
     """
     batch, n = unary.shape
-    if n > MOST_BITS:
+    if n > MAX_BITS:
         raise NotExactError(
-            f"enumeration looks at all 2^n codes, and n = {n} is more than {MOST_BITS}; use solver='auto', "
-            f"which takes branch and bound (pip install 'hardmax[solvers]')"
+            f"enumeration looks at all 2^n codes, and n = {n} is more than {MAX_BITS}; use solver='auto', "
+            f"which uses branch and bound (pip install 'hardmax[solvers]')"
         )
     left = (n + 1) // 2
     right = n - left
@@ -44,7 +44,7 @@ def enumerate_pairwise(unary: Tensor, weights: Tensor) -> Solution:
     rows = torch.cat([cross, cross.new_ones(batch, 2**left, 1)], -1)
     columns = torch.cat([y.mT.expand(batch, -1, -1), g[:, None]], 1)
     best = torch.empty(batch, 2**left, dtype=torch.float64)
-    examples, height = max(1, BLOCK >> n), max(1, min(2**left, BLOCK >> right))
+    examples, height = max(1, BLOCK_SIZE >> n), max(1, min(2**left, BLOCK_SIZE >> right))
     block = torch.empty(examples, height, 2**right, dtype=torch.float64)
     for first in range(0, batch, examples):
         chosen = slice(first, first + examples)
@@ -69,7 +69,7 @@ def find_persistent_bits(unary: Tensor, weights: Tensor) -> tuple[Tensor, Tensor
 
     The field of a bit, `a_i + sum_j w_ij z_j`, is the gain of setting it to one. If it is positive for all values of
     the undecided neighbours, the bit is one; if it is never positive, zero. Each decision narrows the fields of the
-    others, so it is repeated until nothing changes, at most n times. Couplings may have any sign.
+    other bits, so the step is repeated until nothing changes, at most n times. Couplings may have any sign.
 
     Args:
         unary: `[B, n]`.
@@ -91,7 +91,8 @@ def find_persistent_bits(unary: Tensor, weights: Tensor) -> tuple[Tensor, Tensor
     """
     n = unary.shape[1]
     positive, negative = weights.clamp_min(0), weights.clamp_max(0)
-    # The greatest field has helpful neighbours at their greatest and harmful ones at their least; the least field v. v.
+    # The greatest field has helpful neighbours at their greatest and harmful ones at their least values; the least
+    # field has the reverse.
     to_both = torch.cat([torch.cat([positive, negative], 2), torch.cat([negative, positive], 2)], 1)
     fields = torch.cat([unary, unary], 1)
     both = torch.cat([torch.ones_like(unary), torch.zeros_like(unary)], 1)
@@ -103,7 +104,7 @@ def find_persistent_bits(unary: Tensor, weights: Tensor) -> tuple[Tensor, Tensor
     return both[:, n:], both[:, :n]
 
 
-SIZES = (6, 9, 11, 13, 15, 17, 19, 20)  # examples with similar numbers of undecided bits are enumerated together
+GROUP_SIZES = (6, 9, 11, 13, 15, 17, 19, 20)  # examples with similar numbers of undecided bits are enumerated together
 
 
 def enumerate_reduced(unary: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
@@ -119,7 +120,7 @@ def enumerate_reduced(unary: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     field = unary + (weights @ least[..., None]).squeeze(-1)
     free_first = free.to(torch.int8).argsort(dim=1, descending=True, stable=True)
     fewer = 0
-    for size in SIZES:
+    for size in GROUP_SIZES:
         chosen = ((left > fewer) & (left <= size)).nonzero().squeeze(1)
         fewer, size = size, min(size, unary.shape[1])
         if len(chosen) == 0:
@@ -131,4 +132,4 @@ def enumerate_reduced(unary: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         among = torch.where(real[:, :, None] & real[:, None, :], among, 0.0)
         best = enumerate_pairwise(scores, among).z
         z[chosen[:, None], bits] = torch.where(real, best, z[chosen[:, None], bits])
-    return z, left <= SIZES[-1]
+    return z, left <= GROUP_SIZES[-1]

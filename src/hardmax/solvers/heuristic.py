@@ -7,7 +7,7 @@ from torch import Tensor
 
 from hardmax.solvers.solution import ROUNDING, Solution, certify_solution
 
-ROUNDS = 1000
+MAX_ROUNDS = 1000
 
 
 def evaluate_bits(z: Tensor, unary: Tensor, couplings: Tensor, edges: Tensor) -> Tensor:
@@ -15,17 +15,17 @@ def evaluate_bits(z: Tensor, unary: Tensor, couplings: Tensor, edges: Tensor) ->
     return (unary * z).sum(1) + (couplings * z[:, edges[:, 0]] * z[:, edges[:, 1]]).sum(1)
 
 
-def climb(z: Tensor, unary: Tensor, couplings: Tensor, edges: Tensor) -> Tensor:
+def flip_improving_bits(z: Tensor, unary: Tensor, couplings: Tensor, edges: Tensor) -> Tensor:
     """Flip bits with positive gains until there are none: `[B, n] -> [B, n]`, of at least the same value.
 
     A bit is flipped if its gain is positive and larger than those of all its neighbours (of equal ones, the first).
-    No two flipped bits are neighbours then, so their gains add up and every round climbs.
+    No two flipped bits are neighbours then, so their gains add up and every round raises the score.
     """
     n = unary.shape[1]
     left, right = edges[:, 0], edges[:, 1]
     first = torch.arange(n, 0, -1).expand_as(unary)
     ends = torch.cat([left, right]).expand(len(unary), -1)
-    for _ in range(ROUNDS):
+    for _ in range(MAX_ROUNDS):
         field = unary.index_add(1, left, couplings * z[:, right]).index_add(1, right, couplings * z[:, left])
         gain = ((1 - 2 * z) * field).clamp_min(0)
         around = torch.cat([gain[:, right], gain[:, left]], 1)
@@ -50,19 +50,19 @@ def solve_dual(unary: Tensor, couplings: Tensor, edges: Tensor, *, iterations: i
     Each coupling is split between its ends: `w z_i z_j <= p z_i + (w - p) z_j` for w > 0 and
     `w z_i z_j <= p - p z_i - p z_j` for w < 0, 0 <= p <= |w|. With the splits in the fields c,
     `h(z) <= K + sum_i max(c_i, 0)`, and up to a constant this is `sum_i |c_i| / 2`. The splits that make
-    `sum_i c_i^2 / 2` least make it least as well, and that is a smooth problem in a box: FISTA. In its solution c_i > 0
-    means z_i = 1, exactly if no coupling is negative (total-variation dual); otherwise the bound is the roof dual and
-    the gap may remain.
+    `sum_i c_i^2 / 2` smallest make it smallest as well, and that is a smooth problem in a box, which FISTA solves. In
+    its solution c_i > 0 means z_i = 1, exactly if no coupling is negative (total-variation dual); otherwise the bound
+    is the roof dual and a gap may remain.
 
     Args:
         unary: `[B, n]`, float64.
         couplings: `[B, E]`, float64, any sign.
         edges: `[E, 2]`.
-        iterations: at most; it ends earlier when every gap is closed.
+        iterations: maximal number; it ends earlier when every gap is closed.
 
     Returns:
-        A solution with the bound of the best splits. The gap falls as 1 / iterations^2, so that large
-        problems with nearly equal alternatives keep a small one.
+        A solution with the bound of the best splits. The gap falls as 1 / iterations^2, so a small gap remains in
+        large problems with nearly equal alternatives.
 
     References:
         A. Beck, M. Teboulle (2009), A fast iterative shrinkage-thresholding algorithm; P. Hammer, P. Hansen, B. Simeone
@@ -84,16 +84,16 @@ def solve_dual(unary: Tensor, couplings: Tensor, edges: Tensor, *, iterations: i
     split = size / 2
     ahead, momentum = split, 1.0
     best, value, bound = torch.zeros_like(unary), torch.zeros_like(scale), torch.full_like(scale, torch.inf)
-    for turn in range(iterations):
+    for iteration in range(iterations):
         c = fields(ahead)
         moved = (ahead - step * (sign * c[:, left] - c[:, right])).clamp_min(0).minimum(size)
         after = (1 + (1 + 4 * momentum**2) ** 0.5) / 2
         ahead, split, momentum = moved + (momentum - 1) / after * (moved - split), moved, after
-        if turn % CHECK_EVERY == CHECK_EVERY - 1 or turn == iterations - 1:
+        if iteration % CHECK_EVERY == CHECK_EVERY - 1 or iteration == iterations - 1:
             c = fields(split)
             total = c.clamp_min(0).sum(1) + torch.where(negative, split, 0.0).sum(1)
             bound = torch.minimum(bound, total)
-            z = climb((c > 0).double(), unary, couplings, edges)
+            z = flip_improving_bits((c > 0).double(), unary, couplings, edges)
             values = evaluate_bits(z, unary, couplings, edges)
             best = torch.where((values > value)[:, None], z, best)
             value = torch.maximum(values, value)
@@ -103,14 +103,14 @@ def solve_dual(unary: Tensor, couplings: Tensor, edges: Tensor, *, iterations: i
 
 
 DUAL_ITERATIONS = 100
-MOST_BITS_TO_WALK = 200  # beyond, the dense matrices of the compiled search are too large
+MAX_TABU_BITS = 200  # beyond this, the dense matrices of the compiled search are too large
 STEPS_PER_BIT = 20
 
 
 def solve_heuristic(unary: Tensor, couplings: Tensor, edges: Tensor, start: Tensor | None = None) -> Solution:
     """Return good bits: the roof dual rounded, then improved by single flips.
 
-    With Numba and up to 200 bits: the root of branch and bound, then a tabu walk. Otherwise accelerated gradients on
+    With Numba and up to 200 bits: the root of branch and bound, then a tabu search. Otherwise accelerated gradients on
     the dual, rounded, then flips with positive gains until there are none.
 
     Args:
@@ -120,19 +120,19 @@ def solve_heuristic(unary: Tensor, couplings: Tensor, edges: Tensor, start: Tens
         start: `[B, n]`, another z to begin from, or None.
 
     Returns:
-        A solution with the bound of the roof dual, or nearly; usually above the value.
+        A solution whose bound is that of the roof dual or close to it; usually above the value.
     """
-    if unary.shape[1] <= MOST_BITS_TO_WALK and find_spec("numba") is not None:
-        from hardmax.solvers.branch_and_bound import branch_and_bound
-        from hardmax.solvers.tabu import walk_batch
+    if unary.shape[1] <= MAX_TABU_BITS and find_spec("numba") is not None:
+        from hardmax.solvers.branch_and_bound import solve_branch_and_bound
+        from hardmax.solvers.tabu import improve_by_tabu_search
 
-        first = branch_and_bound(unary, couplings, edges, node_limit=1, start=start)
-        z = walk_batch(unary, couplings, edges, first.z, STEPS_PER_BIT * unary.shape[1])
+        first = solve_branch_and_bound(unary, couplings, edges, node_limit=1, start=start)
+        z = improve_by_tabu_search(unary, couplings, edges, first.z, STEPS_PER_BIT * unary.shape[1])
     else:
         first = solve_dual(unary, couplings, edges, iterations=DUAL_ITERATIONS)
         z = first.z
         if start is not None:
-            other = climb(start, unary, couplings, edges)
+            other = flip_improving_bits(start, unary, couplings, edges)
             z = torch.where((evaluate_bits(other, unary, couplings, edges) > first.value)[:, None], other, z)
     scale = unary.abs().sum(1) + couplings.abs().sum(1)
     return certify_solution(z, evaluate_bits(z, unary, couplings, edges), first.bound, scale, "heuristic")

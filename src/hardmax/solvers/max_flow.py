@@ -1,4 +1,4 @@
-"""Min-cut by a max-flow library: OR-tools, or PyMaxflow if it is installed and requested."""
+"""Min-cut by a max-flow library: OR-tools, or PyMaxflow if it is installed and the caller names it."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from hardmax.errors import MissingExtraError, NotExactError
 from hardmax.solvers.heuristic import evaluate_bits
 from hardmax.solvers.solution import Solution, certify_solution
 
-LARGEST_TOTAL = 60  # the capacities of an example add up to less than 2^60, so that no sum leaves int64
+CAPACITY_BITS = 60  # the capacities of an example add up to less than 2^60, so that no sum leaves int64
 
 
 def compute_fields(unary: Tensor, couplings: Tensor, edges: Tensor) -> np.ndarray:
@@ -25,10 +25,10 @@ def compute_fields(unary: Tensor, couplings: Tensor, edges: Tensor) -> np.ndarra
 def solve_max_flow(unary: Tensor, couplings: Tensor, edges: Tensor) -> Solution:
     """Return the best z for couplings >= 0 by OR-tools' push-relabel, one example after the other.
 
-    Its capacities are int64, so an example's fields and couplings are multiplied by a power of two, at which their sum
-    is below 2^60, and rounded. Each of the n fields and E capacities is then off by at most 1/2, so that no z beats the
-    result by more than `(n + E) / 2^power` in the original units: that is in the bound, and far below the
-    rounding of float64 sums.
+    OR-tools needs int64 capacities, so an example's fields and couplings are multiplied by the power of two at which
+    their sum is below 2^60, and rounded. Each of the n fields and E capacities is then off by at most 1/2, so that no z
+    beats the result by more than `(n + E) / 2^power` in the original units. The bound includes this error, which is far
+    below the rounding of float64 sums.
 
     Args:
         unary: `[B, n]`, float64.
@@ -51,7 +51,7 @@ def solve_max_flow(unary: Tensor, couplings: Tensor, edges: Tensor) -> Solution:
     heads = np.concatenate([ends[:, 1], ends[:, 0], nodes, sink])
     scale = unary.abs().sum(1) + couplings.abs().sum(1)
     finite = scale.isfinite().numpy()
-    power = LARGEST_TOTAL - np.frexp(np.where(finite, scale.numpy(), 1.0))[1]
+    power = CAPACITY_BITS - np.frexp(np.where(finite, scale.numpy(), 1.0))[1]
     field = _scale_to_integers(compute_fields(unary, couplings, edges), power)
     half = _scale_to_integers(couplings.numpy() / 2, power)
     capacities = np.concatenate([half, half, field.clip(min=0), (-field).clip(min=0)], 1)
@@ -64,7 +64,7 @@ def solve_max_flow(unary: Tensor, couplings: Tensor, edges: Tensor) -> Solution:
         reaching = np.asarray(flow.get_sink_side_min_cut())  # nodes from which the sink can be reached: the zeros
         z[b, reaching[reaching < n]] = 0
     value = evaluate_bits(z, unary, couplings, edges)
-    error = torch.from_numpy(np.ldexp(float(n + len(ends)), -power))
+    error = torch.from_numpy(np.ldexp(float(n + len(ends)), -power)) * (scale > 0)  # zeros are not rounded
     return certify_solution(z, value, value + error, scale, "max-flow")
 
 
@@ -74,7 +74,7 @@ def _scale_to_integers(numbers: np.ndarray, power: np.ndarray) -> np.ndarray:
 
 
 def solve_pymaxflow(unary: Tensor, couplings: Tensor, edges: Tensor) -> Solution:
-    """Return the best z for couplings >= 0 by PyMaxflow (GPL): never a dependency, used only when named.
+    """Return the best z for couplings >= 0 by PyMaxflow: under the GPL, so never a dependency, used only when named.
 
     Args:
         unary: `[B, n]`, float64.
@@ -88,8 +88,8 @@ def solve_pymaxflow(unary: Tensor, couplings: Tensor, edges: Tensor) -> Solution
         import maxflow  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise MissingExtraError(
-            "solver='pymaxflow' needs PyMaxflow, which is not installed and, being under the GPL, in no extra of ours; "
-            "pip install PyMaxflow, or use solver='min-cut'"
+            "solver='pymaxflow' needs PyMaxflow, which is not installed and, being under the GPL, is in none of our "
+            "extras; pip install PyMaxflow, or use solver='min-cut'"
         ) from error
     library: Any = maxflow
     field, half, ends = compute_fields(unary, couplings, edges), couplings.numpy() / 2, edges.numpy()

@@ -1,8 +1,9 @@
-"""Min-cut on small dense graphs: the best bits where no coupling is negative.
+"""Min-cut on small dense graphs: find the best bits where no coupling is negative.
 
-First persistency: bits that are one even if all undecided neighbours are zero, or zero even if they are one. For the
-other bits, maximum flow by push-relabel in waves, where sets of nodes are words of 64 bits: a breadth-first search,
-which gives every node its exact distance to the sink, then costs little more than a push, and precedes each wave.
+Persistency comes first: it fixes the bits that are one even if all undecided neighbours are zero, or zero even if they
+are one. For the other bits, push-relabel computes the maximum flow in waves. Sets of nodes are words of 64 bits, so
+that a breadth-first search costs little more than a push; it precedes each wave and gives every node its exact distance
+to the sink.
 
 Reference: A. Goldberg, R. Tarjan (1988), A new approach to the maximum-flow problem; R. Tarjan (1984), A simple version
 of Karzanov's blocking flow algorithm (waves).
@@ -19,7 +20,7 @@ ONE = np.uint64(1)
 NONE = np.uint64(0)
 
 
-def min_cut(unary: Tensor, couplings: Tensor, edges: Tensor) -> Solution:
+def solve_min_cut(unary: Tensor, couplings: Tensor, edges: Tensor) -> Solution:
     """Return the best z for couplings >= 0.
 
     Args:
@@ -59,7 +60,7 @@ def solve_batch(unary, couplings, edges, z, value, bound, rounding):
     residual = np.empty((n, n))
     outward, inward = np.empty((n, words), np.uint64), np.empty((n, words), np.uint64)
     layers = np.empty((n + 2, words), np.uint64)
-    active, unseen = np.empty(words, np.uint64), np.empty(words, np.uint64)
+    active, unreached = np.empty(words, np.uint64), np.empty(words, np.uint64)
     low, high, excess, sink = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     fixed, free = np.empty(n, np.int8), np.empty(n, np.int64)
     flat = weights.reshape(-1)
@@ -74,7 +75,7 @@ def solve_batch(unary, couplings, edges, z, value, bound, rounding):
             scale += couplings[b, e]
         for i in range(n):
             scale += abs(unary[b, i])
-        persist(unary[b], weights, low, high, fixed, free)
+        fix_persistent_bits(unary[b], weights, low, high, fixed, free)
         left = 0
         for i in range(n):
             z[b, i] = fixed[i] == 1
@@ -88,10 +89,12 @@ def solve_batch(unary, couplings, edges, z, value, bound, rounding):
         total = constant
         if left:
             used = (left + 63) // 64
-            constant += build(left, used, weights, low, high, free, residual, excess, sink, outward, inward, active)
-            constant -= push(left, used, residual, excess, sink, outward, inward, layers, active, unseen)
+            constant += build_network(
+                left, used, weights, low, high, free, residual, excess, sink, outward, inward, active
+            )
+            constant -= push_excess(left, used, residual, excess, sink, outward, inward, layers, active, unreached)
             for x in range(left):
-                z[b, free[x]] = (unseen[x >> 6] >> np.uint64(x & 63)) & ONE != NONE
+                z[b, free[x]] = (unreached[x >> 6] >> np.uint64(x & 63)) & ONE != NONE
             for x in range(left):
                 i = free[x]
                 if z[b, i]:
@@ -102,7 +105,7 @@ def solve_batch(unary, couplings, edges, z, value, bound, rounding):
 
 
 @compile_solver
-def persist(unary, weights, low, high, fixed, queue):
+def fix_persistent_bits(unary, weights, low, high, fixed, queue):
     """Fix bits that are 1 with all undecided neighbours at 0, or 0 with all at 1; repeat until no more can be fixed.
 
     low and high are the fields `a_i + sum_j w_ij z_j` with all undecided neighbours at zero and at one.
@@ -112,7 +115,7 @@ def persist(unary, weights, low, high, fixed, queue):
     for i in range(n):
         low[i], high[i], fixed[i] = unary[i], unary[i], 0
     for i in range(n):
-        for j in range(n):  # n independent sums at once: vectorised, unlike one sum after the other
+        for j in range(n):  # n independent sums at once: vectorised, unlike a single sum
             high[j] += weights[i, j]
     for i in range(n):
         if low[i] > 0:
@@ -145,7 +148,7 @@ def persist(unary, weights, low, high, fixed, queue):
 
 
 @compile_solver
-def build(left, words, weights, low, high, free, residual, excess, sink, outward, inward, active):
+def build_network(left, words, weights, low, high, free, residual, excess, sink, outward, inward, active):
     """Build the network of the undecided bits; return the total flow from the source.
 
     `w z_i z_j = w (z_i + z_j) / 2 - w |z_i - z_j| / 2`, so with `c_i = (low_i + high_i) / 2` a cut costs w / 2 per
@@ -173,8 +176,8 @@ def build(left, words, weights, low, high, free, residual, excess, sink, outward
 
 
 @compile_solver
-def push(left, words, residual, excess, sink, outward, inward, layers, active, unseen):
-    """Push excess to the sink until the rest cannot reach it; return the flow; `unseen` then holds the bits that are 1.
+def push_excess(left, words, residual, excess, sink, outward, inward, layers, active, unreached):
+    """Push excess to the sink until the rest cannot reach it; return the flow, and the bits that are 1 in `unreached`.
 
     Push-relabel by waves (Tarjan 1984): exact distances to the sink by a breadth-first search, then every active node
     from the farthest layer down pushes to the next layer, and so on. A node that keeps excess has used up its
@@ -185,21 +188,21 @@ def push(left, words, residual, excess, sink, outward, inward, layers, active, u
     for _ in range((left + 1) * (left + 1)):  # never reached unless scores are NaN or infinite
         # ---- distances
         for q in range(words):
-            unseen[q] = ~NONE
+            unreached[q] = ~NONE
             layers[1, q] = NONE
-        unseen[words - 1] = ~NONE >> np.uint64(64 * words - left)
+        unreached[words - 1] = ~NONE >> np.uint64(64 * words - left)
         for x in range(left):
             if sink[x] > 0:
                 layers[1, x >> 6] |= ONE << np.uint64(x & 63)
         depth, farthest = 1, 0
         while True:
-            some = NONE
+            reached = NONE
             for q in range(words):
-                unseen[q] &= ~layers[depth, q]
-                some |= layers[depth, q]
+                unreached[q] &= ~layers[depth, q]
+                reached |= layers[depth, q]
                 if layers[depth, q] & active[q]:
                     farthest = depth
-            if some == NONE:
+            if reached == NONE:
                 break
             for q in range(words):
                 layers[depth + 1, q] = NONE
@@ -209,7 +212,7 @@ def push(left, words, residual, excess, sink, outward, inward, layers, active, u
                     y = 64 * q + find_lowest_bit(word)
                     word &= word - ONE
                     for p in range(words):
-                        layers[depth + 1, p] |= inward[y, p] & unseen[p]
+                        layers[depth + 1, p] |= inward[y, p] & unreached[p]
             depth += 1
         if farthest == 0:
             return flow

@@ -1,8 +1,8 @@
-"""Min-cut on sparse graphs, especially grids: the best bits where no coupling is negative.
+"""Min-cut on sparse graphs, especially grids: find the best bits where no coupling is negative.
 
 Two search trees grow, one from the source (bits with positive fields) and one from the sink. Where they meet, flow is
-sent along the path until an edge of it is used up, and the nodes cut off by that, the orphans, look for a new parent in
-the same tree. The trees are kept from one path to the next, which is why this is fast on graphs with short paths.
+sent along the path until one of its edges is used up. The nodes that this cuts off, the orphans, look for a new parent
+in the same tree. The trees are kept from one path to the next: therefore this is fast on graphs with short paths.
 
 Reference: Y. Boykov, V. Kolmogorov (2004), An experimental comparison of min-cut/max-flow algorithms for energy
 minimization in vision. Written from the paper.
@@ -20,7 +20,7 @@ FAR = 1 << 60
 PATHS_PER_ARC = 100  # measured on grids: below 1
 
 
-def min_cut_sparse(unary: Tensor, couplings: Tensor, edges: Tensor) -> Solution:
+def solve_min_cut_sparse(unary: Tensor, couplings: Tensor, edges: Tensor) -> Solution:
     """Return the best z for couplings >= 0, on a sparse graph.
 
     Args:
@@ -84,7 +84,7 @@ def solve_batch(unary, couplings, edges, path_limit, z, value, bound):
             for arc in range(first[i], first[i + 1]):
                 terminal[i] += residual[arc]
             total += max(terminal[i], 0.0)
-        total -= max_flow(
+        total -= compute_max_flow(
             first,
             head,
             sister,
@@ -99,15 +99,15 @@ def solve_batch(unary, couplings, edges, path_limit, z, value, bound):
             queued,
             path_limit,
         )
-        worth = 0.0
+        score = 0.0
         for i in range(n):
             z[b, i] = parent[i] != NOTHING and not in_sink[i]
             if z[b, i]:
-                worth += unary[b, i]
+                score += unary[b, i]
         for e in range(count):
             if z[b, edges[e, 0]] and z[b, edges[e, 1]]:
-                worth += couplings[b, e]
-        value[b], bound[b] = worth, total
+                score += couplings[b, e]
+        value[b], bound[b] = score, total
 
 
 @compile_solver
@@ -130,10 +130,10 @@ def build_adjacency(n, edges):
 
 
 @compile_solver
-def max_flow(
+def compute_max_flow(
     first, head, sister, residual, terminal, parent, in_sink, stamp, distance, queue, orphans, queued, path_limit
 ):
-    """Send flow until the trees no longer touch; return it. A node is in a tree if it has a parent."""
+    """Send flow until the trees no longer touch; return the total flow. A node is in a tree if it has a parent."""
     n = len(terminal)
     ring = n + 1
     begin = end = 0  # of the queue of nodes whose arcs are still to be visited
@@ -173,7 +173,7 @@ def max_flow(
         # ---- send; i stays at the front of the queue
         time += 1
         paths += 1
-        amount, lost = augment(meeting, head, sister, residual, terminal, parent, orphans)
+        amount, lost = augment_path(meeting, head, sister, residual, terminal, parent, orphans)
         flow += amount
         # ---- adopt
         front = 0
@@ -184,7 +184,7 @@ def max_flow(
             for arc in range(first[i], first[i + 1]):
                 j = head[arc]
                 if residual[arc if sink else sister[arc]] > 0 and in_sink[j] == sink and parent[j] != NOTHING:
-                    far = to_terminal(j, time, head, parent, stamp, distance)
+                    far = find_terminal_distance(j, time, head, parent, stamp, distance)
                     if far < best:
                         nearest, best = arc, far
             parent[i] = nearest
@@ -205,7 +205,7 @@ def max_flow(
 
 
 @compile_solver
-def augment(meeting, head, sister, residual, terminal, parent, orphans):
+def augment_path(meeting, head, sister, residual, terminal, parent, orphans):
     """Saturate the path through an arc between the trees; return the amount sent, and the number of orphans."""
     amount = residual[meeting]
     i = head[sister[meeting]]
@@ -244,8 +244,8 @@ def augment(meeting, head, sister, residual, terminal, parent, orphans):
 
 
 @compile_solver
-def to_terminal(i, time, head, parent, stamp, distance):
-    """Return the distance to a node's terminal along its parents, FAR if there is an orphan; mark the path."""
+def find_terminal_distance(i, time, head, parent, stamp, distance):
+    """Return the distance from a node to its terminal along its parents, FAR if one is an orphan; mark the path."""
     j, far = i, 0
     while stamp[j] != time:
         arc = parent[j]

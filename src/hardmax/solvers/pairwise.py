@@ -1,4 +1,4 @@
-"""Arg max of bits under pairwise scores: choice and call of the algorithm."""
+"""Arg max of bits under pairwise scores: chooses an algorithm and runs it."""
 
 from importlib.util import find_spec
 from typing import Literal, NoReturn, get_args
@@ -11,8 +11,9 @@ from hardmax.errors import ArgumentError, NotExactError
 from hardmax.solvers.enumeration import enumerate_pairwise, enumerate_reduced
 from hardmax.solvers.heuristic import evaluate_bits, solve_dual, solve_heuristic
 from hardmax.solvers.max_flow import solve_max_flow, solve_pymaxflow
-from hardmax.solvers.push_relabel import push_relabel
+from hardmax.solvers.push_relabel import solve_push_relabel
 from hardmax.solvers.solution import Solution, note_solver
+from hardmax.solvers.wide_range import cap_scores, find_wide_ranges, may_have_wide_ranges, solve_wide_range
 
 Solver = Literal[
     "auto",
@@ -27,12 +28,12 @@ Solver = Literal[
     "heuristic",
 ]
 SOLVERS = get_args(Solver)
-UNPROVED = ("heuristic", "dual")  # may return a z that is not proved best without an error
-FOR_SUPERMODULAR = ("min-cut", "min-cut-sparse", "max-flow", "pymaxflow", "push-relabel")
+UNPROVED_SOLVERS = ("heuristic", "dual")  # may return, without an error, a z that is not proved best
+SUPERMODULAR_SOLVERS = ("min-cut", "min-cut-sparse", "max-flow", "pymaxflow", "push-relabel")
 NODE_LIMIT = 100_000  # about a second at n = 50
-MOST_BITS_TO_BRANCH = 200  # the search keeps an n x n matrix per level
-MOST_BITS_DENSE = 200  # for dense matrices in torch
-SPARSE = 16  # a graph with fewer than n^2 / 16 edges
+MAX_BITS_TO_BRANCH = 200  # the search keeps an n x n matrix per level
+MAX_BITS_DENSE = 200  # for dense matrices in torch
+SPARSE_RATIO = 16  # a graph with fewer than n^2 / 16 edges is sparse
 
 
 def solve_pairwise(
@@ -45,7 +46,9 @@ def solve_pairwise(
     node_limit: int = NODE_LIMIT,
     start: Float[Tensor, "*B n"] | None = None,
 ) -> Solution:
-    """Maximise `h(z) = sum_i a_i z_i + sum_{(i, j) in edges} w_ij z_i z_j` over bits z, with a certificate.
+    r"""Maximise a function h of bits z with pairwise terms, with a certificate.
+
+    $$ h(z) = \sum_i a_i z_i + \sum_{(i, j) \in \mathrm{edges}} w_{ij} \, z_i z_j $$
 
     Exact if no coupling is negative, at any size, and for couplings of any sign up to about 50 bits, more where
     the unary scores dominate. A z that is not proved best has a bound above its value.
@@ -61,8 +64,8 @@ def solve_pairwise(
     | `"heuristic"` | any | gap, usually; fast | |
 
     `"auto"` uses min-cut if no coupling of the batch is negative, else branch and bound; without Numba push-relabel,
-    and enumeration of the bits that persistency leaves, if at most 20; beyond these the heuristic. All compute in
-    float64 on the CPU: a batch from another device is moved once. The first call of a solver that needs Numba takes
+    and enumeration of the bits that persistency leaves, if at most 20; for larger problems the heuristic. All compute
+    in float64 on the CPU: a batch from another device is moved once. The first call of a solver that needs Numba takes
     some seconds to compile; the compiled code is cached on disk.
 
     Args:
@@ -96,7 +99,7 @@ def solve_pairwise(
     solution = _solve(unary.detach(), couplings.detach(), edges, supermodular, solver, node_limit, start, give_up=False)
     batch = unary.shape[:-1]
     return Solution(
-        _like(solution.z, unary), solution.value.reshape(batch), solution.bound.reshape(batch), solution.solver
+        _restore_shape(solution.z, unary), solution.value.reshape(batch), solution.bound.reshape(batch), solution.solver
     )
 
 
@@ -108,7 +111,7 @@ def pairwise_argmax(
     solver: str = "auto",
     start: Tensor | None = None,
 ) -> Tensor:
-    """Return the z of `solve_pairwise` alone, proved best: for training loops.
+    """Return only the z of `solve_pairwise`, proved best: for training loops.
 
     It composes with `torch.compile` and `torch.func`, and has no gradient.
 
@@ -147,9 +150,9 @@ def _solve_proved(
     unary: Tensor, couplings: Tensor, edges: Tensor, supermodular: bool, solver: str, start: Tensor | None
 ) -> Tensor:
     solution = _solve(unary, couplings, edges, supermodular, solver, NODE_LIMIT, start, give_up=True)
-    if solver not in UNPROVED and (solution.bound.numpy() > solution.value.numpy()).any():
+    if solver not in UNPROVED_SOLVERS and (solution.bound.numpy() > solution.value.numpy()).any():
         _raise_not_exact(solution, unary.shape[-1])
-    return _like(solution.z, unary)
+    return _restore_shape(solution.z, unary)
 
 
 # ------------------------------------------------------------------------------- one operator for torch
@@ -176,13 +179,15 @@ def _(unary, couplings, edges, supermodular, solver, start=None):
 
 @_argmax.register_vmap
 def _(info, in_dims, unary, couplings, edges, supermodular, solver, start=None):
-    def lead(tensor: Tensor, dim: int | None) -> Tensor:
+    def move_to_front(tensor: Tensor, dim: int | None) -> Tensor:
         return tensor.expand(info.batch_size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
 
     if in_dims[2] is not None:
         raise ArgumentError("edges are the same for all examples: they cannot be a mapped argument of vmap")
-    start = None if start is None else lead(start, in_dims[5])
-    return _argmax(lead(unary, in_dims[0]), lead(couplings, in_dims[1]), edges, supermodular, solver, start), 0
+    start = None if start is None else move_to_front(start, in_dims[5])
+    return _argmax(
+        move_to_front(unary, in_dims[0]), move_to_front(couplings, in_dims[1]), edges, supermodular, solver, start
+    ), 0
 
 
 # ------------------------------------------------------------------------------- which algorithm
@@ -197,36 +202,74 @@ def _solve(
     give_up: bool,
 ) -> Solution:
     """Solve a batch of any shape; the solution is flat, in float64, on the CPU."""
-    a, w = _flat(unary), _flat(couplings)
+    a, w = _flatten(unary), _flatten(couplings)
     if solver not in SOLVERS:
         raise ArgumentError(f"there is no solver {solver!r}; there are: {', '.join(SOLVERS)}")
     least = float(w.numpy().min()) if w.numel() else 0.0
-    if least < 0 and (supermodular or solver in FOR_SUPERMODULAR):
+    if least < 0 and (supermodular or solver in SUPERMODULAR_SOLVERS):
         _raise_negative(couplings, edges, supermodular, solver)
     if w.numel() == 0:
         value = a.clamp_min(0).sum(1)
         solution = Solution((a > 0).double(), value, value, "separate bits")
     else:
-        start = None if start is None else _flat(start)
-        solution = _choose(a, w, edges, least >= 0, solver, node_limit, start, give_up)
+        solution = _solve_flat(
+            a, w, edges, least >= 0, solver, node_limit, None if start is None else _flatten(start), give_up
+        )
     note_solver(solution.solver)
     return solution
 
 
-def _flat(tensor: Tensor) -> Tensor:
+def _flatten(tensor: Tensor) -> Tensor:
     """Return `[*B, k]` as `[B, k]`, in float64 on the CPU, contiguous."""
     tensor = tensor.to("cpu", torch.float64) if tensor.device.type != "cpu" else tensor.to(torch.float64)
     flat = tensor if tensor.dim() == 2 else tensor.reshape(tensor.shape[:-1].numel(), tensor.shape[-1])
     return flat.contiguous()
 
 
-def _like(z: Tensor, unary: Tensor) -> Tensor:
+def _restore_shape(z: Tensor, unary: Tensor) -> Tensor:
     """Return `[B, n]` with the shape, dtype and device of the unary scores."""
     z = z.to(unary.dtype) if unary.device.type == "cpu" else z.to(unary.device, unary.dtype)
     return z if unary.dim() == 2 else z.reshape(unary.shape)
 
 
-def _choose(
+def _solve_flat(
+    a: Tensor,
+    w: Tensor,
+    edges: Tensor,
+    positive: bool,
+    solver: str,
+    node_limit: int,
+    start: Tensor | None,
+    give_up: bool,
+) -> Solution:
+    """Solve a flat batch on the CPU; examples that float64 cannot represent are solved one by one."""
+    wide = find_wide_ranges(a, w) if may_have_wide_ranges(a, w) else None
+    if wide is None or not wide.any():
+        return _run_solver(a, w, edges, positive, solver, node_limit, start, give_up)
+
+    def solve(unary: Tensor, couplings: Tensor, pairs: Tensor, begin: Tensor | None) -> Solution:
+        return _run_solver(unary, couplings, pairs, positive, solver, node_limit, begin, give_up)
+
+    capped = cap_scores(a[wide], w[wide], edges)
+    unary, couplings = a.masked_scatter(wide[:, None], capped[0]), w.masked_scatter(wide[:, None], capped[1])
+    still_wide = find_wide_ranges(unary, couplings)
+    parts: list[tuple[Tensor, Solution]] = []
+    if len(rest := (~still_wide).nonzero().squeeze(1)):
+        solution = solve(unary[rest], couplings[rest], edges, None if start is None else start[rest])
+        value = evaluate_bits(solution.z, a[rest], w[rest], edges)
+        parts.append((rest, Solution(solution.z, value, value + solution.gap, solution.solver)))
+    for at in still_wide.nonzero():
+        begin = None if start is None else start[at]
+        exact = solver not in UNPROVED_SOLVERS
+        parts.append((at, solve_wide_range(a[at], w[at], edges, begin, solve, exact=exact)))
+    z, value, bound = torch.empty_like(a), a.new_empty(len(a)), a.new_empty(len(a))
+    for at, solution in parts:
+        z[at], value[at], bound[at] = solution.z, solution.value, solution.bound
+    names = dict.fromkeys(name for _, solution in parts for name in solution.solver.split(", "))
+    return Solution(z, value, bound, ", ".join(names))
+
+
+def _run_solver(
     a: Tensor,
     w: Tensor,
     edges: Tensor,
@@ -238,22 +281,22 @@ def _choose(
 ) -> Solution:
     """Solve a flat batch on the CPU; `positive` means that no coupling is negative."""
     n = a.shape[1]
-    sparse = SPARSE * len(edges) < n * n
+    sparse = SPARSE_RATIO * len(edges) < n * n
     if solver == "auto":
         solver = choose_solver(n, positive)
     match solver:
         case "min-cut" if not (sparse and n > 64):
-            from hardmax.solvers.min_cut import min_cut
+            from hardmax.solvers.min_cut import solve_min_cut
 
-            return min_cut(a, w, edges)
+            return solve_min_cut(a, w, edges)
         case "min-cut" | "min-cut-sparse":
-            from hardmax.solvers.min_cut_sparse import min_cut_sparse
+            from hardmax.solvers.min_cut_sparse import solve_min_cut_sparse
 
-            return min_cut_sparse(a, w, edges)
+            return solve_min_cut_sparse(a, w, edges)
         case "branch-and-bound":
-            from hardmax.solvers.branch_and_bound import branch_and_bound
+            from hardmax.solvers.branch_and_bound import solve_branch_and_bound
 
-            return branch_and_bound(a, w, edges, node_limit=node_limit, start=start, give_up=give_up)
+            return solve_branch_and_bound(a, w, edges, node_limit=node_limit, start=start, give_up=give_up)
         case "max-flow":
             return solve_max_flow(a, w, edges)
         case "pymaxflow":
@@ -261,11 +304,11 @@ def _choose(
         case "dual":
             return solve_dual(a, w, edges)
         case "push-relabel":
-            return push_relabel(a, _dense(a, w, edges))
+            return solve_push_relabel(a, build_matrix(a, w, edges))
         case "enumeration":
-            return enumerate_pairwise(a, _dense(a, w, edges))
+            return enumerate_pairwise(a, build_matrix(a, w, edges))
         case "reduced-enumeration":
-            return _reduced(a, w, edges, start)
+            return solve_reduced(a, w, edges, start)
         case _:
             return solve_heuristic(a, w, edges, start)
 
@@ -275,17 +318,17 @@ def choose_solver(n: int, positive: bool) -> str:
     if find_spec("numba") is not None:
         if positive:
             return "min-cut"
-        return "branch-and-bound" if n <= MOST_BITS_TO_BRANCH else "heuristic"
-    if n > MOST_BITS_DENSE:
+        return "branch-and-bound" if n <= MAX_BITS_TO_BRANCH else "heuristic"
+    if n > MAX_BITS_DENSE:
         if positive:
             return "max-flow" if find_spec("ortools") is not None else "dual"
         return "heuristic"
     return "push-relabel" if positive else "reduced-enumeration"
 
 
-def _reduced(a: Tensor, w: Tensor, edges: Tensor, start: Tensor | None) -> Solution:
+def solve_reduced(a: Tensor, w: Tensor, edges: Tensor, start: Tensor | None) -> Solution:
     """Enumerate the bits that persistency leaves; examples with more than 20 such bits go to the heuristic."""
-    z, proved = enumerate_reduced(a, _dense(a, w, edges))
+    z, proved = enumerate_reduced(a, build_matrix(a, w, edges))
     value = evaluate_bits(z, a, w, edges)
     if proved.all():
         return Solution(z, value, value, "reduced-enumeration")
@@ -296,7 +339,7 @@ def _reduced(a: Tensor, w: Tensor, edges: Tensor, start: Tensor | None) -> Solut
     return Solution(z, value, bound, "reduced-enumeration, heuristic")
 
 
-def _dense(a: Tensor, w: Tensor, edges: Tensor) -> Tensor:
+def build_matrix(a: Tensor, w: Tensor, edges: Tensor) -> Tensor:
     """Return the symmetric matrix of couplings, `[B, n, n]`."""
     weights = a.new_zeros(len(a), a.shape[1], a.shape[1])
     weights[:, edges[:, 0], edges[:, 1]] = w
@@ -316,11 +359,11 @@ def _raise_negative(couplings: Tensor, edges: Tensor, supermodular: bool, solver
 
 
 def _raise_not_exact(solution: Solution, n: int) -> NoReturn:
-    open_ = solution.gap > 0
-    tried = open_ & solution.gap.isfinite()
+    unproved = solution.gap > 0
+    tried = unproved & solution.gap.isfinite()
     gap = float(solution.gap[tried].max()) if tried.any() else float("inf")
     raise NotExactError(
-        f"the best of 2^{n} codes was not proved: {solution.solver} (n = {n}) stopped at a gap of {gap:.3g}; take "
+        f"the best of 2^{n} codes was not proved: {solution.solver} (n = {n}) stopped at a gap of {gap:.3g}; use "
         f"solver='heuristic' if a good z is enough, a larger node_limit (space.solve, or solve_pairwise), or "
         f"couplings >= 0 (supermodular=True), which are solved exactly at any size"
         + ("" if find_spec("numba") else "; pip install 'hardmax[solvers]' brings branch and bound")

@@ -7,7 +7,7 @@ from torch import Tensor
 from hardmax.solvers.assignment import solve_assignment
 
 NEWTON_STEPS = 20
-_LONGEST = 4.0  # step length, in units of log-weights: beyond, the quadratic model is useless
+_MAX_STEP = 4.0  # in units of log-weights: for longer steps the quadratic model is useless
 _RIDGE = 1e-8  # where P is nearly a permutation its Laplacian is nearly zero, and there is nothing to balance
 
 
@@ -37,11 +37,11 @@ def solve_column_potentials(scores: Float[Tensor, "*B n n"]) -> Float[Tensor, "*
     """
     with torch.no_grad():
         scores = scores.detach()
-        v = _middle_duals(scores)
+        v = _find_central_duals(scores)
         for _ in range(NEWTON_STEPS):
             p = (scores + v[..., None, :]).softmax(-1)
             step = torch.linalg.solve(compute_laplacian(p), 1 - p.sum(-2))
-            v = v + step * (_LONGEST / step.abs().amax(-1, keepdim=True).clamp_min(_LONGEST))
+            v = v + step * (_MAX_STEP / step.abs().amax(-1, keepdim=True).clamp_min(_MAX_STEP))
             v = v - v.mean(-1, keepdim=True)  # a constant changes nothing, and would grow
         return v
 
@@ -57,8 +57,8 @@ def compute_laplacian(p: Float[Tensor, "*B n n"]) -> Float[Tensor, "*B n n"]:
     return off + torch.diag_embed(ridge - off.sum(-1))
 
 
-def _middle_duals(scores: Tensor) -> Tensor:
-    """Return v of optimal duals, `scores_ij <= -u_i - v_j` with equality on the best assignment, off the boundary.
+def _find_central_duals(scores: Tensor) -> Tensor:
+    """Return the v of optimal duals, `scores_ij <= -u_i - v_j` with equality on the best assignment, in the interior.
 
     With the columns put in the order of the assignment, the condition is `v_i <= w_ij + v_j`, where w_ij is the loss of
     row i at the column of row j. The distances d(i, r) to any node r satisfy it (no cycle is negative, or the

@@ -55,7 +55,7 @@ def certify_solution(
     scale: Float64[Tensor, "B"],
     solver: str,
 ) -> Solution:
-    """Return a solution whose bound is the value itself where they differ by rounding alone.
+    """Return a solution whose bound is the value itself where they differ only by rounding.
 
     Args:
         z: `[B, n]`.

@@ -1,4 +1,4 @@
-"""The best spanning tree of a complete graph."""
+"""Maximum spanning tree of a complete graph, by Prim's algorithm."""
 
 import torch
 from jaxtyping import Float, Int64

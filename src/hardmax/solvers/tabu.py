@@ -10,22 +10,22 @@ from torch import Tensor
 from hardmax.solvers._compilation import compile_solver, solve_in_threads
 
 
-def walk_batch(unary: Tensor, couplings: Tensor, edges: Tensor, z: Tensor, steps: int) -> Tensor:
-    """Return the best z on a walk of `steps` flips from each z: all `[B, n]`, float64; couplings of any sign."""
+def improve_by_tabu_search(unary: Tensor, couplings: Tensor, edges: Tensor, z: Tensor, steps: int) -> Tensor:
+    """Return the best z among `steps` flips from each z: all `[B, n]`, float64; couplings of any sign."""
     best = torch.empty_like(z)
     arrays = [tensor.contiguous().numpy() for tensor in (unary, couplings, z.to(torch.uint8), best)]
 
     def solve(part: slice) -> None:
         scores, weights, starts, codes = (array[part] for array in arrays)
-        walk_all(scores, weights, edges.numpy(), starts, steps, codes)
+        search_batch(scores, weights, edges.numpy(), starts, steps, codes)
 
     solve_in_threads(solve, len(z), 2e-9 * steps * unary.shape[1])
     return best
 
 
 @compile_solver
-def walk_all(unary, couplings, edges, starts, steps, found):
-    """Walk from each start; fill `found` with the best bits."""
+def search_batch(unary, couplings, edges, starts, steps, best):
+    """Search from each start; fill `best` with the best bits."""
     batch, n = unary.shape
     weights, gain, tabu = np.zeros((n, n)), np.empty(n), np.empty(n, np.int64)
     code, best_code = np.empty(n, np.uint8), np.empty(n, np.uint8)
@@ -33,15 +33,15 @@ def walk_all(unary, couplings, edges, starts, steps, found):
         for e in range(len(edges)):
             weights[edges[e, 0], edges[e, 1]] = couplings[b, e]
             weights[edges[e, 1], edges[e, 0]] = couplings[b, e]
-        copy(starts[b], code)
-        copy(starts[b], best_code)
-        walk(weights, unary[b], code, steps, -np.inf, best_code, gain, tabu)
-        copy(best_code, found[b])
+        copy_bits(starts[b], code)
+        copy_bits(starts[b], best_code)
+        run_tabu_search(weights, unary[b], code, steps, -np.inf, best_code, gain, tabu)
+        copy_bits(best_code, best[b])
 
 
 @compile_solver
-def walk(weights, scores, code, steps, best, best_code, gain, tabu):
-    """Repeatedly flip the best bit, also downhill, but not a recently flipped one (tabu); return the best value."""
+def run_tabu_search(weights, scores, code, steps, best, best_code, gain, tabu):
+    """Repeatedly flip the best bit that was not flipped recently, even if the score falls; return the best score."""
     n = len(scores)
     for i in range(n):
         gain[i], tabu[i] = scores[i], 0
@@ -52,7 +52,7 @@ def walk(weights, scores, code, steps, best, best_code, gain, tabu):
     total = evaluate_code(weights, scores, code)
     if total > best:
         best = total
-        copy(code, best_code)
+        copy_bits(code, best_code)
     for step in range(1, steps + 1):
         flip, most = -1, -np.inf
         for i in range(n):
@@ -69,7 +69,7 @@ def walk(weights, scores, code, steps, best, best_code, gain, tabu):
         tabu[flip] = step + 3 + (7 * step + flip) % 5 + n // 20
         if total > best:
             best = total
-            copy(code, best_code)
+            copy_bits(code, best_code)
     return best
 
 
@@ -86,7 +86,7 @@ def evaluate_code(weights, scores, code):
 
 
 @compile_solver
-def copy(bits, into):
+def copy_bits(bits, into):
     """Copy bits into another array (an assignment of slices takes Numba seconds to compile)."""
     for i in range(len(bits)):
         into[i] = bits[i]

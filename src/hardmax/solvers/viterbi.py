@@ -1,4 +1,4 @@
-"""The best path through a chain."""
+"""Best path through a chain, by the Viterbi algorithm."""
 
 import torch
 from jaxtyping import Float, Int64

@@ -1,11 +1,11 @@
 """The Gibbs distribution of interacting bits, exact, by enumeration of the two halves of the bits.
 
-z is split into x (the first half of the bits) and y (the others), so that
+z is split into x (the first half of the bits) and y (the second half), so that
 
     h(x, y) = f(x) + g(y) + x' W y
 
 is one batched matrix product of `2^(n/2)` rows and columns, and the sums over y, which are most of the work, are sums
-over rows. Everything is plain torch, so that log Z has a gradient, the marginals, which have gradients in turn.
+over rows. Everything is plain torch, so log Z has a gradient, the marginals, and these have gradients too.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-_BUDGET = 2**17  # energies at a time: they stay in the cache of a core
+_BLOCK_SIZE = 2**17  # energies computed at a time: they stay in the cache of a core
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class _Half:
     features: Tensor  # [X, F], bits and their products
     columns: Tensor  # [F], indices of the scores of the features
 
-    def like(self, scores: Tensor) -> "_Half":
+    def convert_like(self, scores: Tensor) -> "_Half":
         """Return this half on the device and in the dtype of scores."""
         return _Half(self.bits.to(scores), self.features.to(scores), self.columns.to(scores.device))
 
@@ -41,20 +41,20 @@ class Halves:
     place: Tensor  # [C], their indices in the flattened W
     order: Tensor  # [n + E], index of each score's statistic in [features of x, features of y, cross]
 
-    def like(self, scores: Tensor) -> "Halves":
+    def convert_like(self, scores: Tensor) -> "Halves":
         """Return this split on the device and in the dtype of scores."""
         rest = (index.to(scores.device) for index in (self.cross, self.place, self.order))
-        return Halves(self.x.like(scores), self.y.like(scores), *rest)
+        return Halves(self.x.convert_like(scores), self.y.convert_like(scores), *rest)
 
 
 def split_graph(n: int, edges: tuple[tuple[int, int], ...]) -> Halves:
-    """Return the split of a graph."""
+    """Return the split of a graph of n bits into two halves."""
     low = (n + 1) // 2
-    kinds: tuple[list[int], list[int], list[int]] = ([], [], [])  # edges within x, within y, between
+    kinds: tuple[list[int], list[int], list[int]] = ([], [], [])  # edges within x, within y, between x and y
     for row, (i, j) in enumerate(edges):
         kinds[0 if j < low else 1 if i >= low else 2].append(row)
 
-    def half(first: int, last: int, within: list[int]) -> _Half:
+    def build_half(first: int, last: int, within: list[int]) -> _Half:
         count = last - first
         place = torch.arange(count - 1, -1, -1)
         bits = (torch.arange(2**count)[:, None] >> place) & 1
@@ -63,7 +63,7 @@ def split_graph(n: int, edges: tuple[tuple[int, int], ...]) -> Halves:
         columns = torch.tensor([*range(first, last), *(n + row for row in within)], dtype=torch.int64)
         return _Half(bits.float(), features.float(), columns)
 
-    x, y = half(0, low, kinds[0]), half(low, n, kinds[1])
+    x, y = build_half(0, low, kinds[0]), build_half(low, n, kinds[1])
     cross = torch.tensor([n + row for row in kinds[2]], dtype=torch.int64)
     place = torch.tensor([edges[row][0] * (n - low) + edges[row][1] - low for row in kinds[2]], dtype=torch.int64)
     order = torch.cat([x.columns, y.columns, cross]).argsort()
@@ -74,20 +74,20 @@ def log_partition_and_marginals(
     scores: Float[Tensor, "B D"], split: Halves
 ) -> tuple[Float[Tensor, " B"], Float[Tensor, "B D"]]:
     """Return `log Z` and `E_q[statistics(z)]`, both differentiable."""
-    blocks = [_moments(energies, split) for energies in _energies(*_parts(scores, split), split)]
+    blocks = [_compute_moments(energies, split) for energies in _compute_energies(*_split_scores(scores, split), split)]
     log_z, marginals = zip(*blocks, strict=True)
     return torch.cat(log_z), torch.cat(marginals)
 
 
 def log_partition(scores: Float[Tensor, "B D"], split: Halves) -> Float[Tensor, " B"]:
     """Return `log Z = log sum_z exp h(z)`."""
-    return _log_sum_exp(_log_weights(*_parts(scores, split), split))
+    return _log_sum_exp(_log_weights(*_split_scores(scores, split), split))
 
 
 def draw_samples(
     scores: Float[Tensor, "B D"], first: Float[Tensor, "S B"], second: Float[Tensor, "S B"], split: Halves
 ) -> tuple[Float[Tensor, "S B N"], Float[Tensor, " B"]]:
-    """Return samples of q by inverting two distribution functions, that of x, then that of y given x; and log Z.
+    """Return samples of q by inverting two distribution functions, of x and of y given x; and log Z.
 
     Args:
         scores: scores of every example.
@@ -95,21 +95,21 @@ def draw_samples(
         second: uniform numbers that choose y.
         split: split of the graph.
     """
-    f_x, g_y, field = _parts(scores, split)
+    f_x, g_y, field = _split_scores(scores, split)
     log_weights = _log_weights(f_x, g_y, field, split)
-    x = _invert(_subtract_max(log_weights)[0].softmax(1), first)  # [S, B]
+    x = _invert_cdf(_subtract_max(log_weights)[0].softmax(1), first)  # [S, B]
     field = field.gather(1, x.mT[:, :, None].expand(-1, -1, field.shape[2]))  # [B, S, n_y]
     given = _subtract_max(field @ split.y.bits.mT + g_y[:, None])[0].softmax(2).transpose(0, 1)
-    z = torch.cat([split.x.bits[x], split.y.bits[_invert(given, second)]], -1)
+    z = torch.cat([split.x.bits[x], split.y.bits[_invert_cdf(given, second)]], -1)
     return z, _log_sum_exp(log_weights)
 
 
 def _log_weights(f_x: Tensor, g_y: Tensor, field: Tensor, split: Halves) -> Tensor:
     """Return `log sum_y exp h(x, y)` of every x, `[B, X]`."""
-    return torch.cat([_log_sum_exp(energies) for energies in _energies(f_x, g_y, field, split)])
+    return torch.cat([_log_sum_exp(energies) for energies in _compute_energies(f_x, g_y, field, split)])
 
 
-def _moments(energies: Tensor, split: Halves) -> tuple[Tensor, Tensor]:
+def _compute_moments(energies: Tensor, split: Halves) -> tuple[Tensor, Tensor]:
     flat, top = _subtract_max(energies.flatten(1))
     log_z = flat.exp().sum(1).log() + top.squeeze(1)
     q = (flat + (top - log_z[:, None])).exp().view(energies.shape)
@@ -118,14 +118,14 @@ def _moments(energies: Tensor, split: Halves) -> tuple[Tensor, Tensor]:
     return log_z, torch.cat([of_x, of_y, between], 1)[:, split.order]
 
 
-def _energies(f_x: Tensor, g_y: Tensor, field: Tensor, split: Halves) -> Iterator[Tensor]:
+def _compute_energies(f_x: Tensor, g_y: Tensor, field: Tensor, split: Halves) -> Iterator[Tensor]:
     """Yield h of all z, `[b, X, Y]`, for some examples at a time."""
-    rows = max(1, _BUDGET // (len(split.x.bits) * len(split.y.bits)))
+    rows = max(1, _BLOCK_SIZE // (len(split.x.bits) * len(split.y.bits)))
     for of_x, of_y, between in zip(f_x.split(rows), g_y.split(rows), field.split(rows), strict=True):
         yield torch.baddbmm(of_x[:, :, None] + of_y[:, None], between, split.y.bits.mT.expand(len(of_x), -1, -1))
 
 
-def _parts(scores: Tensor, split: Halves) -> tuple[Tensor, Tensor, Tensor]:
+def _split_scores(scores: Tensor, split: Halves) -> tuple[Tensor, Tensor, Tensor]:
     """Return f(x) `[B, X]`, g(y) `[B, Y]` and `x' W` `[B, X, n_y]`."""
     f_x = scores[:, split.x.columns] @ split.x.features.mT
     g_y = scores[:, split.y.columns] @ split.y.features.mT
@@ -143,14 +143,14 @@ def _log_sum_exp(energies: Tensor) -> Tensor:
 def _subtract_max(energies: Tensor) -> tuple[Tensor, Tensor]:
     """Return energies minus the maximum of the last dimension, clamped at -80, and that maximum.
 
-    `exp(-80)` adds nothing to one in any dtype we sum in. But exponentials that underflow take ten times as long as
-    others, and a trained encoder has energies of hundreds.
+    Adding `exp(-80)` to one changes nothing in any dtype used here. But exponentials that underflow take ten times as
+    long, and a trained encoder has energies of hundreds.
     """
     top = energies.amax(-1, keepdim=True).detach()
     return (energies - top).clamp_min(-80.0), top
 
 
-def _invert(q: Tensor, uniform: Tensor) -> Tensor:
+def _invert_cdf(q: Tensor, uniform: Tensor) -> Tensor:
     """Return the states that uniform numbers select (inverse CDF): `[*L, X]` and `[..., *L] -> [..., *L]`."""
     below = (q.cumsum(-1) <= uniform[..., None]).sum(-1)
     # Rounding may leave the total below the uniform number: then take the last state with positive probability.

@@ -16,8 +16,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-LARGEST = 12
-"""The largest n: 4,096 sets of columns, and 24,576 sums for every example."""
+MAX_ITEMS = 12
+"""The largest n for which sums are offered: 4,096 sets of columns, and 24,576 sums for every example."""
 
 
 class Layer(NamedTuple):
@@ -32,7 +32,7 @@ class Layer(NamedTuple):
 
 
 def build_layers(n: int, device: torch.device) -> list[Layer]:
-    """Return the layers i = 0 ... n. Their sizes depend on n alone, so this can be compiled with the rest."""
+    """Return the layers i = 0 ... n. Their sizes depend only on n, so this can be compiled with the rest."""
     sets = torch.arange(2**n, device=device)
     column = torch.arange(n, device=device)
     bits = (sets[:, None] >> column) & 1

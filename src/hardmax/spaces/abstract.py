@@ -1,4 +1,4 @@
-"""Base classes of spaces: all spaces, independent variables, and structures with a partition function."""
+"""Base classes of spaces: any space, independent variables, and structures with a known partition function."""
 
 import math
 from abc import ABC, abstractmethod
@@ -8,17 +8,20 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hardmax.errors import NotExactError, ShapeError
-from hardmax.random import gumbel
+from hardmax.random import draw_gumbel
 
 ENUMERATION_LIMIT = 2**20
 
 
 class AbstractSpace(ABC):
-    """A set of z with linear scores, `score(z) = <scores, statistics(z)>`, and `q(z) = exp(score(z)) / Z`.
+    r"""A set of z with linear scores, which define the distribution q.
 
-    A space is a small frozen object without parameters. Every space has the first block of methods; each
-    method of the second raises `NotExactError` unless the space can compute it exactly. `offers(name)` returns whether
-    it can, so that an estimator can reject a space before any computation.
+    $$ \mathrm{score}(z) = \langle \mathrm{scores}, \mathrm{statistics}(z) \rangle, \qquad
+       q(z) = \exp(\mathrm{score}(z)) / Z $$
+
+    A space is a small frozen object without parameters. Every space has the first block of methods. A method of the
+    second block raises `NotExactError` unless the space can compute it exactly. `offers(name)` returns whether it can,
+    so that an estimator can reject a space before any computation.
 
     `perturb` and `argmax` together sample *perturb-and-MAP*; `draw` samples q. For factorised spaces the two
     are the same distribution (Gumbel-max), for structured ones they are not.
@@ -42,12 +45,12 @@ class AbstractSpace(ABC):
 
     @property
     def log_size(self) -> float:
-        """Logarithm of `size`, also where that is too large for a float."""
+        """Logarithm of `size`, also if `size` is too large for a float."""
         return math.log(self.size)
 
     @property
     def categories(self) -> int | None:
-        """K where z is one categorical variable: one-hot, its scores the logits; else None.
+        """K if z is one categorical variable, one-hot with its logits as scores; else None.
 
         Then `f.table()` `[*B, K]` is defined, and one table of values serves every sample.
         """
@@ -55,12 +58,15 @@ class AbstractSpace(ABC):
 
     @property
     def chosen_solver(self) -> str | None:
-        """The solver of the arg max, where there are several; else None."""
+        """Name of the solver of the arg max, if there are several; else None."""
         return None
 
     @abstractmethod
     def argmax(self, scores: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Return the best z, `argmax_z <scores, statistics(z)>`: `[*B, *score] -> [*B, *event]`, no gradient."""
+        r"""Return the best z: `[*B, *score] -> [*B, *event]`, no gradient.
+
+        $$ \operatorname{argmax}_z \langle \mathrm{scores}, \mathrm{statistics}(z) \rangle $$
+        """
 
     @abstractmethod
     def statistics(self, z: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -82,20 +88,20 @@ class AbstractSpace(ABC):
         return scores + noise
 
     def augment(self, scores: Float[Tensor, "..."], values: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Return scores with values of f per part added (for the loss-augmented arg max): all `[*L, *score]`."""
+        """Return scores plus the values of f for each part (for the loss-augmented arg max): all `[*L, *score]`."""
         return scores + values
 
     def dot(self, left: Float[Tensor, "..."], right: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return the inner product over the dimensions of scores: `[*L, *score]` twice `-> [*L]`."""
         return (left * right).sum(tuple(range(-len(self.score_shape), 0)))
 
-    # ------------------------------------------------------------------------------- where exact
+    # ------------------------------------------------------------------------------- only if exact
     def draw(self, scores: Float[Tensor, "..."], noise: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Turn noise into samples of q: `[*B, *score]` and `[S, *B, *score] -> [S, *B, *event]`."""
         raise self._not_exact("samples of q")
 
     def log_prob(self, scores: Float[Tensor, "..."], z: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Return `log q(z)`: `[*B, *score]` and `[..., *B, *event] -> [..., *B]`, differentiable in scores."""
+        r"""Return $\log q(z)$: `[*B, *score]` and `[..., *B, *event] -> [..., *B]`, differentiable in scores."""
         raise self._not_exact("log_prob")
 
     def entropy(self, scores: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -103,11 +109,11 @@ class AbstractSpace(ABC):
         raise self._not_exact("entropy")
 
     def kl(self, scores: Float[Tensor, "..."], prior: Float[Tensor, "..."] | None = None) -> Float[Tensor, "..."]:
-        """Return `KL(q || p)` in nats, p given by its scores or uniform: `[*B, *score] -> [*B]`."""
+        r"""Return $\mathrm{KL}(q \,\|\, p)$ in nats, p given by its scores or uniform: `[*B, *score] -> [*B]`."""
         raise self._not_exact("KL divergence")
 
     def marginals(self, scores: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Return `E_q[statistics(z)]`, the gradient of log Z: `[*B, *score] -> [*B, *score]`."""
+        r"""Return $\mathbb{E}_q[\mathrm{statistics}(z)]$, the gradient of $\log Z$: `[*B, *score] -> [*B, *score]`."""
         raise self._not_exact("marginals")
 
     def log_prob_bound(self, scores: Float[Tensor, "..."], z: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -134,14 +140,15 @@ class AbstractSpace(ABC):
         raise self._not_exact("single changes of z")
 
     def parts(self, z: Float[Tensor, "..."], gains: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Arrange the gain of each change of z in the layout of scores: `[*L, *event]` and `[M, *L] -> [*L, *score]`.
+        r"""Arrange the gain of each change of z in the layout of scores: `[*L, *event]` and `[M, *L] -> [*L, *score]`.
 
-        The result v makes `<v, statistics(z')>` the gain of every z' one change away from z, up to a constant.
+        The result v makes $\langle v, \mathrm{statistics}(z') \rangle$ the gain of every z' one change away from z, up
+        to a constant.
         """
         raise self._not_exact("single changes of z")
 
     def fields(self, scores: Float[Tensor, "..."], z: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Return the log-odds of every bit of z given the others: `[*B, *score], [..., *B, *event] -> [..., *B, N]`."""
+        """Return the log-odds of each bit of z given the rest: `[*B, *score], [..., *B, *event] -> [..., *B, N]`."""
         raise self._not_exact("conditional distribution of single bits")
 
     def differential(self, z: Float[Tensor, "..."], step: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -155,10 +162,11 @@ class AbstractSpace(ABC):
     def conditional(
         self, scores: Float[Tensor, "..."], noise: Float[Tensor, "..."], z: Float[Tensor, "..."]
     ) -> Float[Tensor, "..."]:
-        """Turn noise into perturbed scores given that z is their arg max: all `[S, *B, *score]`.
+        r"""Turn noise into perturbed scores given that z is their arg max: all `[S, *B, *score]`.
 
-        A sample of `p(perturbed scores | z)`, differentiable in scores with z and the noise held fixed: where
-        `perturb` has the derivative of a perturbed score for the scores, this has the derivative given that z is fixed.
+        A sample of $p(\text{perturbed scores} \mid z)$, differentiable in scores with z and the noise held fixed.
+        `perturb` has the derivative of a perturbed score with respect to the scores; this has the derivative given that
+        z is fixed.
         """
         raise self._not_exact("perturbed scores given z")
 
@@ -172,7 +180,7 @@ class AbstractSpace(ABC):
         raise self._not_exact("noise beyond z")
 
     def antithetic(self, noise: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Return noise of the same distribution that is small where this is large: `F^{-1}(1 - F(noise))`."""
+        r"""Return noise of the same distribution that is small where this is large: $F^{-1}(1 - F(\mathrm{noise}))$."""
         raise self._not_exact("antithetic noise")
 
     @property
@@ -183,11 +191,11 @@ class AbstractSpace(ABC):
         """
         return True
 
-    # ------------------------------------------------------------------------------- from the above
+    # ------------------------------------------------------------------------------- derived from the methods above
     def log_probs(self, scores: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return log q of every member, in the order of `enumerate`: `[*B, *score] -> [*B, M]`.
 
-        Scores are linear in statistics, so one matmul gives them all.
+        Scores are linear in statistics, so one matrix product computes all of them.
         """
         flat = scores.flatten(scores.dim() - len(self.score_shape))
         if self.categories is None:
@@ -263,7 +271,7 @@ class AbstractFactorised(AbstractSpace):
 
     @abstractmethod
     def uncertainty(self, scores: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Return `sum_{c < c'} q_i(c) q_i(c')` per variable; for a bit, its variance q (1 - q)."""
+        r"""Return $\sum_{c < c'} q_i(c) \, q_i(c')$ per variable; for a bit, its variance $q (1 - q)$."""
 
     @abstractmethod
     def leftover(
@@ -271,8 +279,8 @@ class AbstractFactorised(AbstractSpace):
     ) -> Float[Tensor, "..."]:
         """Return a uniform number per variable, computed from the noise that drew z but independent of z.
 
-        The noise holds more randomness than z uses. With the rest of it, one noise tensor determines the whole
-        estimate.
+        The noise holds more randomness than z uses. An estimator takes its other random choices from the rest, so that
+        one noise tensor determines the entire estimate.
         """
 
     @property
@@ -289,28 +297,32 @@ class AbstractFactorised(AbstractSpace):
         return self.argmax(self.perturb(scores, noise)).to(scores.dtype)
 
     def log_prob_bound(self, scores: Float[Tensor, "..."], z: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Return log q(z): perturb-and-MAP samples q itself."""
+        r"""Return $\log q(z)$: perturb-and-MAP samples q itself."""
         return self.log_prob(scores, z)
 
 
-NEVER = -1e30
+IMPOSSIBLE = -1e30
 """Log-weight of impossible events: finite, so that no derivative of their sums is NaN."""
 
 
 class AbstractGibbs(AbstractSpace):
-    """A space that can sum over its members: `log Z = log sum_z exp <scores, statistics(z)>`.
+    r"""A space that can sum over its members.
 
-    Different scores may belong to the same q. Those with `log Z = 0`, the *normalised* scores s~, give
+    $$ \log Z = \log \sum_z \exp \langle \mathrm{scores}, \mathrm{statistics}(z) \rangle $$
 
-        log q(z) = <s~, statistics(z)>,    H(q) = -<s~, marginals>,    KL(q || p) = <s~ - t~, marginals>
+    Different scores may belong to the same q. Those with $\log Z = 0$, the *normalised* scores $\tilde s$, give
 
-    and let large scores cancel part by part. All is plain torch, so gradients of any order exist; half precision
-    is computed in float32.
+    $$ \log q(z) = \langle \tilde s, \mathrm{statistics}(z) \rangle, \qquad
+       H(q) = -\langle \tilde s, \mathrm{marginals} \rangle, \qquad
+       \mathrm{KL}(q \,\|\, p) = \langle \tilde s - \tilde t, \mathrm{marginals} \rangle $$
+
+    and let large scores cancel part by part. Everything is plain torch, so gradients of any order exist; half
+    precision is computed in float32.
     """
 
     @abstractmethod
     def log_partition(self, scores: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Return log Z: `[*B, *score] -> [*B]`, differentiable; its gradient is `marginals`."""
+        r"""Return $\log Z$: `[*B, *score] -> [*B]`, differentiable; its gradient is `marginals`."""
 
     @abstractmethod
     def _normalise(self, scores: Tensor) -> Tensor:
@@ -329,22 +341,22 @@ class AbstractGibbs(AbstractSpace):
         device: torch.device | str | None = None,
     ) -> Float[Tensor, "..."]:
         """Draw Gumbel noise, independent for every score."""
-        return gumbel((*shape, *self.score_shape), generator=generator, dtype=dtype, device=device)
+        return draw_gumbel((*shape, *self.score_shape), generator=generator, dtype=dtype, device=device)
 
     def log_prob(self, scores: Float[Tensor, "..."], z: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Return `<scores, statistics(z)> - log Z`."""
+        r"""Return $\langle \mathrm{scores}, \mathrm{statistics}(z) \rangle - \log Z$."""
         self.batch_shape(scores)
         normalised = self._normalise(widen_dtype(scores))
         return self.dot(normalised, self.statistics(z.to(normalised.dtype))).to(scores.dtype)
 
     def entropy(self, scores: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Return `log Z - <scores, marginals>`, in nats."""
+        r"""Return $\log Z - \langle \mathrm{scores}, \mathrm{marginals} \rangle$, in nats."""
         self.batch_shape(scores)
         normalised, marginals = self._moments(widen_dtype(scores))
         return -self.dot(normalised, marginals).to(scores.dtype)
 
     def kl(self, scores: Float[Tensor, "..."], prior: Float[Tensor, "..."] | None = None) -> Float[Tensor, "..."]:
-        """Return `KL(q || p)`; p is given by its scores, or uniform over the members."""
+        r"""Return $\mathrm{KL}(q \,\|\, p)$; p is given by its scores, or uniform over the members."""
         self.batch_shape(scores)
         normalised, marginals = self._moments(widen_dtype(scores))
         if prior is None:
@@ -353,7 +365,7 @@ class AbstractGibbs(AbstractSpace):
         return self.dot(normalised - self._normalise(widen_dtype(prior)), marginals).to(scores.dtype)
 
     def marginals(self, scores: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Return `E_q[statistics(z)]`."""
+        r"""Return $\mathbb{E}_q[\mathrm{statistics}(z)]$."""
         self.batch_shape(scores)
         return self._moments(widen_dtype(scores))[1].to(scores.dtype)
 

@@ -1,4 +1,4 @@
-"""n independent bits."""
+"""Space of n independent bits."""
 
 from dataclasses import dataclass
 from typing import final
@@ -9,16 +9,18 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from hardmax.errors import ArgumentError
-from hardmax.random import logistic
+from hardmax.random import draw_logistic
 from hardmax.spaces.abstract import AbstractFactorised
 
 
 @final
 @dataclass(frozen=True)
 class Binary(AbstractFactorised):
-    """n independent bits; z is `[*B, n]`, zeros and ones, and scores are the logits of the ones.
+    r"""n independent bits; z is `[*B, n]`, zeros and ones, and scores are the logits of the ones.
 
-    `q(z) = prod_i sigmoid((2 z_i - 1) scores_i)`. With logistic noise, `1[scores + noise > 0]` is a sample.
+    $$ q(z) = \prod_i \operatorname{sigmoid}((2 z_i - 1) \, \mathrm{scores}_i) $$
+
+    With logistic noise, $\mathbb{1}[\mathrm{scores} + \mathrm{noise} > 0]$ is a sample.
 
     Args:
         n: number of bits, at least 1.
@@ -50,16 +52,16 @@ class Binary(AbstractFactorised):
 
     @property
     def size(self) -> int:
-        """2^n."""
+        """$2^n$."""
         return 2**self.n
 
     @property
     def variables(self) -> int:
-        """N."""
+        """N, the number of bits."""
         return self.n
 
     def argmax(self, scores: Float[Tensor, "*B {self.n}"]) -> Float[Tensor, "*B {self.n}"]:
-        """Return the bits with positive scores."""
+        """Return one for each bit with a positive score, else zero."""
         return (scores > 0).to(scores.dtype)
 
     def noise(
@@ -71,36 +73,36 @@ class Binary(AbstractFactorised):
         device: torch.device | str | None = None,
     ) -> Float[Tensor, "*shape {self.n}"]:
         """Draw logistic noise."""
-        return logistic((*shape, self.n), generator=generator, dtype=dtype, device=device)
+        return draw_logistic((*shape, self.n), generator=generator, dtype=dtype, device=device)
 
     def log_prob(self, scores: Float[Tensor, "*B {self.n}"], z: Float[Tensor, "*LB {self.n}"]) -> Float[Tensor, "*LB"]:
-        """Return `sum_i log sigmoid((2 z_i - 1) scores_i)`."""
+        r"""Return $\sum_i \log \operatorname{sigmoid}((2 z_i - 1) \, \mathrm{scores}_i)$."""
         self.batch_shape(scores)
         return logsigmoid((2 * z - 1) * scores).sum(-1)
 
     def entropy(self, scores: Float[Tensor, "*B {self.n}"]) -> Float[Tensor, "*B"]:
         """Return the sum of the bits' entropies, in nats."""
         self.batch_shape(scores)
-        return -_cross(scores, scores).sum(-1)
+        return -_expected_log_prob(scores, scores).sum(-1)
 
     def kl(
         self, scores: Float[Tensor, "*B {self.n}"], prior: Float[Tensor, "..."] | None = None
     ) -> Float[Tensor, "*B"]:
-        """Return `KL(q || p)`; p is given by its logits, or uniform.
+        r"""Return $\mathrm{KL}(q \,\|\, p)$; p is given by its logits, or uniform.
 
-        Value and gradient are also correct where the prior's probability rounds to zero or one, and
+        Value and gradient are also correct where the prior's probability rounds to zero or one; there
         `torch.distributions` returns inf and a wrong gradient.
         """
         self.batch_shape(scores)
         prior = scores.new_zeros(()) if prior is None else prior
-        return (_cross(scores, scores) - _cross(scores, prior)).sum(-1)
+        return (_expected_log_prob(scores, scores) - _expected_log_prob(scores, prior)).sum(-1)
 
     def marginals(self, scores: Float[Tensor, "*B {self.n}"]) -> Float[Tensor, "*B {self.n}"]:
         """Return the probabilities of the ones."""
         return scores.sigmoid()
 
     def uncertainty(self, scores: Float[Tensor, "*B {self.n}"]) -> Float[Tensor, "*B {self.n}"]:
-        """Return the variance of each bit, q (1 - q)."""
+        """Return the variance of each bit, $q (1 - q)$."""
         return scores.sigmoid() * (-scores).sigmoid()
 
     def per_variable(self, values: Float[Tensor, "*L {self.n}"]) -> Float[Tensor, "*L {self.n}"]:
@@ -113,7 +115,7 @@ class Binary(AbstractFactorised):
         noise: Float[Tensor, "S *B {self.n}"],
         z: Float[Tensor, "S *B {self.n}"],
     ) -> Float[Tensor, "S *B {self.n}"]:
-        """Return the tail probability of the noise, `P(more extreme noise | z_i)`, uniform for any z_i."""
+        r"""Return the tail probability of the noise, $P(\text{more extreme noise} \mid z_i)$, uniform for any $z_i$."""
         sign = 2 * z - 1
         return (logsigmoid(-sign * noise) - logsigmoid(sign * scores)).exp()
 
@@ -123,7 +125,10 @@ class Binary(AbstractFactorised):
         noise: Float[Tensor, "S *B {self.n}"],
         z: Float[Tensor, "S *B {self.n}"],
     ) -> Float[Tensor, "S *B {self.n}"]:
-        """Return `scores + sign logit(1 - v q(z))`, v uniform, sign = 2 z - 1: a logistic cut off at zero."""
+        r"""Return perturbed scores given z: a logistic cut off at zero.
+
+        $$ \mathrm{scores} + (2 z - 1) \operatorname{logit}(1 - v \, q(z)), \qquad v \text{ uniform} $$
+        """
         sign = 2 * z - 1
         tail = logsigmoid(-sign * noise) + logsigmoid(sign * scores)
         return scores + sign * (torch.log(-torch.expm1(tail)) - tail)
@@ -134,7 +139,7 @@ class Binary(AbstractFactorised):
         noise: Float[Tensor, "S *B {self.n}"],
         z: Float[Tensor, "S *B {self.n}"],
     ) -> Float[Tensor, "S *B {self.n}"]:
-        """Return `sign logit(1 - v)`, v the `leftover`."""
+        r"""Return $(2 z - 1) \operatorname{logit}(1 - v)$, v the `leftover`."""
         sign = 2 * z - 1
         # v = 1 is noise exactly on the boundary between the two values; rounding may exceed it.
         log_v = (logsigmoid(-sign * noise) - logsigmoid(sign * scores)).clamp_max(-torch.finfo(noise.dtype).eps)
@@ -151,7 +156,7 @@ class Binary(AbstractFactorised):
     def enumerate(
         self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None
     ) -> Float[Tensor, "M {self.n}"]:
-        """Return all 2^n codes, counting up, the last bit fastest."""
+        """Return all $2^n$ codes, counting up, the last bit fastest."""
         self.check_enumerable()
         place = torch.arange(self.n - 1, -1, -1, device=device)
         return ((torch.arange(self.size, device=device)[:, None] >> place) & 1).to(dtype or torch.get_default_dtype())
@@ -167,7 +172,7 @@ class Binary(AbstractFactorised):
         return torch.where(chosen, 1 - z, z)
 
     def parts(self, z: Float[Tensor, "*L {self.n}"], gains: Float[Tensor, "M *L"]) -> Float[Tensor, "*L {self.n}"]:
-        """Return `f(z_i = 1) - f(z_i = 0)` for every bit, from the gain of its flip."""
+        """Return $f(z_i = 1) - f(z_i = 0)$ for every bit, from the gain of its flip."""
         return (1 - 2 * z) * gains.movedim(0, -1)
 
     def fields(
@@ -183,6 +188,6 @@ class Binary(AbstractFactorised):
         return step
 
 
-def _cross(scores: Tensor, other: Tensor) -> Tensor:
+def _expected_log_prob(scores: Tensor, other: Tensor) -> Tensor:
     """Return `E_q[log p]` per bit."""
     return scores.sigmoid() * logsigmoid(other) + (-scores).sigmoid() * logsigmoid(-other)

@@ -1,4 +1,4 @@
-"""One categorical variable, or n independent ones."""
+"""Space of one categorical variable, or of n independent ones."""
 
 import math
 from dataclasses import dataclass
@@ -9,16 +9,18 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hardmax.errors import ArgumentError
-from hardmax.random import gumbel
+from hardmax.random import draw_gumbel
 from hardmax.spaces.abstract import AbstractFactorised
 
 
 @final
 @dataclass(frozen=True)
 class Categorical(AbstractFactorised):
-    """One variable of k values, z one-hot `[*B, k]`; or n independent ones, z `[*B, n, k]` (also n = 1).
+    r"""One variable of k values, z one-hot `[*B, k]`; or n independent ones, z `[*B, n, k]` (also n = 1).
 
-    `q(z) = prod_i softmax(scores_i)[z_i]`. With Gumbel noise, `argmax(scores + noise)` is a sample.
+    $$ q(z) = \prod_i \operatorname{softmax}(\mathrm{scores}_i)[z_i] $$
+
+    With Gumbel noise, $\operatorname{argmax}(\mathrm{scores} + \mathrm{noise})$ is a sample.
 
     Args:
         k: number of values, at least 1.
@@ -50,26 +52,26 @@ class Categorical(AbstractFactorised):
 
     @property
     def score_shape(self) -> tuple[int, ...]:
-        """`[k]`, or `[n, k]` where n was given."""
+        """`[k]`, or `[n, k]` if n was given."""
         return (self.k,) if self.n is None else (self.n, self.k)
 
     @property
     def variables(self) -> int:
-        """N."""
+        """N, the number of variables."""
         return self.n or 1
 
     @property
     def size(self) -> int:
-        """k^N."""
+        """$k^N$."""
         return self.k**self.variables
 
     @property
     def categories(self) -> int | None:
-        """K where there is one variable."""
+        """K if there is one variable, else None."""
         return self.k if self.variables == 1 else None
 
     def argmax(self, scores: Float[Tensor, "*_ {self.k}"]) -> Float[Tensor, "*_ {self.k}"]:
-        """Return the best value of each variable, the first of equals."""
+        """Return the best value of each variable, the first of equal ones."""
         return self._one_hot(scores.argmax(-1, keepdim=True), scores.dtype)
 
     def noise(
@@ -81,12 +83,12 @@ class Categorical(AbstractFactorised):
         device: torch.device | str | None = None,
     ) -> Float[Tensor, "*_ {self.k}"]:
         """Draw Gumbel noise, independent for every value of every variable."""
-        return gumbel((*shape, *self.score_shape), generator=generator, dtype=dtype, device=device)
+        return draw_gumbel((*shape, *self.score_shape), generator=generator, dtype=dtype, device=device)
 
     def log_prob(
         self, scores: Float[Tensor, "*_B {self.k}"], z: Float[Tensor, "*_LB {self.k}"]
     ) -> Float[Tensor, "..."]:
-        """Return `sum_i log softmax(scores_i)[z_i]`."""
+        r"""Return $\sum_i \log \operatorname{softmax}(\mathrm{scores}_i)[z_i]$."""
         self.batch_shape(scores)
         return self.dot(z, scores.log_softmax(-1))
 
@@ -98,7 +100,7 @@ class Categorical(AbstractFactorised):
     def kl(
         self, scores: Float[Tensor, "*_ {self.k}"], prior: Float[Tensor, "..."] | None = None
     ) -> Float[Tensor, "..."]:
-        """Return `KL(q || p)`; p is given by its scores, or uniform."""
+        r"""Return $\mathrm{KL}(q \,\|\, p)$; p is given by its scores, or uniform."""
         self.batch_shape(scores)
         log_p = -math.log(self.k) if prior is None else prior.log_softmax(-1)
         return self.dot(scores.softmax(-1), scores.log_softmax(-1) - log_p)
@@ -108,12 +110,12 @@ class Categorical(AbstractFactorised):
         return scores.softmax(-1)
 
     def uncertainty(self, scores: Float[Tensor, "*_ {self.k}"]) -> Float[Tensor, "*_ 1"]:
-        """Return half the Gini index of each variable, (1 - sum q^2) / 2."""
+        r"""Return half the Gini index of each variable, $(1 - \sum_c q_c^2) / 2$."""
         q = scores.softmax(-1)
         return (q * (1 - q)).sum(-1, keepdim=True) / 2
 
     def per_variable(self, values: Float[Tensor, "*_ {self.k}"]) -> Float[Tensor, "*_ 1"]:
-        """Return `sum_c values_ic`."""
+        r"""Return $\sum_c \mathrm{values}_{ic}$."""
         return values.sum(-1, keepdim=True)
 
     def leftover(
@@ -122,7 +124,7 @@ class Categorical(AbstractFactorised):
         noise: Float[Tensor, "*_SB {self.k}"],
         z: Float[Tensor, "*_SB {self.k}"],
     ) -> Float[Tensor, "*_SB 1"]:
-        """Return the CDF of the largest perturbed score, `Gumbel(log Z)`, which is independent of its index."""
+        r"""Return the CDF of the largest perturbed score, $\mathrm{Gumbel}(\log Z)$, independent of its index."""
         top = self.perturb(scores, noise).amax(-1, keepdim=True)
         return (-(scores.logsumexp(-1, keepdim=True) - top).exp()).exp()
 
@@ -132,9 +134,11 @@ class Categorical(AbstractFactorised):
         noise: Float[Tensor, "*_SB {self.k}"],
         z: Float[Tensor, "*_SB {self.k}"],
     ) -> Float[Tensor, "*_SB {self.k}"]:
-        """Return the top at z, `Gumbel(log Z)`, and the others' Gumbels truncated at it.
+        r"""Return the maximum $\mathrm{Gumbel}(\log Z)$ at z, and for other values Gumbels truncated at that maximum.
 
-        `top = log Z + noise_z` and `-log(exp(-top) + exp(-scores_c - noise_c))` for every other value c.
+        The maximum is $\mathrm{top} = \log Z + \mathrm{noise}_z$. Every other value c gets
+
+        $$ -\log\big(\exp(-\mathrm{top}) + \exp(-\mathrm{scores}_c - \mathrm{noise}_c)\big) $$
         """
         top = scores.logsumexp(-1, keepdim=True) + (noise * z).sum(-1, keepdim=True)
         return torch.where(z > 0, top, -torch.logaddexp(-top, -(scores + noise)))
@@ -145,7 +149,7 @@ class Categorical(AbstractFactorised):
         noise: Float[Tensor, "*_SB {self.k}"],
         z: Float[Tensor, "*_SB {self.k}"],
     ) -> Float[Tensor, "*_SB {self.k}"]:
-        """Return `top - log Z` at z, and the positions of the others below the top, as Gumbels."""
+        r"""Return $\mathrm{top} - \log Z$ at z, and for all other values their positions below the top, as Gumbels."""
         perturbed = self.perturb(scores, noise)
         top = perturbed.amax(-1, keepdim=True)
         # A tie, of probability zero except for rounding, would give noise of minus infinity.
@@ -154,7 +158,7 @@ class Categorical(AbstractFactorised):
         return torch.where(z > 0, top - scores.logsumexp(-1, keepdim=True), rest)
 
     def antithetic(self, noise: Float[Tensor, "*_ {self.k}"]) -> Float[Tensor, "*_ {self.k}"]:
-        """Return `-log(-log(1 - F))` with `F = exp(-exp(-noise))`."""
+        r"""Return $-\log(-\log(1 - F))$ with $F = \exp(-\exp(-\mathrm{noise}))$."""
         tiny = torch.finfo(noise.dtype).tiny
         return -(-torch.log((-torch.expm1(-torch.exp(-noise))).clamp_min(tiny))).clamp_min(tiny).log()
 
@@ -165,7 +169,7 @@ class Categorical(AbstractFactorised):
     def enumerate(
         self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None
     ) -> Float[Tensor, "M *_ {self.k}"]:
-        """Return all k^N members, counting up, the last variable fastest."""
+        """Return all $k^N$ members, counting up, the last variable fastest."""
         self.check_enumerable()
         if self.variables == 1:
             return torch.eye(self.k, dtype=dtype, device=device).view(self.k, *self.event_shape)
@@ -176,7 +180,7 @@ class Categorical(AbstractFactorised):
 
     @property
     def changes(self) -> int:
-        """N (k - 1): every variable to every other value."""
+        """$N (k - 1)$: every variable to every other value."""
         return self.variables * (self.k - 1)
 
     def change(self, z: Float[Tensor, "*_ {self.k}"], index: Tensor) -> Float[Tensor, "*_ {self.k}"]:
@@ -190,7 +194,7 @@ class Categorical(AbstractFactorised):
         return changed if self.n else changed[..., 0, :]
 
     def parts(self, z: Float[Tensor, "*_ {self.k}"], gains: Float[Tensor, "M *L"]) -> Float[Tensor, "*_ {self.k}"]:
-        """Return `f(z_i = c) - f(z)` for every variable i and value c: zero where z stays."""
+        """Return $f(z_i = c) - f(z)$ for every variable i and value c: zero at the current value."""
         z = z if self.n else z[..., None, :]
         by_shift = gains.movedim(0, -1).reshape(*z.shape[:-1], self.k - 1)
         by_shift = torch.nn.functional.pad(by_shift, (1, 0))

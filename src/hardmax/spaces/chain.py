@@ -1,4 +1,4 @@
-"""Sequences of states, each depending on the previous one (linear chains)."""
+"""Space of linear chains: sequences of states, each of which depends on the previous one."""
 
 from dataclasses import dataclass
 from typing import final
@@ -16,18 +16,23 @@ from hardmax.spaces.categorical import Categorical
 @final
 @dataclass(frozen=True)
 class Chain(AbstractGibbs):
-    """A sequence of states; z is `[*B, length, states]`, one-hot, and scores are `[*B, length - 1, states, states]`.
+    r"""A sequence of states; z is `[*B, length, states]`, one-hot, and scores are `[*B, length - 1, states, states]`.
 
-    `q(z) = exp(sum_t scores[t, c_t, c_{t+1}]) / Z`, where c_t is the state at place t: a Markov chain (a linear-chain
-    conditional random field). A score for a state at place t is added to `scores[t - 1, :, state]`; one for the
-    first state to `scores[0, state, :]`.
+    $$ q(z) = \exp\Big(\sum_t \mathrm{scores}[t, c_t, c_{t+1}]\Big) / Z $$
 
-    The arg max is Viterbi's; Z, marginals and samples (`draw`) come from one backward pass, which turns the scores into
-    the chain's transition probabilities, `p(c_{t+1} | c_t) ~ exp(scores[t, c_t, c_{t+1}] + b_{t+1}(c_{t+1}))`, b being
-    the log-weight of all continuations. All in O(length states^2), with `length` sequential steps.
+    where $c_t$ is the state at place t: a Markov chain (a linear-chain conditional random field). A score for a state
+    at place t is added to `scores[t - 1, :, state]`; one for the first state to `scores[0, state, :]`.
+
+    The Viterbi algorithm computes the arg max. Z, marginals and samples (`draw`) come from one backward pass, which
+    turns the scores into the chain's transition probabilities,
+
+    $$ p(c_{t+1} \mid c_t) \propto \exp(\mathrm{scores}[t, c_t, c_{t+1}] + b_{t+1}(c_{t+1})) $$
+
+    where b is the log-weight of all continuations. All take $O(\mathrm{length} \cdot \mathrm{states}^2)$ time, with
+    `length` sequential steps.
 
     Perturb-and-MAP, the best path under `scores + noise`, is another distribution: paths that share a transition share
-    its noise, where samples of q would need a Gumbel variable for every path. For `Chain(4, 3)` and standard normal
+    its noise, while samples of q would need a Gumbel variable for every path. For `Chain(4, 3)` and standard normal
     scores the two are 0.11 apart in total variation; for length 2 they are the same.
 
     Args:
@@ -74,7 +79,7 @@ class Chain(AbstractGibbs):
 
     @property
     def size(self) -> int:
-        """states^length."""
+        r"""$\mathrm{states}^{\mathrm{length}}$."""
         return self.states**self.length
 
     @property
@@ -97,14 +102,14 @@ class Chain(AbstractGibbs):
     def log_partition(self, scores: Float[Tensor, "*B T {self.states} {self.states}"]) -> Float[Tensor, "*B"]:
         """Return the log-weight of all paths together."""
         self.batch_shape(scores)
-        messages, scale = self._messages(widen_dtype(scores))
+        messages, scale = self._compute_messages(widen_dtype(scores))
         return (messages[0].logsumexp(-1) + scale).to(scores.dtype)
 
-    def _messages(self, scores: Tensor) -> tuple[list[Tensor], Tensor]:
+    def _compute_messages(self, scores: Tensor) -> tuple[list[Tensor], Tensor]:
         """Return the log-weight of all continuations from each state, `[*B, states]` for places 0 ... length - 1.
 
-        The largest entry is subtracted from each, or they would grow with the length and lose their differences to
-        rounding; the second result is the sum of the subtracted values, `[*B]`.
+        The largest entry is subtracted from each: otherwise they would grow with the length and lose their differences
+        to rounding. The second result is the sum of the subtracted values, `[*B]`.
         """
         messages, scale = [torch.zeros_like(scores[..., 0, 0, :])], torch.zeros_like(scores[..., 0, 0, 0])
         for step in reversed(scores.unbind(-3)):
@@ -116,16 +121,16 @@ class Chain(AbstractGibbs):
 
     def _normalise(self, scores: Tensor) -> Tensor:
         """Return the log-probabilities of the first two states, then of each state given the previous one."""
-        messages, _ = self._messages(scores)
+        messages, _ = self._compute_messages(scores)
         onwards = scores + torch.stack(messages[1:], -2)[..., None, :]
         first = onwards[..., :1, :, :].flatten(-2).log_softmax(-1).unflatten(-1, scores.shape[-2:])
         return torch.cat([first, onwards[..., 1:, :, :].log_softmax(-1)], -3)
 
     def _moments(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         normalised = self._normalise(scores)
-        first, *others = normalised.exp().unbind(-3)
+        first, *rest = normalised.exp().unbind(-3)
         joint = [first]
-        for transition in others:
+        for transition in rest:
             joint.append(joint[-1].sum(-2)[..., None] * transition)
         return normalised, torch.stack(joint, -3)
 
@@ -135,10 +140,10 @@ class Chain(AbstractGibbs):
         """Draw the first two states together, then each given the previous, by Gumbel-max with its noise."""
         self.batch_shape(scores)
         perturbed = self._normalise(widen_dtype(scores.detach())) + widen_dtype(noise.detach())
-        first, *others = perturbed.unbind(-3)
+        first, *rest = perturbed.unbind(-3)
         pair = first.flatten(-2).argmax(-1, keepdim=True)
         path = [pair // self.states, pair % self.states]
-        for step in others:
+        for step in rest:
             here = path[-1][..., None].expand(*path[-1].shape, self.states)
             path.append(step.gather(-2, here).argmax(-1))
         return self._one_hot(torch.cat(path, -1), scores.dtype)
@@ -153,14 +158,14 @@ class Chain(AbstractGibbs):
     def enumerate(
         self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None
     ) -> Float[Tensor, "M L {self.states}"]:
-        """Return all states^length paths, counting up, the last place fastest."""
+        r"""Return all $\mathrm{states}^{\mathrm{length}}$ paths, counting up, the last place fastest."""
         self.check_enumerable()
         return self._places.enumerate(dtype=dtype, device=device)
 
     # ------------------------------------------------------------------------------- changes of one state
     @property
     def changes(self) -> int:
-        """`length (states - 1)`: every place to every other state."""
+        r"""$\mathrm{length} \cdot (\mathrm{states} - 1)$: every place to every other state."""
         return self._places.changes
 
     def change(

@@ -1,4 +1,4 @@
-"""Bits with pairwise interactions."""
+"""Space of bits with pairwise interactions."""
 
 import math
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid, pad
 
 from hardmax.errors import ArgumentError
-from hardmax.random import logistic
+from hardmax.random import draw_logistic
 from hardmax.solvers.pairwise import NODE_LIMIT, Solver, choose_solver, pairwise_argmax, solve_pairwise
 from hardmax.solvers.solution import Solution
 from hardmax.spaces import _pairwise_gibbs as gibbs
@@ -21,28 +21,30 @@ from hardmax.spaces.binary import Binary
 
 Edges = Sequence[Sequence[int]] | Tensor  # pairs
 
-_EXACT_UP_TO = 20  # bits: all 2^n codes are enumerated
-_BY_ENUMERATION = ("draw", "log_prob", "entropy", "kl", "marginals", "relax", "enumerate")
+_MAX_ENUMERATED_BITS = 20  # up to this number all 2^n codes are enumerated
+_ENUMERATING_METHODS = ("draw", "log_prob", "entropy", "kl", "marginals", "relax", "enumerate")
 
 
 @final
 @dataclass(frozen=True)
 class PairwiseBinary(AbstractSpace):
-    """n bits with pairwise interactions; z is `[*B, n]`, zeros and ones.
+    r"""n bits with pairwise interactions; z is `[*B, n]`, zeros and ones.
 
-    `h(z) = sum_i scores_i z_i + sum_e scores_{n+e} z_i(e) z_j(e)`: scores are one tensor `[*B, n + E]`, the n unary
-    ones first, then one coupling per row of `edges` (for the complete graph `i < j`, lexicographic).
+    $$ h(z) = \sum_i \mathrm{scores}_i \, z_i + \sum_e \mathrm{scores}_{n+e} \, z_{i(e)} z_{j(e)} $$
+
+    Scores are one tensor `[*B, n + E]`, first the n unary scores, then one coupling per row of `edges` (for the
+    complete graph `i < j`, lexicographic).
 
     These scores define two different distributions:
 
-    - the Gibbs distribution `q(z) = exp(h(z)) / Z`, for `draw`, `log_prob`, `entropy`, `kl` and `marginals`: all `2^n`
-      codes are enumerated, up to n = 20;
-    - perturb-and-MAP, `argmax_z {h(z) + sum_i noise_i z_i}` with logistic noise: one arg max, at any n. Its
-      probabilities have no formula; `log_prob_bound` is an upper bound of them. Without couplings the two are the same;
-      on the complete graph of six bits with couplings of standard deviation 0.5 or 1 they are 0.10 or 0.16 apart in
-      total variation.
+    - the Gibbs distribution $q(z) = \exp(h(z)) / Z$, for `draw`, `log_prob`, `entropy`, `kl` and `marginals`: all
+      $2^n$ codes are enumerated, up to n = 20;
+    - perturb-and-MAP, $\operatorname{argmax}_z \{h(z) + \sum_i \mathrm{noise}_i \, z_i\}$ with logistic noise: one arg
+      max, at any n. Its probabilities have no formula; `log_prob_bound` is an upper bound of them. Without couplings
+      the two are the same; on the complete graph of six bits with couplings of standard deviation 0.5 or 1 they are
+      0.10 or 0.16 apart in total variation.
 
-    The arg max is exact: min-cut where all couplings are at least zero (`supermodular`), else branch and bound. Where
+    The arg max is exact: min-cut if all couplings are at least zero (`supermodular`), else branch and bound. If
     optimality cannot be proved within a limit, `argmax` raises `NotExactError`, unless `solver="heuristic"` is set;
     `solve` returns the best z so far with the remaining gap.
 
@@ -50,8 +52,8 @@ class PairwiseBinary(AbstractSpace):
         n: number of bits, at least 1.
         edges: pairs (i, j); None is the complete graph.
         supermodular: promise that no coupling is negative; it is checked. An encoder ensures it by softplus with an
-            offset: plain softplus gives every one of n - 1 neighbours a pull of 0.7 at the start, and all bits are one.
-        solver: "auto", or one by name (see `hardmax.solvers`).
+            offset: with plain softplus each of the n - 1 couplings of a bit starts at 0.7, and all bits are one.
+        solver: "auto", or the name of a solver (see `hardmax.solvers`).
 
     Raises:
         ArgumentError: n < 1, or edges that are not pairs of different bits, or that occur twice.
@@ -113,22 +115,22 @@ class PairwiseBinary(AbstractSpace):
 
     @property
     def size(self) -> int:
-        """2^n."""
+        """$2^n$."""
         return 2**self.n
 
     @property
     def variables(self) -> int:
-        """N."""
+        """N, the number of bits."""
         return self.n
 
     @cached_property
     def chosen_solver(self) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The solver of the arg max; general couplings may still be solved by min-cut if none is negative."""
+        """Name of the solver of the arg max; general couplings may still be solved by min-cut if none is negative."""
         return choose_solver(self.n, self.supermodular) if self.solver == "auto" else self.solver
 
     def offers(self, name: str) -> bool:
         """Return whether this space has a method; those that enumerate all codes are offered up to n = 20."""
-        return super().offers(name) and (self.n <= _EXACT_UP_TO or name not in _BY_ENUMERATION)
+        return super().offers(name) and (self.n <= _MAX_ENUMERATED_BITS or name not in _ENUMERATING_METHODS)
 
     def check_values(self, scores: Tensor) -> None:
         """Raise `ArgumentError` for negative couplings if `supermodular`."""
@@ -163,7 +165,7 @@ class PairwiseBinary(AbstractSpace):
 
     def statistics(self, z: Float[Tensor, "*L {self.n}"]) -> Float[Tensor, "*L D"]:
         """Return z and the products of its bits along the edges."""
-        i, j = self._ends(z.device)
+        i, j = self._edge_ends(z.device)
         return torch.cat([z, z.index_select(-1, i) * z.index_select(-1, j)], -1)
 
     def noise(
@@ -174,13 +176,13 @@ class PairwiseBinary(AbstractSpace):
         dtype: torch.dtype = torch.float32,
         device: torch.device | str | None = None,
     ) -> Float[Tensor, "*shape D"]:
-        """Draw logistic noise for the unary scores; that of the couplings is zero."""
-        unary = logistic((*shape, self.n), generator=generator, dtype=dtype, device=device)
+        """Draw logistic noise for the unary scores; the noise of the couplings is zero."""
+        unary = draw_logistic((*shape, self.n), generator=generator, dtype=dtype, device=device)
         return pad(unary, (0, len(self._edges)))
 
     def fields(self, scores: Float[Tensor, "*B D"], z: Float[Tensor, "*LB {self.n}"]) -> Float[Tensor, "*LB {self.n}"]:
-        """Return the log-odds of each bit given the others, `scores_i + sum_j alpha_ij z_j`."""
-        i, j = self._ends(z.device)
+        r"""Return the log-odds of each bit given the rest, $\mathrm{scores}_i + \sum_j \alpha_{ij} z_j$."""
+        i, j = self._edge_ends(z.device)
         couplings = scores[..., self.n :]
         fields = scores[..., : self.n].expand(z.shape)
         return fields.index_add(-1, i, couplings * z[..., j]).index_add(-1, j, couplings * z[..., i])
@@ -188,15 +190,19 @@ class PairwiseBinary(AbstractSpace):
     def differential(
         self, z: Float[Tensor, "*L {self.n}"], step: Float[Tensor, "*L {self.n}"]
     ) -> Float[Tensor, "*L D"]:
-        """Return how the statistics change when z moves by a small step: for an edge `step_i z_j + step_j z_i`."""
-        i, j = self._ends(z.device)
+        r"""Return how the statistics change when z moves by a small step.
+
+        The change is $\mathrm{step}_i z_j + \mathrm{step}_j z_i$ for an edge.
+        """
+        i, j = self._edge_ends(z.device)
         return torch.cat([step, step[..., i] * z[..., j] + step[..., j] * z[..., i]], -1)
 
     def log_prob_bound(self, scores: Float[Tensor, "*B D"], z: Float[Tensor, "*LB {self.n}"]) -> Float[Tensor, "*LB"]:
-        """Return the pseudo-likelihood, `sum_i log sigmoid((2 z_i - 1) field_i)`.
+        r"""Return the pseudo-likelihood, $\sum_i \log \operatorname{sigmoid}((2 z_i - 1) \, \mathrm{field}_i)$.
 
-        If z is the arg max, then no single flip improves it, which means `(2 z_i - 1) (field_i + noise_i) >= 0` for
-        every bit; the noises are independent, so the joint probability of these events is the product.
+        If z is the arg max, then no single flip improves it, which means
+        $(2 z_i - 1) (\mathrm{field}_i + \mathrm{noise}_i) \ge 0$ for every bit. The noises are independent, so the
+        joint probability of these events is their product.
         """
         return logsigmoid((2 * z - 1) * self.fields(scores, z)).sum(-1)
 
@@ -208,8 +214,8 @@ class PairwiseBinary(AbstractSpace):
     def draw_with_log_prob(
         self, scores: Float[Tensor, "*B D"], noise: Float[Tensor, "S *B D"]
     ) -> tuple[Float[Tensor, "S *B {self.n}"], Float[Tensor, "S *B"]]:
-        """Return samples of q and their `log q`, from one sum over all codes."""
-        flat, split = self._split(scores)
+        r"""Return samples of q and their $\log q$, from one sum over all codes."""
+        flat, split = self._flatten_and_split(scores)
         uniform = noise[..., [0, self.n - 1 if self.n == 1 else (self.n + 1) // 2]].to(flat.dtype).sigmoid()
         first, second = uniform.reshape(len(noise), len(flat), 2).unbind(-1)
         z, log_z = gibbs.draw_samples(flat, first, second, split)
@@ -217,26 +223,26 @@ class PairwiseBinary(AbstractSpace):
         return z, self.dot(scores, self.statistics(z)) - log_z.view(self.batch_shape(scores)).to(scores.dtype)
 
     def log_prob(self, scores: Float[Tensor, "*B D"], z: Float[Tensor, "*LB {self.n}"]) -> Float[Tensor, "*LB"]:
-        """Return `h(z) - log Z`."""
+        r"""Return $h(z) - \log Z$."""
         return self.dot(scores, self.statistics(z)) - self.log_partition(scores)
 
     def log_partition(self, scores: Float[Tensor, "*B D"]) -> Float[Tensor, "*B"]:
-        """Return `log Z = log sum_z exp h(z)`."""
-        flat, split = self._split(scores)
+        r"""Return $\log Z = \log \sum_z \exp h(z)$."""
+        flat, split = self._flatten_and_split(scores)
         return gibbs.log_partition(flat, split).view(self.batch_shape(scores)).to(scores.dtype)
 
     def marginals(self, scores: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
         """Return the probabilities of the ones, and of both ends of every edge being one."""
-        flat, split = self._split(scores)
+        flat, split = self._flatten_and_split(scores)
         return gibbs.log_partition_and_marginals(flat, split)[1].view(scores.shape).to(scores.dtype)
 
     def entropy(self, scores: Float[Tensor, "*B D"]) -> Float[Tensor, "*B"]:
-        """Return the entropy of q, `log Z - E_q[h]`, in nats."""
+        r"""Return the entropy of q, $\log Z - \mathbb{E}_q[h]$, in nats."""
         return self.n * math.log(2) - self.kl(scores)
 
     def kl(self, scores: Float[Tensor, "*B D"], prior: Float[Tensor, "..."] | None = None) -> Float[Tensor, "*B"]:
-        """Return `KL(q || p)`, p the Gibbs distribution of other scores, or uniform."""
-        flat, split = self._split(scores)
+        r"""Return $\mathrm{KL}(q \,\|\, p)$, p the Gibbs distribution of other scores, or uniform."""
+        flat, split = self._flatten_and_split(scores)
         log_z, marginals = gibbs.log_partition_and_marginals(flat, split)
         batch = self.batch_shape(scores)
         marginals = marginals.view(scores.shape)
@@ -253,7 +259,7 @@ class PairwiseBinary(AbstractSpace):
     def enumerate(
         self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None
     ) -> Float[Tensor, "M {self.n}"]:
-        """Return all 2^n codes, counting up, the last bit fastest."""
+        """Return all $2^n$ codes, counting up, the last bit fastest."""
         return Binary(self.n).enumerate(dtype=dtype, device=device)
 
     # ------------------------------------------------------------------------------- single changes
@@ -267,7 +273,7 @@ class PairwiseBinary(AbstractSpace):
         return Binary(self.n).change(z, index)
 
     def parts(self, z: Float[Tensor, "*L {self.n}"], gains: Float[Tensor, "M *L"]) -> Float[Tensor, "*L D"]:
-        """Return `f(z_i = 1) - f(z_i = 0)` for every bit, and zero for every edge."""
+        """Return $f(z_i = 1) - f(z_i = 0)$ for every bit, and zero for every edge."""
         return pad(Binary(self.n).parts(z, gains), (0, len(self._edges)))
 
     # ------------------------------------------------------------------------------- the graph
@@ -283,18 +289,18 @@ class PairwiseBinary(AbstractSpace):
     def _halves(self) -> gibbs.Halves:
         return gibbs.split_graph(self.n, self._edges)
 
-    def _ends(self, device: torch.device) -> tuple[Tensor, Tensor]:
+    def _edge_ends(self, device: torch.device) -> tuple[Tensor, Tensor]:
         i, j = self._edge_index.to(device).unbind(1)
         return i, j
 
-    def _split(self, scores: Tensor) -> tuple[Tensor, gibbs.Halves]:
+    def _flatten_and_split(self, scores: Tensor) -> tuple[Tensor, gibbs.Halves]:
         """Return scores `[prod(B), n + E]` in float32 or wider, and the graph in two halves."""
-        if self.n > _EXACT_UP_TO:
-            raise self._not_exact(f"Gibbs distribution beyond n = {_EXACT_UP_TO}")
+        if self.n > _MAX_ENUMERATED_BITS:
+            raise self._not_exact(f"Gibbs distribution beyond n = {_MAX_ENUMERATED_BITS}")
         self.batch_shape(scores)
         dtype = torch.promote_types(scores.dtype, torch.float32)
         flat = scores.reshape(-1, self.score_shape[0]).to(dtype)
-        return flat, self._halves.like(flat)
+        return flat, self._halves.convert_like(flat)
 
 
 def _check_edges(n: int, edges: Edges) -> tuple[tuple[int, int], ...]:

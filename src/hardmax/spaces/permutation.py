@@ -1,4 +1,4 @@
-"""Permutations of n items."""
+"""Space of permutations of n items."""
 
 import math
 from dataclasses import dataclass
@@ -11,23 +11,25 @@ from torch import Tensor
 from hardmax.errors import ArgumentError, NotExactError
 from hardmax.solvers.assignment import solve_assignment
 from hardmax.solvers.sinkhorn import compute_laplacian, solve_column_potentials
-from hardmax.spaces._permanent import LARGEST, draw_columns, log_permanent, log_permanent_and_marginals
+from hardmax.spaces._permanent import MAX_ITEMS, draw_columns, log_permanent, log_permanent_and_marginals
 from hardmax.spaces.abstract import AbstractGibbs, widen_dtype
 
-_SUMS = ("draw", "log_prob", "entropy", "kl", "marginals")
+_SUM_METHODS = ("draw", "log_prob", "entropy", "kl", "marginals")
 
 
 @final
 @dataclass(frozen=True)
 class Permutation(AbstractGibbs):
-    """Permutations of n items; z is `[*B, n, n]`, a permutation matrix, and scores `[*B, n, n]` weigh its entries.
+    r"""Permutations of n items; z is `[*B, n, n]`, a permutation matrix, and scores `[*B, n, n]` weigh its entries.
 
-    `q(z) = exp(sum_ij scores_ij z_ij) / Z`, where Z is the permanent of `exp(scores)`. The arg max is an assignment
-    problem, solved by scipy on the CPU, at any n. Z, marginals and samples (`draw`) come from dynamic programming over
-    the 2^n sets of columns, and are offered up to n = 12; beyond, they raise `NotExactError`.
+    $$ q(z) = \exp\Big(\sum_{ij} \mathrm{scores}_{ij} \, z_{ij}\Big) / Z $$
+
+    where Z is the permanent of `exp(scores)`. The arg max is an assignment problem, solved by scipy on the CPU, at any
+    n. Z, marginals and samples (`draw`) come from dynamic programming over the $2^n$ sets of columns, and are offered
+    up to n = 12; for larger n they raise `NotExactError`.
 
     Perturb-and-MAP, the best assignment of `scores + noise`, is another distribution: a permutation's perturbation is a
-    sum of n Gumbel variables, some of which it shares with others. With zero scores both are uniform; for
+    sum of n Gumbel variables, some of which it shares with other permutations. With zero scores both are uniform; for
     `Permutation(4)` and standard normal scores they are 0.12 apart in total variation.
 
     A change swaps the columns of two rows; `parts` puts half of the gain of a swap on each of the two entries it sets.
@@ -73,12 +75,12 @@ class Permutation(AbstractGibbs):
 
     @property
     def size(self) -> int:
-        """`n!`."""
+        """$n!$."""
         return math.factorial(self.n)
 
     def offers(self, name: str) -> bool:
         """Return whether this space has a method; those that sum over permutations are offered up to n = 12."""
-        return super().offers(name) and (self.n <= LARGEST or name not in _SUMS)
+        return super().offers(name) and (self.n <= MAX_ITEMS or name not in _SUM_METHODS)
 
     def argmax(self, scores: Float[Tensor, "*B {self.n} {self.n}"]) -> Float[Tensor, "*B {self.n} {self.n}"]:
         """Return the best assignment; the batch moves to the CPU and back once."""
@@ -115,14 +117,17 @@ class Permutation(AbstractGibbs):
         return self._one_hot(torch.cat(columns, -1), scores.dtype)
 
     def relax(self, scores: Float[Tensor, "*L {self.n} {self.n}"], tau: float) -> Float[Tensor, "*L {self.n} {self.n}"]:
-        """Return the doubly stochastic matrix `exp(scores_ij / tau + u_i + v_j)`: Gumbel-Sinkhorn, at any n.
+        r"""Return the doubly stochastic matrix P of Gumbel-Sinkhorn, at any n.
 
-        It is the P with the largest `<scores, P> + tau (entropy of its entries)`, not the marginals of q.
+        $$ P_{ij} = \exp(\mathrm{scores}_{ij} / \tau + u_i + v_j) $$
+
+        It is the P with the largest $\langle \mathrm{scores}, P \rangle + \tau H(P)$, with the entropy $H(P)$ of its
+        entries, not the marginals of q.
 
         Deviation: Mena et al. stop Sinkhorn's iteration after 20 rounds, which leaves column sums off by 1 or more at
-        tau = 0.03. Here it is solved, in float64, by 20 Newton steps from the optimal duals of the assignment: rows
-        sum to one, columns to within 1e-6, mostly 1e-9, and the limit of falling tau is the arg max. The gradient is
-        that of the solution, the derivative of one more Newton step.
+        tau = 0.03. Here 20 Newton steps from the optimal duals of the assignment solve the problem in float64: rows sum
+        to one, columns to within 1e-6, mostly 1e-9, and as tau falls the limit is the arg max. The gradient is that of
+        the solution, the derivative of one more Newton step.
         """
         self.batch_shape(scores)
         logits = scores.double() / tau
@@ -134,7 +139,7 @@ class Permutation(AbstractGibbs):
     def enumerate(
         self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None
     ) -> Float[Tensor, "M {self.n} {self.n}"]:
-        """Return all n! matrices, in the lexicographic order of the rows' columns."""
+        """Return all $n!$ matrices, in the lexicographic order of the rows' columns."""
         self.check_enumerable()
         number = torch.arange(self.size, device=device)
         free = torch.ones(self.size, self.n, dtype=torch.int64, device=device)
@@ -150,12 +155,12 @@ class Permutation(AbstractGibbs):
     # ------------------------------------------------------------------------------- swaps
     @property
     def changes(self) -> int:
-        """`n (n - 1) / 2` swaps of two rows' columns."""
+        """$n (n - 1) / 2$ swaps of two rows' columns."""
         return self.n * (self.n - 1) // 2
 
     def change(self, z: Float[Tensor, "*L {self.n} {self.n}"], index: Tensor) -> Float[Tensor, "*L {self.n} {self.n}"]:
         """Swap the two rows of pair `index`: (0, 1), (0, 2), ..., (1, 2), ..."""
-        first, second = (rows[index][..., None] for rows in self._pairs(z.device))
+        first, second = (rows[index][..., None] for rows in self._row_pairs(z.device))
         row = torch.arange(self.n, device=z.device)
         source = torch.where(row == first, second, torch.where(row == second, first, row))
         return z.gather(-2, source[..., None].expand(z.shape))
@@ -164,13 +169,13 @@ class Permutation(AbstractGibbs):
         self, z: Float[Tensor, "*L {self.n} {self.n}"], gains: Float[Tensor, "M *L"]
     ) -> Float[Tensor, "*L {self.n} {self.n}"]:
         """Return half the gain of swapping rows i and j at (i, column of j) and at (j, column of i); zero on z."""
-        first, second = self._pairs(z.device)
+        first, second = self._row_pairs(z.device)
         halves = torch.zeros(*gains.shape[1:], self.n * self.n, dtype=gains.dtype, device=gains.device)
         halves = halves.index_copy(-1, first * self.n + second, gains.movedim(0, -1) / 2).view(z.shape)
         # Column j of the symmetric table belongs to the column of row j: a product with z moves it there.
         return (halves + halves.mT) @ z
 
-    def _pairs(self, device: torch.device) -> tuple[Tensor, Tensor]:
+    def _row_pairs(self, device: torch.device) -> tuple[Tensor, Tensor]:
         first, second = torch.triu_indices(self.n, self.n, 1, device=device).unbind()
         return first, second
 
@@ -178,8 +183,8 @@ class Permutation(AbstractGibbs):
         return (columns[..., None] == torch.arange(self.n, device=columns.device)).to(dtype)
 
     def _check_size(self) -> None:
-        if self.n > LARGEST:
+        if self.n > MAX_ITEMS:
             raise NotExactError(
-                f"{self} sums over permutations up to n = {LARGEST} only, so it offers no log_prob, entropy, kl, "
-                f"marginals or draw; use Direct() or GumbelSoftmax(), which need the arg max alone"
+                f"{self} sums over permutations up to n = {MAX_ITEMS} only, so it offers no log_prob, entropy, kl, "
+                f"marginals or draw; use Direct() or GumbelSoftmax(), which need only the arg max"
             )

@@ -1,8 +1,10 @@
-"""Registry of the spaces by their names on the command line and in saved models. Does not import torch."""
+"""Registry of spaces by name, for the command line and saved models. Does not import torch."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from hardmax.errors import ArgumentError
 
 if TYPE_CHECKING:
     from hardmax.spaces import AbstractSpace
@@ -23,6 +25,7 @@ class SpaceRecord:
         options: the options that it uses, in addition to the number of variables.
         make: function from the class and the options to the space.
         describe: function from the options to a description of z.
+        count_scores: function from the options to the number of its scores; computes nothing else.
         variable: noun for one of its variables.
         value: noun for a value of a variable.
     """
@@ -32,22 +35,27 @@ class SpaceRecord:
     options: tuple[str, ...]
     make: "Callable[[Any, SpaceOptions], AbstractSpace]"
     describe: Callable[[SpaceOptions], str]
+    count_scores: Callable[[SpaceOptions], int]
     variable: str
     value: str = "value"
 
 
-def _bits(options: SpaceOptions) -> str:
+def _describe_bits(options: SpaceOptions) -> str:
     return f"{options.variables} bits" if options.variables > 1 else "one bit"
 
 
-def _categorical(options: SpaceOptions) -> str:
+def _describe_categorical(options: SpaceOptions) -> str:
     variables = "one categorical variable" if options.variables == 1 else f"{options.variables} categorical variables"
     return f"{variables} of {options.categories} values"
 
 
-def _pairwise(options: SpaceOptions) -> str:
-    pairs = "in pairs" if options.graph == "complete" else "each with the next"
-    return f"{_bits(options)} that interact {pairs}{' and never repel' * options.supermodular}"
+def _describe_pairwise(options: SpaceOptions) -> str:
+    pairs = "in pairs" if options.graph == "complete" else "in a chain"
+    return f"{_describe_bits(options)} that interact {pairs}{', with non-negative couplings' * options.supermodular}"
+
+
+def _count_pairs(n: int) -> int:
+    return n * (n - 1) // 2
 
 
 def _make_pairwise(kind: Any, options: SpaceOptions) -> "AbstractSpace":
@@ -62,17 +70,29 @@ _RECORDS = (
         "Categorical",
         ("categories",),
         lambda kind, o: kind(o.categories, None if o.variables == 1 else o.variables),
-        _categorical,
+        _describe_categorical,
+        lambda o: o.variables * o.categories,
         "variable",
     ),
-    SpaceRecord("binary", "Binary", (), lambda kind, o: kind(o.variables), _bits, "bit"),
-    SpaceRecord("pairwise", "PairwiseBinary", ("supermodular", "graph", "solver"), _make_pairwise, _pairwise, "bit"),
+    SpaceRecord(
+        "binary", "Binary", (), lambda kind, o: kind(o.variables), _describe_bits, lambda o: o.variables, "bit"
+    ),
+    SpaceRecord(
+        "pairwise",
+        "PairwiseBinary",
+        ("supermodular", "graph", "solver"),
+        _make_pairwise,
+        _describe_pairwise,
+        lambda o: o.variables + (_count_pairs(o.variables) if o.graph == "complete" else o.variables - 1),
+        "bit",
+    ),
     SpaceRecord(
         "subset",
         "Subset",
         ("chosen",),
         lambda kind, o: kind(o.variables, o.chosen),
         lambda o: f"subsets of {o.chosen} out of {o.variables} items",
+        lambda o: o.variables,
         "item",
     ),
     SpaceRecord(
@@ -81,6 +101,7 @@ _RECORDS = (
         ("categories",),
         lambda kind, o: kind(o.variables, o.categories),
         lambda o: f"chains of {o.variables} places with {o.categories} states",
+        lambda o: (o.variables - 1) * o.categories**2,
         "place",
         "state",
     ),
@@ -90,6 +111,7 @@ _RECORDS = (
         (),
         lambda kind, o: kind(o.variables),
         lambda o: f"permutations of {o.variables} items",
+        lambda o: o.variables**2,
         "item",
         "place",
     ),
@@ -99,6 +121,7 @@ _RECORDS = (
         (),
         lambda kind, o: kind(o.variables),
         lambda o: f"spanning trees of {o.variables} nodes",
+        lambda o: _count_pairs(o.variables),
         "edge",
     ),
 )
@@ -116,11 +139,30 @@ def load_space_class(name: str) -> "type[AbstractSpace]":
     return getattr(spaces, SPACES[name].kind)
 
 
+_MAX_SCORES = 10_000_000  # of one z; the last layer of an encoder with this number has gigabytes of weights
+
+
+def check_space_options(options: SpaceOptions) -> None:
+    """Check that a space is not far too large, before anything is computed for it.
+
+    Raises:
+        ArgumentError: it has more than ten million scores, or is unknown.
+    """
+    if options.space not in SPACES:
+        raise ArgumentError(f"there is no space {str(options.space)[:80]!r}; there are: {', '.join(SPACES)}")
+    count = SPACES[options.space].count_scores(options)
+    if count > _MAX_SCORES:
+        raise ArgumentError(
+            f"variables={options.variables} and categories={options.categories} of the space {options.space} make "
+            f"{count:,} scores for one z, and at most {_MAX_SCORES:,} are possible; give fewer"
+        )
+
+
 def make_space(options: SpaceOptions) -> "AbstractSpace":
     """Create the space that the options describe."""
     return SPACES[options.space].make(load_space_class(options.space), options)
 
 
-def unused_options(name: str) -> set[str]:
+def find_unused_options(name: str) -> set[str]:
     """Return the options of other spaces that this space does not use."""
     return {option for record in _RECORDS for option in record.options} - set(SPACES[name].options)

@@ -1,4 +1,4 @@
-"""Spanning trees of a complete graph."""
+"""Space of spanning trees of a complete graph."""
 
 import math
 from dataclasses import dataclass
@@ -16,21 +16,26 @@ from hardmax.spaces.abstract import AbstractGibbs, log_add, log_uniform, widen_d
 @final
 @dataclass(frozen=True)
 class SpanningTree(AbstractGibbs):
-    """An undirected tree that joins n nodes; z is `[*B, n (n - 1) / 2]`, one bit for every edge of the complete graph.
+    r"""An undirected tree that joins n nodes; z is `[*B, n (n - 1) / 2]`, one bit for every edge of the complete graph.
 
-    `q(z) = exp(sum_e scores_e z_e) / Z`, with scores `[*B, n (n - 1) / 2]` for the edges (0, 1), (0, 2), ..., (1, 2),
-    ... The arg max is Prim's tree. By the matrix-tree theorem Z is a minor of the Laplacian of the weights
-    `w = exp(scores)`, and the marginals are `w_e * (effective resistance of e)`. Both are computed by eliminating the
-    nodes one after another, which changes the weights between the others to `w_ij + w_ik w_jk / d_k`, where
-    `d_k = sum_j w_jk`; and `Z = prod_k d_k`. That is elimination in the Laplacian without a subtraction, so it uses
-    logarithms and is accurate for scores of any size, where a determinant in float64 is meaningless once they differ by
-    100. Restoring the nodes gives samples (`draw`). All in O(n^3), with n sequential steps.
+    $$ q(z) = \exp\Big(\sum_e \mathrm{scores}_e \, z_e\Big) / Z $$
+
+    with scores `[*B, n (n - 1) / 2]` for the edges (0, 1), (0, 2), ..., (1, 2), ... Prim's algorithm computes the arg
+    max. By the matrix-tree theorem Z is a minor of the Laplacian of the weights $w = \exp(\mathrm{scores})$, and the
+    marginals are $w_e$ times the effective resistance of edge e. Both are computed by eliminating the nodes one after
+    another. Eliminating node k changes the weights between the remaining nodes to
+
+    $$ w_{ij} + w_{ik} w_{jk} / d_k, \qquad d_k = \sum_j w_{jk} $$
+
+    and $Z = \prod_k d_k$. That is elimination in the Laplacian without a subtraction, so it can use logarithms and is
+    accurate for scores of any size, while a determinant in float64 is meaningless once they differ by 100. Restoring
+    the nodes gives samples (`draw`). All take $O(n^3)$ time, with n sequential steps.
 
     Perturb-and-MAP, the best tree under `scores + noise`, is another distribution. With zero scores q is uniform; the
     best tree of random weights is not: for n = 4 it is a star with probability 4/15, and with 1/4 under q. For
     `SpanningTree(5)` and standard normal scores the two are 0.08 apart in total variation.
 
-    There are no changes of a single variable: which edges may replace another depends on the tree. Use
+    There are no changes of a single variable, because the tree determines which edges may replace another. Use
     `Direct(full=True)` where all trees can be enumerated.
 
     Args:
@@ -73,7 +78,7 @@ class SpanningTree(AbstractGibbs):
 
     @property
     def size(self) -> int:
-        """`n^(n - 2)`."""
+        """$n^{n - 2}$."""
         return self.n ** (self.n - 2)
 
     @property
@@ -84,8 +89,8 @@ class SpanningTree(AbstractGibbs):
     def argmax(self, scores: Float[Tensor, "*B E"]) -> Float[Tensor, "*B E"]:
         """Return the tree with the largest total score."""
         self.batch_shape(scores)
-        neighbour = find_maximum_spanning_tree(self._matrix(scores.detach()))
-        return self._tree(neighbour, scores.dtype)
+        neighbour = find_maximum_spanning_tree(self._to_matrix(scores.detach()))
+        return self._encode_tree(neighbour, scores.dtype)
 
     def statistics(self, z: Float[Tensor, "*L E"]) -> Float[Tensor, "*L E"]:
         """Return z."""
@@ -100,12 +105,12 @@ class SpanningTree(AbstractGibbs):
     def _eliminate(self, scores: Tensor) -> list[Tensor]:
         """Return the log-weights of the graph, then of the graphs left by repeatedly eliminating the last node.
 
-        Each is symmetric, `[*B, m, m]` for m = n ... 2, with a meaningless diagonal.
+        Each is symmetric, `[*B, m, m]` for m = n ... 2; its diagonal has no meaning.
         """
-        graphs = [self._matrix(scores)]
+        graphs = [self._to_matrix(scores)]
         for k in range(self.n - 1, 1, -1):
             graph, row = graphs[-1][..., :k, :k], graphs[-1][..., k, :k]
-            graphs.append(log_add(graph, _through(row)))
+            graphs.append(log_add(graph, _compute_fill_in(row)))
         return graphs
 
     def _log_z(self, graphs: list[Tensor]) -> Tensor:
@@ -120,20 +125,21 @@ class SpanningTree(AbstractGibbs):
         edges = torch.ones_like(graphs[-1]) - torch.eye(2, dtype=scores.dtype, device=scores.device)
         for smaller, graph in zip(graphs[:0:-1], graphs[-2::-1], strict=True):
             row = graph[..., -1, :-1]
-            through = edges * (_through(row) - smaller).exp()  # an edge of the smaller graph passes through the node
+            # Edges of the smaller graph that stand for a path through the eliminated node.
+            through = edges * (_compute_fill_in(row) - smaller).exp()
             direct = edges * (graph[..., :-1, :-1] - smaller).exp()
             passes = through.sum(-1)
             last = row.softmax(-1) * (1 - passes.sum(-1, keepdim=True) / 2) + passes
             edges = torch.cat([torch.cat([direct, last[..., None]], -1), _append_zero(last)[..., None, :]], -2)
-        first, second = self._ends(scores.device)
+        first, second = self._edge_ends(scores.device)
         return scores - self._log_z(graphs)[..., None] / (self.n - 1), edges[..., first, second]
 
     def draw(self, scores: Float[Tensor, "*B E"], noise: Float[Tensor, "*SB E"]) -> Float[Tensor, "*SB E"]:
         """Restore the nodes one after another; each edge uses one number of the noise.
 
-        The tree of the smaller graph is rooted at node 0, every other node i pointing to a parent j. When node k is
-        restored, each such edge is replaced by a path through k, with probability `w_ik w_jk / (d_k w'_ij)`: then
-        i points to k. And k points to a node of the part that is still joined to the root, in proportion to its
+        The tree of the smaller graph has its root at node 0, and every other node i points to a parent j. When node k
+        is restored, a path through k replaces each such edge with probability $w_{ik} w_{jk} / (d_k w'_{ij})$:
+        then i points to k. And k points to a node of the part that is still joined to the root, in proportion to its
         weights.
         """
         # Why this is right: let r nodes point to k, which cuts the smaller tree into r + 1 parts; W(C) are the weights
@@ -143,22 +149,22 @@ class SpanningTree(AbstractGibbs):
         self.batch_shape(scores)
         graphs = self._eliminate(widen_dtype(scores.detach()))[::-1]  # of 2 ... n nodes
         level = log_uniform(noise.detach())
-        place = self._place(scores.device)
+        place = self._edge_index(scores.device)
         parent = torch.zeros_like(level[..., :1], dtype=torch.int64)
         for k, graph in enumerate(graphs, 1):
             row, levels = graph[..., -1, :-1], level[..., place[:k, k]]
             nodes = torch.arange(k, device=scores.device)
             joined = torch.ones_like(parent, dtype=torch.bool)
             if k > 1:
-                chance = (_through(row) - graphs[k - 2]).expand(*levels.shape, k).gather(-1, parent[..., None])
+                chance = (_compute_fill_in(row) - graphs[k - 2]).expand(*levels.shape, k).gather(-1, parent[..., None])
                 cut = (levels < chance[..., 0]) & (nodes > 0)
                 root = torch.where(cut, nodes, parent)
                 for _ in range((k - 1).bit_length()):  # each pass doubles the number of parents followed
                     root = root.gather(-1, root)
                 joined = root == 0
                 parent = torch.where(cut, k, parent)
-            parent = torch.cat([parent, _pick(row, joined, levels[..., :1].exp())], -1)
-        return self._tree(parent, scores.dtype)
+            parent = torch.cat([parent, _sample_node(row, joined, levels[..., :1].exp())], -1)
+        return self._encode_tree(parent, scores.dtype)
 
     def relax(self, scores: Float[Tensor, "*L E"], tau: float) -> Float[Tensor, "*L E"]:
         """Return the marginals of `scores / tau`: in the spanning tree polytope, with sum n - 1."""
@@ -167,7 +173,7 @@ class SpanningTree(AbstractGibbs):
     def enumerate(
         self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None
     ) -> Float[Tensor, "M E"]:
-        """Return all n^(n - 2) trees, in the order of their Pruefer sequences, counting up."""
+        """Return all $n^{n - 2}$ trees, in the order of their Pruefer sequences, counting up."""
         self.check_enumerable()
         nodes = torch.arange(self.n, device=device)
         power = self.n ** torch.arange(self.n - 3, -1, -1, device=device)
@@ -180,34 +186,34 @@ class SpanningTree(AbstractGibbs):
             degree = degree - (nodes == leaf).long() - (nodes == joint).long()
         last = (degree == 1).long()
         ends.append((last.argmax(-1, keepdim=True), self.n - 1 - last.flip(-1).argmax(-1, keepdim=True)))
-        place = self._place(nodes.device)
+        place = self._edge_index(nodes.device)
         used = torch.cat([place[first, second] for first, second in ends], -1)
         return torch.zeros(self.size, *self.score_shape, dtype=dtype, device=device).scatter(-1, used, 1.0)
 
     # ------------------------------------------------------------------------------- edges and nodes
-    def _ends(self, device: torch.device) -> tuple[Tensor, Tensor]:
+    def _edge_ends(self, device: torch.device) -> tuple[Tensor, Tensor]:
         first, second = torch.triu_indices(self.n, self.n, 1, device=device).unbind()
         return first, second
 
-    def _place(self, device: torch.device) -> Tensor:
+    def _edge_index(self, device: torch.device) -> Tensor:
         """Return the index of the score of edge (i, j), `[n, n]`; arbitrary on the diagonal."""
         nodes = torch.arange(self.n, device=device)
         low, high = torch.minimum(nodes, nodes[:, None]), torch.maximum(nodes, nodes[:, None])
         place = low * (2 * self.n - low - 1) // 2 + high - low - 1
         return torch.where(low < high, place, 0)
 
-    def _matrix(self, scores: Tensor) -> Tensor:
-        return scores[..., self._place(scores.device)]
+    def _to_matrix(self, scores: Tensor) -> Tensor:
+        return scores[..., self._edge_index(scores.device)]
 
-    def _tree(self, parent: Tensor, dtype: torch.dtype) -> Tensor:
+    def _encode_tree(self, parent: Tensor, dtype: torch.dtype) -> Tensor:
         """Return the bits of the edges `(i, parent_i)`, i >= 1."""
         nodes = torch.arange(1, self.n, device=parent.device)
-        used = self._place(parent.device)[nodes, parent[..., 1:]]
+        used = self._edge_index(parent.device)[nodes, parent[..., 1:]]
         zeros = torch.zeros((*parent.shape[:-1], *self.score_shape), dtype=dtype, device=parent.device)
         return zeros.scatter(-1, used, 1.0)
 
 
-def _through(row: Tensor) -> Tensor:
+def _compute_fill_in(row: Tensor) -> Tensor:
     """Return the log-weights that eliminating a node with log-weights `row` adds to the pairs of its neighbours."""
     return row[..., :, None] + row[..., None, :] - row.logsumexp(-1)[..., None, None]
 
@@ -216,7 +222,7 @@ def _append_zero(row: Tensor) -> Tensor:
     return torch.cat([row, torch.zeros_like(row[..., :1])], -1)
 
 
-def _pick(row: Tensor, allowed: Tensor, uniform: Tensor) -> Tensor:
+def _sample_node(row: Tensor, allowed: Tensor, uniform: Tensor) -> Tensor:
     """Sample a node in proportion to its weight, by inverting the distribution function: `[*L, 1]`."""
     below = torch.where(allowed, row, -math.inf).softmax(-1).cumsum(-1)
     reached = below / below[..., -1:] > uniform

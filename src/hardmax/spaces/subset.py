@@ -1,4 +1,4 @@
-"""Subsets of k out of n items."""
+"""Space of subsets of k out of n items."""
 
 import math
 from dataclasses import dataclass
@@ -10,17 +10,19 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from hardmax.errors import ArgumentError
-from hardmax.spaces.abstract import NEVER, AbstractGibbs, log_add, log_uniform, widen_dtype
+from hardmax.spaces.abstract import IMPOSSIBLE, AbstractGibbs, log_add, log_uniform, widen_dtype
 
 
 @final
 @dataclass(frozen=True)
 class Subset(AbstractGibbs):
-    """Subsets of k of n items; z is `[*B, n]`, k ones and n - k zeros, with one score per item, `[*B, n]`.
+    r"""Subsets of k of n items; z is `[*B, n]`, k ones and n - k zeros, with one score per item, `[*B, n]`.
 
-    `q(z) = exp(sum_i scores_i z_i) / Z` over all z with k ones: independent bits, given that k of them are ones. Z is
-    the elementary symmetric polynomial of degree k in `exp(scores)`, computed item by item in O(n k). So are
-    the marginals, and samples (`draw`): items are included in turn, with their conditional probability.
+    $$ q(z) = \exp\Big(\sum_i \mathrm{scores}_i \, z_i\Big) / Z $$
+
+    over all z with k ones: independent bits, given that k of them are ones. Z is the elementary symmetric polynomial of
+    degree k in `exp(scores)`, computed item by item in $O(n k)$. So are the marginals and samples (`draw`), which
+    include one item after the other with its conditional probability.
 
     Perturb-and-MAP, the k best of `scores + noise`, is another distribution: Plackett-Luce, which draws one item after
     the other without replacement, in proportion to `exp(scores)`. Good items are chosen more often: if two items are
@@ -76,12 +78,12 @@ class Subset(AbstractGibbs):
 
     @property
     def size(self) -> int:
-        """`n! / (k! (n - k)!)`."""
+        r"""$n! / (k! \, (n - k)!)$."""
         return math.comb(self.n, self.k)
 
     @property
     def additive_changes(self) -> bool:
-        """False: the gains of swaps of the same item need not be additive."""
+        """False: the gains of swaps need not be sums over items."""
         return False
 
     def argmax(self, scores: Float[Tensor, "*B {self.n}"]) -> Float[Tensor, "*B {self.n}"]:
@@ -98,30 +100,30 @@ class Subset(AbstractGibbs):
     def log_partition(self, scores: Float[Tensor, "*B {self.n}"]) -> Float[Tensor, "*B"]:
         """Return the logarithm of the elementary symmetric polynomial of degree k in `exp(scores)`."""
         self.batch_shape(scores)
-        return self._choices(widen_dtype(scores))[-1][..., self.k].to(scores.dtype)
+        return self._sum_choices(widen_dtype(scores))[-1][..., self.k].to(scores.dtype)
 
-    def _choices(self, scores: Tensor) -> list[Tensor]:
+    def _sum_choices(self, scores: Tensor) -> list[Tensor]:
         """Return the log-weight of all choices of 0 ... k of the first i items: `[*B, k + 1]` for i = 0 ... n."""
-        start = pad(torch.zeros_like(scores[..., :1]), (0, self.k), value=NEVER)
+        start = pad(torch.zeros_like(scores[..., :1]), (0, self.k), value=IMPOSSIBLE)
         choices = [start]
         for score in scores.split(1, -1):
-            with_item = pad(choices[-1][..., :-1] + score, (1, 0), value=NEVER)
+            with_item = pad(choices[-1][..., :-1] + score, (1, 0), value=IMPOSSIBLE)
             choices.append(log_add(choices[-1], with_item))
         return choices
 
-    def _choices_of_the_rest(self, scores: Tensor) -> list[Tensor]:
+    def _sum_remaining_choices(self, scores: Tensor) -> list[Tensor]:
         """Return the log-weight of all choices of 0 ... k of the items i ... n - 1: `[*B, k + 1]` for i = 0 ... n."""
-        return self._choices(scores.flip(-1))[::-1]
+        return self._sum_choices(scores.flip(-1))[::-1]
 
     def _normalise(self, scores: Tensor) -> Tensor:
-        return scores - self._choices(scores)[-1][..., -1:] / max(self.k, 1)
+        return scores - self._sum_choices(scores)[-1][..., -1:] / max(self.k, 1)
 
     def _moments(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         if self.k == 0:
             return scores, torch.zeros_like(scores)
-        before, after = self._choices(scores), self._choices_of_the_rest(scores)
+        before, after = self._sum_choices(scores), self._sum_remaining_choices(scores)
         log_z = before[-1][..., -1:]
-        # Item i, j items before it and k - 1 - j after it.
+        # Item i is chosen with j items before it and k - 1 - j after it.
         pairs = torch.stack(before[:-1], -2)[..., : self.k] + torch.stack(after[1:], -2)[..., : self.k].flip(-1)
         # The weights sum to k Z. A softmax divides by their computed sum, so the result sums to k however Z is rounded.
         return scores - log_z / self.k, self.k * (scores + pairs.logsumexp(-1)).softmax(-1)
@@ -129,10 +131,10 @@ class Subset(AbstractGibbs):
     def draw(
         self, scores: Float[Tensor, "*B {self.n}"], noise: Float[Tensor, "*SB {self.n}"]
     ) -> Float[Tensor, "*SB {self.n}"]:
-        """Include each item in turn with its probability given the earlier ones; each uses one number of the noise."""
+        """Include each item with its probability given the earlier ones; each uses one number of the noise."""
         self.batch_shape(scores)
         wide = widen_dtype(scores.detach())
-        rest = self._choices_of_the_rest(wide)
+        rest = self._sum_remaining_choices(wide)
         missing = torch.full_like(noise[..., :1], self.k, dtype=torch.int64)
         bits = []
         for item, level in enumerate(log_uniform(noise.detach()).split(1, -1)):
@@ -152,7 +154,7 @@ class Subset(AbstractGibbs):
     def enumerate(
         self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None
     ) -> Float[Tensor, "M {self.n}"]:
-        """Return all choices, those with the first items first."""
+        """Return all subsets; those with the first items come first."""
         self.check_enumerable()
         # The number of a choice determines, item by item, whether it contains the item.
         number = torch.arange(self.size, device=device)
@@ -169,7 +171,7 @@ class Subset(AbstractGibbs):
     # ------------------------------------------------------------------------------- swaps
     @property
     def changes(self) -> int:
-        """`k (n - k)` swaps."""
+        """$k (n - k)$ swaps."""
         return self.k * (self.n - self.k)
 
     def change(self, z: Float[Tensor, "*L {self.n}"], index: Tensor) -> Float[Tensor, "*L {self.n}"]:
@@ -180,7 +182,7 @@ class Subset(AbstractGibbs):
         return torch.where(moves, 1 - z, z)
 
     def parts(self, z: Float[Tensor, "*L {self.n}"], gains: Float[Tensor, "M *L"]) -> Float[Tensor, "*L {self.n}"]:
-        """Return v with `v_b - v_a` as close as possible to the gain of swapping a for b: the two-way fit of means."""
+        """Return v with $v_b - v_a$ as close as possible to the gain of swapping a for b: the two-way fit of means."""
         if self.changes == 0:
             return torch.zeros_like(z)
         table = gains.movedim(0, -1).unflatten(-1, (self.k, self.n - self.k))
@@ -193,7 +195,7 @@ class Subset(AbstractGibbs):
 
 
 def _ranks(z: Tensor) -> tuple[Tensor, Tensor]:
-    """Return which items are chosen, and the index of each item among the chosen or among the others."""
+    """Return which items are chosen, and the index of each item among the chosen or among the remaining ones."""
     chosen = z > 0.5
     return chosen, torch.where(chosen, chosen.cumsum(-1), (~chosen).cumsum(-1)) - 1
 

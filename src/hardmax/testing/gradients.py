@@ -1,8 +1,8 @@
 """Statistical tests of an estimator's gradient against enumeration.
 
-Each helper draws its estimates in float64 on a problem small enough to enumerate, compares them with the exact
-gradient, and raises `AssertionError` with the figures if they disagree. Each also fails when it could not have detected
-an error: if the noise would hide a real error, it asks for more draws.
+Each function draws estimates in float64 on a problem small enough to enumerate, compares them with the exact gradient,
+and raises `AssertionError` with the numbers if they disagree. It also fails if it could not have detected an error: if
+noise would hide a real error, the message asks for more draws.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,14 +24,14 @@ _BLOCK = 50_000  # estimates drawn at once; bounds the memory
 
 @dataclass(frozen=True)
 class Ladder:
-    """How an estimator's bias falls along a ladder of epsilon or tau.
+    r"""How an estimator's bias falls along a ladder, a decreasing sequence of epsilon or tau.
 
     Attributes:
-        steps: the rungs, falling.
-        bias: relative bias of the gradient at each, noise floor removed.
-        noise: the part of each that may be noise, at the false-alarm rate.
-        order: the exponent p of `bias ~ step^p` between the first and the last rung; where the last bias is below its
-            standard error, the latter is used instead, and the order is a lower bound.
+        steps: values of epsilon or tau, decreasing.
+        bias: relative bias of the gradient at each step, without its noise floor.
+        noise: how much of each bias may be noise, at the false-alarm rate.
+        order: the exponent p of $\mathrm{bias} \propto \mathrm{step}^p$ between the first and the last step. If the
+            last bias is below its standard error, the standard error is used instead, and the order is a lower bound.
     """
 
     steps: tuple[float, ...]
@@ -50,28 +50,28 @@ def assert_exact(
     tolerance: float = 1e-10,
     seed: int = 0,
 ) -> None:
-    """Assert that an estimator gives the enumerated value and gradient in every single estimate.
+    """Assert that every single estimate has the exact value and gradient, as computed by enumeration.
 
     Args:
-        estimator: the one to test.
-        space: small enough to enumerate.
+        estimator: the estimator to test.
+        space: a space small enough to enumerate.
         f: an objective that works for any batch shape; None is a smooth non-linear one.
         scores: `[*score]`, float64; None draws them.
-        samples: S.
+        samples: S, the number of samples of each estimate.
         tolerance: largest absolute difference.
-        seed: of all randomness.
+        seed: seed of all randomness.
 
     Raises:
-        AssertionError: the largest difference, where it is too large.
+        AssertionError: the difference is too large; the message gives the largest one.
 
     Example:
         >>> import hardmax as hm
         >>> from hardmax.testing import assert_exact
         >>> assert_exact(hm.Exact(), hm.Binary(3))
     """
-    f, scores = _problem(space, f, scores, seed)
-    truth = _enumerated(f, scores, space)
-    estimates = _estimates(estimator, f, scores, space, samples, 8, torch.Generator().manual_seed(seed))
+    f, scores = _make_problem(space, f, scores, seed)
+    truth = _compute_exact(f, scores, space)
+    estimates = _draw_estimates(estimator, f, scores, space, samples, 8, torch.Generator().manual_seed(seed))
     worst = float((estimates - truth).abs().max())
     if not worst <= tolerance:
         raise AssertionError(f"{estimator} on {space} is off by up to {worst:.3g} (tolerance {tolerance:.3g})")
@@ -89,44 +89,47 @@ def assert_unbiased(
     resolution: float = 0.2,
     seed: int = 0,
 ) -> float:
-    """Assert that the mean of many estimates is the enumerated value and gradient, by a z-test.
+    r"""Assert that the mean of many estimates is the exact value and gradient, by a z-test.
 
-    `z_j = (mean_j - exact_j) / standard error_j` for the value and every component of the gradient; the largest is
-    compared with the normal quantile at `false_alarm`, divided among them (Bonferroni).
+    $$ z_j = \frac{\mathrm{mean}_j - \mathrm{exact}_j}{\text{standard error}_j} $$
+
+    for the value and for every component of the gradient. The largest of them is compared with the normal quantile at
+    `false_alarm`, divided by their number (Bonferroni).
 
     Args:
-        estimator: the one to test.
-        space: small enough to enumerate.
+        estimator: the estimator to test.
+        space: a space small enough to enumerate.
         f: an objective that works for any batch shape; None is a smooth non-linear one.
         scores: `[*score]`, float64; None draws them.
-        samples: S of each estimate.
+        samples: S, the number of samples of each estimate.
         draws: number of estimates.
-        false_alarm: probability that a right estimator fails.
-        resolution: the relative error of the gradient that must be detectable; fails if the noise could hide it.
-        seed: of all randomness.
+        false_alarm: probability that a correct estimator fails.
+        resolution: relative error of the gradient that must be detectable; the test fails if noise could hide it.
+        seed: seed of all randomness.
 
     Returns:
-        The largest |z|.
+        The largest $|z|$.
 
     Raises:
-        AssertionError: the largest z, and the means that disagree; or that the draws are too few to decide.
+        AssertionError: the means disagree, with the largest z in the message; or there are too few draws to decide.
 
     Example:
         >>> import hardmax as hm
         >>> from hardmax.testing import assert_unbiased
         >>> largest = assert_unbiased(hm.Reinforce(), hm.Categorical(3))
     """
-    f, scores = _problem(space, f, scores, seed)
-    truth = _enumerated(f, scores, space)
-    mean, error = _mean(estimator, f, scores, space, samples, draws, seed)
-    threshold = _threshold(false_alarm, len(truth))
-    shows = threshold * float(error[1:].norm()) / float(truth[1:].norm())
-    if not shows <= resolution:
+    f, scores = _make_problem(space, f, scores, seed)
+    truth = _compute_exact(f, scores, space)
+    mean, error = _average_estimates(estimator, f, scores, space, samples, draws, seed)
+    threshold = _compute_threshold(false_alarm, len(truth))
+    detectable = threshold * float(error[1:].norm()) / float(truth[1:].norm())
+    if not detectable <= resolution:
+        needed = draws * (detectable / resolution) ** 2
         raise AssertionError(
-            f"{estimator} on {space}: {draws:,} draws would only show a relative error of {shows:.2g} in the "
-            f"gradient, not {resolution:.2g}; raise draws (about {draws * (shows / resolution) ** 2:,.0f} are needed)"
+            f"{estimator} on {space}: {draws:,} draws would only show a relative error of {detectable:.2g} in the "
+            f"gradient, not {resolution:.2g}; raise draws (about {needed:,.0f} are needed)"
         )
-    # Components without any variance have to be right to rounding.
+    # Components without any variance must be exact up to rounding.
     z = (mean - truth).abs() / error.clamp_min(1e-12)
     if not z.max() <= threshold:
         raise AssertionError(
@@ -151,30 +154,33 @@ def assert_bias_vanishes(
     slack: float = 0.3,
     seed: int = 0,
 ) -> Ladder:
-    """Assert that an estimator's bias falls to zero along a ladder of epsilon or tau, at least at some order.
+    r"""Assert that an estimator's bias falls to zero along a ladder of epsilon or tau, at least at some order.
 
-    The relative bias `|mean - exact| / |exact|` of the gradient is measured at every rung. It must fall from
-    rung to rung, and from the first to the last as `step^(order - slack)` or faster, within the noise.
+    The relative bias $|\mathrm{mean} - \mathrm{exact}| / |\mathrm{exact}|$ of the gradient is measured at every step.
+    It must fall from each step to the next, and from the first to the last as
+    $\mathrm{step}^{\mathrm{order} - \mathrm{slack}}$ or faster, within the noise.
 
     Args:
         ladder: returns the estimator for an epsilon or tau.
-        space: small enough to enumerate.
-        steps: the rungs, falling.
-        order: the order the bias should have.
+        space: a space small enough to enumerate.
+        steps: values of epsilon or tau, decreasing.
+        order: the order that the bias should have.
         f: an objective that works for any batch shape; None is a smooth non-linear one.
         scores: `[*score]`, float64; None draws them.
-        samples: S of each estimate.
-        draws: number of estimates at every rung.
-        false_alarm: probability that a right estimator fails.
-        resolution: relative bias that must be detectable at the last rung; fails if the noise could hide it.
-        slack: how far the measured order may lie below `order`, since rungs are not infinitely small.
-        seed: of all randomness.
+        samples: S, the number of samples of each estimate.
+        draws: number of estimates at every step.
+        false_alarm: probability that a correct estimator fails.
+        resolution: relative bias that must be detectable at the last step; the test fails if noise could hide it.
+        slack: how far the measured order may be below `order`, since steps are not infinitely small.
+        seed: seed of all randomness.
 
     Returns:
         The measured bias, noise and order.
 
     Raises:
-        AssertionError: the bias at every rung; or that the draws are too few to decide.
+        AssertionError: the bias does not fall, with its value at every step in the message; or there are too few draws
+            to decide.
+        ArgumentError: steps are not decreasing.
 
     Example:
         >>> import hardmax as hm
@@ -185,12 +191,12 @@ def assert_bias_vanishes(
     """
     if len(steps) < 2 or sorted(steps, reverse=True) != list(steps):
         raise ArgumentError(f"steps must be at least two falling numbers, got {list(steps)}")
-    f, scores = _problem(space, f, scores, seed)
-    gradient = _enumerated(f, scores, space)[1:]
-    threshold = _threshold(false_alarm, len(gradient) * len(steps))
+    f, scores = _make_problem(space, f, scores, seed)
+    gradient = _compute_exact(f, scores, space)[1:]
+    threshold = _compute_threshold(false_alarm, len(gradient) * len(steps))
     bias, noise = [], []
     for step in steps:
-        mean, error = _mean(ladder(step), f, scores, space, samples, draws, seed)
+        mean, error = _average_estimates(ladder(step), f, scores, space, samples, draws, seed)
         floor = float(error[1:].norm())
         distance = float((mean[1:] - gradient).norm())
         bias.append(sqrt(max(distance**2 - floor**2, 0.0)) / float(gradient.norm()))
@@ -213,8 +219,10 @@ def assert_bias_vanishes(
     return Ladder(tuple(steps), tuple(bias), tuple(noise), measured)
 
 
-def _problem(space: AbstractSpace, f: Objective | None, scores: Tensor | None, seed: int) -> tuple[Objective, Tensor]:
-    """Return f and scores with their defaults: standard normal scores, and a smooth f that is linear nowhere."""
+def _make_problem(
+    space: AbstractSpace, f: Objective | None, scores: Tensor | None, seed: int
+) -> tuple[Objective, Tensor]:
+    """Return f and scores, or their defaults: standard normal scores, and a smooth f that is nowhere linear."""
     generator = torch.Generator().manual_seed(seed)
     event = tuple(range(-len(space.event_shape), 0))
     if scores is None:
@@ -228,8 +236,8 @@ def _problem(space: AbstractSpace, f: Objective | None, scores: Tensor | None, s
     return f or smooth, scores.detach().double()
 
 
-def _enumerated(f: Objective, scores: Tensor, space: AbstractSpace) -> Tensor:
-    """Return the value and the gradient, `[1 + scores]`, from the members and their statistics only."""
+def _compute_exact(f: Objective, scores: Tensor, space: AbstractSpace) -> Tensor:
+    """Return the exact value and gradient, `[1 + scores]`, from the members of the space and their statistics only."""
     scores = scores.clone().requires_grad_()
     members = space.enumerate(dtype=torch.float64)
     q = (space.statistics(members).flatten(1) @ scores.flatten()).softmax(0)
@@ -239,7 +247,7 @@ def _enumerated(f: Objective, scores: Tensor, space: AbstractSpace) -> Tensor:
     return torch.cat([value.detach().view(1), scores.grad.flatten()])
 
 
-def _estimates(
+def _draw_estimates(
     estimator: AbstractEstimator,
     f: Objective,
     scores: Tensor,
@@ -256,7 +264,7 @@ def _estimates(
     return torch.cat([value.detach().view(-1, 1), batch.grad.flatten(1)], 1)
 
 
-def _mean(
+def _average_estimates(
     estimator: AbstractEstimator,
     f: Objective,
     scores: Tensor,
@@ -270,13 +278,13 @@ def _mean(
     total = square = torch.zeros(1 + scores.numel(), dtype=torch.float64)
     for start in range(0, draws, _BLOCK):
         count = min(_BLOCK, draws - start)
-        estimates = _estimates(estimator, f, scores, space, samples, count, generator)
+        estimates = _draw_estimates(estimator, f, scores, space, samples, count, generator)
         total, square = total + estimates.sum(0), square + estimates.square().sum(0)
     mean = total / draws
     return mean, ((square / draws - mean.square()).clamp_min(0) / draws).sqrt()
 
 
-def _threshold(false_alarm: float, components: int) -> float:
+def _compute_threshold(false_alarm: float, components: int) -> float:
     """Return the |z| that any component exceeds with probability at most `false_alarm` (Bonferroni)."""
     tail = torch.tensor(false_alarm / (2 * components), dtype=torch.float64)
     return -float(torch.special.ndtri(tail))

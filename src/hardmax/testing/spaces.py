@@ -1,4 +1,4 @@
-"""Test of a space: every method that it offers, against enumeration."""
+"""Compare every method that a space offers with enumeration of its members."""
 
 import torch
 from torch import Tensor
@@ -18,23 +18,27 @@ def assert_space(
     false_alarm: float = FALSE_ALARM,
     seed: int = 0,
 ) -> None:
-    """Assert that every method that a space offers agrees with enumeration of its members.
+    r"""Assert that every method that a space offers agrees with enumeration of its members.
 
-    Always: `argmax` finds the best member. Where offered: `log_prob`, `entropy`, `kl` and `marginals` are those of
-    `q(z) = exp(<scores, statistics(z)>) / Z`; `draw` samples it (chi-square); `change` reaches distinct members and
-    `parts` gives each its gain (without `additive_changes`, that of an additive f); `relax` converges to the arg max as
-    tau falls.
+    `argmax` must return the best member. The other methods are tested if the space offers them:
+
+    - `log_prob`, `entropy`, `kl` and `marginals` are those of
+      $q(z) = \exp(\langle \mathrm{scores}, \mathrm{statistics}(z) \rangle) / Z$;
+    - `draw` samples from q (chi-square test);
+    - `change` reaches distinct members, and `parts` gives each of them its gain (without `additive_changes`, the gain
+      of an additive f);
+    - `relax` converges to the arg max as tau falls.
 
     Args:
-        space: offers `enumerate`, and is small.
+        space: a small space that offers `enumerate`.
         scores: `[B, *score]`, float64; None draws them.
-        draws: samples for the chi-square test.
+        draws: number of samples for the chi-square test.
         tolerance: largest absolute difference of deterministic results.
-        false_alarm: probability that a right space fails.
-        seed: of all randomness.
+        false_alarm: probability that a correct space fails.
+        seed: seed of all randomness.
 
     Raises:
-        AssertionError: names the method that disagrees, and by how much.
+        AssertionError: a method disagrees; the message names it, and by how much it differs.
 
     Example:
         >>> import hardmax as hm
@@ -82,31 +86,34 @@ def assert_space(
 
 
 def _check_changes(space: AbstractSpace, members: Tensor, generator: torch.Generator, tolerance: float) -> None:
-    """Check every neighbour of every member, with gains that parts must reproduce: any, or those of an additive f."""
+    """Check every neighbour of every member, and that `parts` reproduces gains.
+
+    The gains are arbitrary if the space has `additive_changes`, otherwise those of an additive f.
+    """
     neighbours = space.neighbours(members)  # [M, size, *event]
-    known = members.flatten(1)
-    for z, others in zip(known, neighbours.transpose(0, 1).flatten(2), strict=True):
-        all_members = (others[:, None] == known).all(-1).any(-1).all()
+    flat_members = members.flatten(1)
+    for z, others in zip(flat_members, neighbours.transpose(0, 1).flatten(2), strict=True):
+        all_members = (others[:, None] == flat_members).all(-1).any(-1).all()
         if not all_members or len(torch.cat([z[None], others]).unique(dim=0)) != 1 + len(others):
             raise AssertionError(
                 f"change: the neighbours of {z.tolist()} are not distinct other members: {others.tolist()}"
             )
-    moved = space.statistics(neighbours) - space.statistics(members)
+    differences = space.statistics(neighbours) - space.statistics(members)
     if space.additive_changes:
         gains = torch.randn(neighbours.shape[:2], generator=generator, dtype=torch.float64)
     else:
         worth = torch.randn(space.score_shape, generator=generator, dtype=torch.float64)
-        gains = space.dot(worth.expand_as(moved), moved)
+        gains = space.dot(worth.expand_as(differences), differences)
     parts = space.parts(members, gains)
-    _check_equal("parts", space.dot(parts.expand_as(moved), moved), gains, tolerance)
+    _check_equal("parts", space.dot(parts.expand_as(differences), differences), gains, tolerance)
 
 
 def _check_frequencies(z: Tensor, members: Tensor, q: Tensor, false_alarm: float) -> None:
-    """Chi-square test of samples `[S, B, *event]` against q `[B, M]`, one per row, rare members pooled."""
+    """Compare samples `[S, B, *event]` with q `[B, M]`, by a chi-square test per example; rare members are pooled."""
     for row, p in zip(z.transpose(0, 1).flatten(2), q, strict=True):
         hits = (row[:, None] == members.flatten(1)).all(-1)
         if not hits.any(-1).all():
-            raise AssertionError("draw: a sample is no member of the space")
+            raise AssertionError("draw: a sample is not a member of the space")
         observed, expected = hits.double().sum(0), p * len(row)
         common = expected >= 5
         if expected[~common].sum() < 5:  # too few for a bin of their own
@@ -126,6 +133,6 @@ def _check_frequencies(z: Tensor, members: Tensor, q: Tensor, false_alarm: float
 def _check_equal(name: str, actual: Tensor, expected: Tensor, tolerance: float) -> None:
     if actual.shape != expected.shape:
         raise AssertionError(f"{name}: shape {list(actual.shape)}, expected {list(expected.shape)}")
-    worst = float((actual - expected).abs().max()) if actual.numel() else 0.0
-    if not worst <= tolerance:
-        raise AssertionError(f"{name}: off by up to {worst:.3g}; got {actual.tolist()}, expected {expected.tolist()}")
+    largest = float((actual - expected).abs().max()) if actual.numel() else 0.0
+    if not largest <= tolerance:
+        raise AssertionError(f"{name}: off by up to {largest:.3g}; got {actual.tolist()}, expected {expected.tolist()}")

@@ -1,1 +1,1 @@
-"""Training: configuration, schedule, loop, checkpoints and log, which write a folder with a trained model."""
+"""Training: options, learning rate schedule, training loop, checkpoints and log of a run, written to its folder."""

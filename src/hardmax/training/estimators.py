@@ -10,10 +10,10 @@ from hardmax.training.config import EstimatorConfig, VAEConfig
 
 def choose_estimator(config: EstimatorConfig, space: AbstractSpace, epoch: int, step: int) -> AbstractEstimator:
     """Return the estimator of a step; epochs and steps count from 0."""
-    updated = step // config.anneal_every * config.anneal_every
-    shrunk = math.exp(-config.anneal * updated)
-    epsilon = max(config.epsilon * shrunk, min(config.epsilon, config.epsilon_floor))
-    tau = max(config.tau * shrunk, min(config.tau, config.tau_floor))
+    last_update = step // config.anneal_every * config.anneal_every
+    factor = math.exp(-config.anneal * last_update)
+    epsilon = max(config.epsilon * factor, min(config.epsilon, config.epsilon_floor))
+    tau = max(config.tau * factor, min(config.tau, config.tau_floor))
     name = config.estimator
     if name == "auto":
         if space.categories is not None:
@@ -36,7 +36,7 @@ def choose_estimator(config: EstimatorConfig, space: AbstractSpace, epoch: int, 
 
 
 def explain_estimator(config: VAEConfig, space: AbstractSpace) -> str:
-    """Return which estimator a run uses, and the reason if it was chosen automatically."""
+    """Return a text: which estimator a run uses, and the reason if it was chosen automatically."""
     if config.estimator != "auto":
         return f"{config.estimator} (as asked): {choose_estimator(config, space, 0, 0)}, kl {config.kl}"
     if space.categories is not None:

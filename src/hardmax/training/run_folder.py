@@ -1,19 +1,23 @@
-"""The folder of a run: names of its files, writing and reading them. Imports no torch until a run is written.
+"""The folder of a run: names of its files, and functions that write and read them. Imports torch only to write.
 
 `config.json` (resolved options, data, versions, commit), `metrics.jsonl` (a row for each epoch and split, no times),
-`timing.jsonl` (seconds), `starts.jsonl` (results of several starts), `checkpoint-<step>/` with the files `latest`
-and `best` that name one of them.
+`timing.jsonl` (seconds), `starts.jsonl` (results of several starts), `checkpoint-<step>/` with the file `latest` that
+names the latest one. A checkpoint stores the name of the best one so far, so that one atomic write replaces both; the
+file `best` repeats it. While a process trains, it holds the lock `.lock`.
 """
 
 import json
 import os
 import platform
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from hardmax.errors import DataError
 from hardmax.files import write_text
+from hardmax.json_files import check_finite, parse_json, read_json
 from hardmax.version import __version__, find_commit
 
 if TYPE_CHECKING:
@@ -21,6 +25,9 @@ if TYPE_CHECKING:
     from hardmax.training.task import Data
 
 CONFIG, METRICS, TIMING, STARTS = "config.json", "metrics.jsonl", "timing.jsonl", "starts.jsonl"
+_OBJECTS = ("config", "data", "versions")  # of `config.json`
+TRAINING_FILES = ("training.safetensors", "training.json")
+"""Files of a checkpoint in addition to those of its model: tensors, and the progress of the run."""
 
 
 def has_run(folder: Path) -> bool:
@@ -29,7 +36,11 @@ def has_run(folder: Path) -> bool:
 
 
 def write_config(folder: Path, config: "TrainConfig", data: "Data") -> None:
-    """Write `config.json`: the resolved configuration, the data, versions and the commit."""
+    """Write `config.json`: the resolved configuration, the data, versions and the commit.
+
+    Raises:
+        DataError: the file cannot be written.
+    """
     import torch
 
     facts = {
@@ -38,6 +49,7 @@ def write_config(folder: Path, config: "TrainConfig", data: "Data") -> None:
             "name": data.name,
             "source": data.source,
             **data.facts,
+            "train": summarize_training_data(data),
         },
         "versions": {
             "hardmax": __version__,
@@ -46,77 +58,165 @@ def write_config(folder: Path, config: "TrainConfig", data: "Data") -> None:
         },
         "commit": find_commit(),
     }
-    folder.mkdir(parents=True, exist_ok=True)
-    write_text(folder / CONFIG, json.dumps(facts, indent=2) + "\n")
+    with report_write_error(folder / CONFIG):
+        folder.mkdir(parents=True, exist_ok=True)
+        write_text(folder / CONFIG, json.dumps(facts, indent=2) + "\n")
+
+
+def summarize_training_data(data: "Data") -> dict[str, Any]:
+    """Return the shape and the sum of all training examples: other data are recognised by them when a run resumes."""
+    return {"shape": list(data.train.shape), "sum": int(data.train.sum())}
+
+
+@contextmanager
+def report_write_error(path: Path) -> Iterator[None]:
+    """Raise `DataError` if the block cannot write a file, or to a folder: the disk is full, for example."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(
+            f"cannot write {path}: {error.strerror or error}; make room, or choose another --out"
+        ) from error
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
     """Return the contents of `config.json`; its key "config" holds the options.
 
     Raises:
-        DataError: no run is there, or its configuration is broken.
+        DataError: the folder holds no run, or its configuration is broken.
     """
     path = folder / CONFIG
+    if not path.exists():
+        raise DataError(f"{folder} holds no run: {path} is missing; make one with hardmax train --out {folder}")
     try:
-        facts = json.loads(path.read_text())
-        if not isinstance(facts["config"], dict):
-            raise TypeError("its config is no JSON object")
-        return facts
-    except FileNotFoundError as error:
-        raise DataError(
-            f"{folder} holds no run: {path} is missing; make one with hardmax train --out {folder}"
-        ) from error
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
+        facts = read_json(path)
+        check_finite(facts, "it")
+        if "config" not in facts or not all(isinstance(facts.get(name, {}), dict) for name in _OBJECTS):
+            raise DataError(f"its {', '.join(_OBJECTS)} are not JSON objects")
+    except DataError as error:
         raise DataError(f"{path} is not the configuration of a run: {error}") from error
+    return facts
 
 
-def find_checkpoint(folder: Path, pointer: str) -> str | None:
-    """Return the checkpoint that the file `latest` or `best` names, or None if there is none."""
+def find_checkpoint(folder: Path, pointer: Literal["latest", "best"]) -> str | None:
+    """Return the name of the latest or best checkpoint, or None if there is none.
+
+    The latest checkpoint stores the name of the best one; in folders of earlier versions only the file `best` does.
+
+    Raises:
+        DataError: a file that names a checkpoint is broken.
+    """
+    latest = _read_pointer(folder / "latest")
+    if pointer == "latest" or latest is None:
+        return latest
     try:
-        name = (folder / pointer).read_text().strip()
+        progress = read_progress(folder / latest)
+    except DataError:
+        if latest != _read_pointer(folder / "latest"):
+            return find_checkpoint(folder, pointer)  # a run in training has replaced it in the meantime
+        if (folder / latest / TRAINING_FILES[1]).exists():
+            raise
+        progress = {}  # the run was copied without its training state
+    name = progress["best_checkpoint"] if "best_checkpoint" in progress else _read_pointer(folder / "best")
+    return name if name is not None and (folder / name).is_dir() else None
+
+
+def _read_pointer(path: Path) -> str | None:
+    """Return the name of the checkpoint in a file, or None if there is no such file or checkpoint."""
+    try:
+        name = path.read_text().strip()
     except FileNotFoundError:
         return None
-    return name if (folder / name).is_dir() else None
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} does not name a checkpoint: {error}") from error
+    if not _CHECKPOINT.fullmatch(name):
+        raise DataError(f"{path} does not name a checkpoint, such as checkpoint-100: it holds {name[:80]!r}")
+    return name if (path.parent / name).is_dir() else None
+
+
+_CHECKPOINT = re.compile(r"checkpoint-[0-9]+")
+
+
+def read_progress(checkpoint: Path) -> dict[str, Any]:
+    """Return the progress of the run that a checkpoint stores: the fields of `hardmax.training.state.Progress`.
+
+    Raises:
+        DataError: the file is missing or broken.
+    """
+    path = checkpoint / TRAINING_FILES[1]
+    progress = read_json(path)
+    name = progress.get("best_checkpoint")
+    if name is not None and not (isinstance(name, str) and _CHECKPOINT.fullmatch(name)):
+        raise DataError(f"{path} is not the progress of a run: best_checkpoint is {str(name)[:80]!r}")
+    return progress
 
 
 def append_rows(path: Path, rows: Iterable[dict[str, Any]]) -> None:
-    """Append rows to a file, and return when they are on the disk."""
-    with path.open("a") as file:
-        file.writelines(json.dumps(row) + "\n" for row in rows)
+    """Append rows to a file, one JSON object per line, and wait until they are on the disk.
+
+    An incomplete last row, left by a killed process, is removed first.
+
+    Raises:
+        DataError: the file cannot be written.
+    """
+    with report_write_error(path), path.open("ab+") as file:
+        _end_last_line(file)
+        file.write("".join(json.dumps(row) + "\n" for row in rows).encode())
         file.flush()
         os.fsync(file.fileno())
 
 
+def _end_last_line(file: BinaryIO) -> None:
+    """End the last line of a file: a complete row gets its newline, an incomplete one is removed."""
+    if not file.seekable() or file.seek(0, os.SEEK_END) == 0:
+        return
+    file.seek(-1, os.SEEK_END)
+    if file.read(1) == b"\n":
+        return
+    file.seek(0)
+    text = file.read()
+    begin = text.rfind(b"\n") + 1
+    try:
+        parse_json(text[begin:].decode(), "the last row")
+        file.write(b"\n")
+    except ValueError:
+        file.truncate(begin)
+
+
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a file; an incomplete last row, which a kill leaves, is ignored.
+    """Return the rows of a file; an incomplete last row, left by a killed process, is ignored.
 
     Raises:
-        DataError: another line is broken, or the file cannot be read.
+        DataError: any other line is broken, or the file cannot be read.
     """
     try:
-        lines = path.read_text().splitlines(keepends=True) if path.exists() else []
-    except (OSError, UnicodeDecodeError) as error:
+        lines = path.read_bytes().decode().splitlines(keepends=True) if path.exists() else []
+    except (OSError, ValueError) as error:
         raise DataError(f"cannot read {path}: {error}") from error
     rows = []
     for number, line in enumerate(lines, 1):
         try:
-            row = json.loads(line)
-        except json.JSONDecodeError:
-            row = None
-            if number == len(lines) and not line.endswith("\n"):
-                break
-        if not isinstance(row, dict):
-            raise make_line_error(path, number, line)
-        rows.append(row)
+            rows.append(parse_json(line, f"line {number} of {path}"))
+        except DataError as error:
+            if number < len(lines) or line.endswith("\n"):
+                raise make_line_error(path, number, line) from error
     return rows
 
 
 def make_line_error(path: Path, number: int, line: str) -> DataError:
     """Return the error for a line that is not a row."""
-    return DataError(f"line {number} of {path} is broken: {line.strip()[:80]!r}; remove the line, or train anew")
+    return DataError(f"line {number} of {path} is broken: {line.strip()[:80]!r}; remove the line, or train again")
 
 
 def remove_rows_after(path: Path, epoch: int) -> None:
-    """Remove the rows after an epoch: they belong to work that was lost."""
-    rows = [row for row in read_rows(path) if row["epoch"] <= epoch]
-    write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
+    """Remove the rows after an epoch: the run resumes from there and writes them again.
+
+    Raises:
+        DataError: a row is broken or has no epoch, or the file cannot be read or written.
+    """
+    rows = read_rows(path)
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row.get("epoch"), int):
+            raise make_line_error(path, number, json.dumps(row))
+    with report_write_error(path):
+        write_text(path, "".join(json.dumps(row) + "\n" for row in rows if row["epoch"] <= epoch))

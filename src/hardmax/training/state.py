@@ -1,4 +1,4 @@
-"""The state of a run in training, and one optimization step."""
+"""The state of a training run (weights, optimizer, progress), and one optimization step."""
 
 import math
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hardmax.random import stream
+from hardmax.random import make_generator
 from hardmax.training.config import TrainConfig
 from hardmax.training.processes import Message
 from hardmax.training.task import AbstractTask, ParameterUpdate
@@ -17,16 +17,18 @@ from hardmax.training.task import AbstractTask, ParameterUpdate
 
 @dataclass
 class Progress:
-    """The progress of a run, which a checkpoint keeps in addition to the weights.
+    """The progress of a run, which a checkpoint stores in addition to the weights.
 
     Attributes:
-        epoch: epochs finished.
-        position: steps done in the current epoch.
-        step: steps done in total.
-        best: best value of the task's criterion on the validation pictures, and the epoch it was reached after.
+        epoch: number of finished epochs.
+        position: number of finished steps of the current epoch.
+        step: number of finished steps in total.
+        best: best value of the criterion on the validation examples, such that higher is better.
+        best_epoch: the epoch after which it was reached.
+        best_checkpoint: name of the checkpoint after that epoch; None if there is none, and in older checkpoints.
         totals: sums over the unfinished epoch, for its row in `metrics.jsonl`.
-        epochs: number of epochs of the run's schedule; None in checkpoints that did not keep it.
-        rate_limit: largest share of the learning rate that is used; below 1 once a schedule has been extended.
+        epochs: number of epochs of the run's schedule; None in older checkpoints, which do not store it.
+        rate_limit: maximum of the schedule's factor of the learning rate; below 1 after a schedule was extended.
     """
 
     epoch: int = 0
@@ -34,58 +36,61 @@ class Progress:
     step: int = 0
     best: float = float("-inf")
     best_epoch: int = 0
+    best_checkpoint: str | None = None
     totals: list[float] = field(default_factory=list)
     epochs: int | None = None
     rate_limit: float = 1.0
 
 
-_EXTENDED_RATE = 0.1  # smallest share of the learning rate with which an extended schedule continues
+_EXTENDED_RATE = 0.1  # smallest factor of the learning rate with which an extended schedule continues
 
 
 def schedule_rate(config: TrainConfig, step: int, steps: int) -> float:
-    """Return the share of the learning rate that the schedule gives to a step, out of `steps`."""
+    """Return the factor, at most 1, by which the schedule multiplies the learning rate in a step, out of `steps`."""
     return 1.0 if config.lr_schedule == "constant" else min(1.0, 2 * (1 - step / steps))
 
 
 class State:
-    """All that changes during a run: the weights, the optimizer that trains them, and the progress."""
+    """Everything that changes during a run: the weights, the optimizer and the progress."""
 
     def __init__(self, task: AbstractTask[Any, Any]) -> None:
         self.task, self.config, self.group = task, task.config, task.group
         self.updates = task.updates
         groups = [{"params": update.parameters, "betas": update.betas, "rate": update.rate} for update in self.updates]
-        # One optimizer for all updates: it skips parameters without a gradient, and those of other updates have none.
+        # One optimizer for all updates: it skips parameters without a gradient, such as those of other updates.
         self.optimizer = torch.optim.Adam(groups, lr=self.config.learning_rate, fused=True)
         self.messages = [Message(task.group, update.parameters, sums=len(task.sums) + 1) for update in self.updates]
         self.progress = Progress(totals=self._zero_totals(), epochs=self.config.epochs)
-        self.steps = self._steps_in(self.config.epochs)
+        self.steps = self._count_steps(self.config.epochs)
 
-    def _steps_in(self, epochs: int) -> int:
+    def _count_steps(self, epochs: int) -> int:
         return epochs * math.ceil(self.task.count / self.config.batch_size)
 
     def extend_schedule(self, epochs: int) -> str | None:
-        """Continue a run whose schedule was planned for fewer epochs, without letting the learning rate jump back.
+        """Continue a run whose schedule was planned for fewer epochs, without a sudden increase of the learning rate.
 
-        A linear schedule for more epochs would return to the full rate after the shorter one had decayed: a model that
-        has settled can lose what it learned. From here on, the rate is limited to its decayed value, or to a tenth if
-        it had decayed further, until the schedule itself is below that.
+        After a shorter linear schedule has decayed, one for more epochs would return to the full rate, and a converged
+        model can lose what it learned. The rate is therefore limited to its decayed value, or to a tenth of the full
+        rate if it had decayed further, until the new schedule is below that limit.
 
         Args:
             epochs: number of epochs of the shorter schedule.
 
         Returns:
-            A message for the user; None if the rate had not decayed yet.
+            A message for the user; None if the rate had not decayed.
         """
         self.progress.epochs = self.config.epochs
         if epochs >= self.config.epochs:
             return None
-        share = min(self.progress.rate_limit, schedule_rate(self.config, self.progress.step, self._steps_in(epochs)))
-        if share == 1.0:
+        factor = min(
+            self.progress.rate_limit, schedule_rate(self.config, self.progress.step, self._count_steps(epochs))
+        )
+        if factor == 1.0:
             return None
-        self.progress.rate_limit = max(share, _EXTENDED_RATE)
+        self.progress.rate_limit = max(factor, _EXTENDED_RATE)
         rate = self.config.learning_rate
         return (
-            f"learning rate: {epochs} epochs had brought it down to {share * rate:.2g}; with {self.config.epochs} it "
+            f"learning rate: {epochs} epochs had brought it down to {factor * rate:.2g}; with {self.config.epochs} it "
             f"goes on at {self.progress.rate_limit * rate:.2g}, instead of jumping back to {rate:.2g}, down to zero"
         )
 
@@ -93,26 +98,27 @@ class State:
         return [0.0] * (len(self.task.sums) + 1)
 
     def begin_epoch(self) -> tuple[Tensor, ...]:
-        """Return the examples of each step of this epoch; at its start, also seed its generators."""
+        """Return the indices of the examples of each step of this epoch; seed the generators if the epoch is new."""
         seed, epoch = self.config.seed, self.progress.epoch
         if self.progress.position == 0:
             for name, generator in self.task.generators.items():
-                generator.manual_seed(stream(seed, name, epoch).initial_seed())
+                generator.manual_seed(make_generator(seed, name, epoch).initial_seed())
             self.progress.totals = self._zero_totals()
-        return torch.randperm(self.task.count, generator=stream(seed, "data", epoch)).split(self.config.batch_size)
+        order = torch.randperm(self.task.count, generator=make_generator(seed, "data", epoch))
+        return order.split(self.config.batch_size)
 
     def make_step(self, index: Tensor, *, stop: bool = False) -> tuple[Tensor, bool]:
-        """Take one step, together with the other processes of the group.
+        """Make one optimization step, together with the other processes of the group.
 
         Args:
-            index: the examples of the step, of all processes.
+            index: indices of the examples of the step, of all processes.
             stop: whether this process asks to stop after the step.
 
         Returns:
-            The task's sums over the batch, followed by its size; and whether any process asks to stop.
+            The task's sums over the batch, followed by the batch size; and whether any process asks to stop.
         """
-        share = schedule_rate(self.config, self.progress.step, self.steps)
-        rate = self.config.learning_rate * min(share, self.progress.rate_limit)
+        factor = schedule_rate(self.config, self.progress.step, self.steps)
+        rate = self.config.learning_rate * min(factor, self.progress.rate_limit)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["rate"]
         results: list[tuple[Tensor, bool]] = []
@@ -136,7 +142,7 @@ class State:
 
     @contextmanager
     def _freeze_others(self, update: ParameterUpdate) -> Iterator[None]:
-        """Freeze the parameters of all other updates."""
+        """Freeze the parameters of all other updates within the block."""
         others = [parameter for other in self.updates if other is not update for parameter in other.parameters]
         for parameter in others:
             parameter.requires_grad_(False)

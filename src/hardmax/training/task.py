@@ -9,10 +9,12 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
-from hardmax.data import Images, Sequences, binarize, load
+from hardmax._deprecation import RenamedMember, adopt_renamed_members
+from hardmax.data import Images, Sequences, binarize, load_images
+from hardmax.data.images import describe_flatness
 from hardmax.models import AbstractModel
-from hardmax.random import stream
-from hardmax.training.config import PictureConfig, TrainConfig
+from hardmax.random import make_generator
+from hardmax.training.config import ImageConfig, TrainConfig
 from hardmax.training.processes import Group
 
 Row = dict[str, Any]
@@ -24,17 +26,17 @@ Data = Images | Sequences
 
 @dataclass(frozen=True, eq=False)
 class ParameterUpdate:
-    """A part of a step that updates some parameters and keeps all others fixed.
+    """A part of a training step that updates some parameters and keeps all others fixed.
 
-    Most models have one update. Two models that are trained against each other have one each.
+    Most models have one update. Two networks that are trained against each other have one each.
 
     Attributes:
         parameters: the parameters to update.
-        add_gradients: as `AbstractTask.add_gradients`; returns zero for sums that another update measures, also for the
-            count.
+        add_gradients: the same as `AbstractTask.add_gradients`; returns zero for sums, and for the number of examples,
+            that another update already returns.
         rate: their learning rate, as a multiple of the run's.
         betas: coefficients of Adam.
-        times: number of times it is applied in a step.
+        times: number of times the update is applied in a step.
     """
 
     parameters: tuple[nn.Parameter, ...]
@@ -45,20 +47,20 @@ class ParameterUpdate:
 
 
 class AbstractTask(ABC, Generic[C, M]):
-    """The model-specific part of training: everything that the training loop leaves open.
+    """The model-specific part of training: the data, the model, the gradients of a step, and the evaluation.
 
-    A subclass sets the attributes below in its `start`. Its behaviour depends on the configuration alone, and it draws
-    from `generators` alone: a resumed run is then identical to one that never stopped. Random numbers are drawn for the
-    whole batch, not only for this process's part: with several processes the result is the same.
+    A subclass sets the attributes below in its `build`. It depends only on the configuration, and draws random numbers
+    only from `generators`: a resumed run is then identical to one that never stopped. It draws them for the entire
+    batch, not only for this process's slice: the result is then the same with any number of processes.
 
     Attributes:
-        sums: names of the values that `add_gradients` sums over the examples of a step; a row of "train" has their
-            means.
+        sums: names of the values that `add_gradients` sums over the examples of a step; the row of the split "train"
+            has their means.
         config: the options of the run.
         model: the model that is trained and saved.
         group: the processes that train it.
-        generators: by their purpose; seeded again for every epoch, their state kept in checkpoints within one.
-        count: number of examples in an epoch.
+        generators: random generators by purpose; seeded again for every epoch, with their state in checkpoints.
+        count: number of training examples.
     """
 
     sums: ClassVar[tuple[str, ...]]
@@ -69,87 +71,124 @@ class AbstractTask(ABC, Generic[C, M]):
     generators: dict[str, torch.Generator]
     count: int
 
+    load = RenamedMember("load_data")
+    start = RenamedMember("build")
+    explain = RenamedMember("describe_training")
+    learned = RenamedMember("extra_parameters")
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        adopt_renamed_members(cls)
+
     @staticmethod
-    def load(config: Any) -> Data:
-        """Return the data; by default pictures."""
-        return load(config.data, data_dir=config.data_dir, size=config.size, limit=config.limit, seed=config.seed)
+    def load_data(config: Any) -> Data:
+        """Load the data that a configuration names; by default images."""
+        return load_images(
+            config.data, data_dir=config.data_dir, size=config.size, limit=config.limit, seed=config.seed
+        )
 
     @classmethod
     @abstractmethod
-    def start(cls, config: Any, images: Any, start: int, group: Group) -> "AbstractTask":
-        """Return the task before the first step, with initial weights number `start`."""
+    def build(cls, config: Any, images: Any, start: int, group: Group) -> "AbstractTask":
+        """Build the task before the first step.
+
+        Args:
+            config: options of the run.
+            images: the data that `load_data` returned.
+            start: number of the initial weights, from 0; each number gives other random weights.
+            group: the processes that train.
+        """
 
     @classmethod
     @abstractmethod
     def couples_examples(cls, config: Any) -> bool:
-        """Whether the gradient of an example depends on the others of its batch, so that processes cannot share it."""
+        """Whether the gradient of an example depends on other examples of its batch.
+
+        Processes cannot share such a batch.
+        """
 
     @abstractmethod
-    def explain(self) -> str:
-        """Return one line on how the model is trained, and on the reason where the method was chosen automatically."""
+    def describe_training(self) -> str:
+        """Return one line: how the model is trained, and the reason if the method was chosen automatically."""
 
     @property
-    def learned(self) -> list[nn.Parameter]:
-        """Parameters that are trained in addition to the model's and are not part of it; usually none."""
+    def extra_parameters(self) -> list[nn.Parameter]:
+        """Parameters that are trained but are not saved with the model, such as those of an estimator; usually none."""
         return []
 
     @property
     def updates(self) -> tuple[ParameterUpdate, ...]:
         """The parts of a step: by default one update of all parameters by `add_gradients`."""
-        return (ParameterUpdate((*self.model.parameters(), *self.learned), self.add_gradients),)
+        return (ParameterUpdate((*self.model.parameters(), *self.extra_parameters), self.add_gradients),)
 
     @abstractmethod
     def add_gradients(self, index: Tensor, epoch: int, step: int) -> Tensor:
-        """Add this process's part to the gradients of a step's loss.
+        """Compute this process's part of the gradient of a step's loss, and add it to `.grad`.
 
         Args:
-            index: the examples of the step, of all processes.
-            epoch: number of epochs finished before it.
-            step: number of steps done before it.
+            index: indices of the examples of the step, of all processes.
+            epoch: number of finished epochs.
+            step: number of finished steps.
 
         Returns:
-            This process's part of `sums`, NaN for those not measured in this epoch; last, its number of examples.
+            This process's part of `sums`, NaN for those not measured in this epoch; then its number of examples.
         """
 
     @abstractmethod
     def evaluate(self, split: str) -> Row:
-        """Return the means over the validation or test examples, with the criterion among them."""
+        """Return the metrics, as means over the validation or test examples; the criterion is one of them."""
 
     @abstractmethod
     def summarize_epoch(self, rows: Mapping[str, Row]) -> str:
-        """Return a line of text about an epoch, from the row of each split."""
+        """Return a line of text about an epoch, given the row of each split."""
 
 
-_SMALL = 32  # pixels of a side, up to which one hidden layer sees a whole picture
+_SMALL = 32  # largest height and width, in pixels, of images for fully connected networks
 
 
-def choose_networks(asked: Literal["auto", "mlp", "conv"], shape: tuple[int, int, int]) -> Literal["mlp", "conv"]:
-    """Return the networks for pictures of a shape (channels, H, W); "auto" is convolutional for large ones."""
-    if asked != "auto":
-        return asked
+def choose_networks(
+    architecture: Literal["auto", "mlp", "conv"], shape: tuple[int, int, int]
+) -> Literal["mlp", "conv"]:
+    """Return the kind of networks for images of a shape (channels, H, W); "auto" is "conv" for large images."""
+    if architecture != "auto":
+        return architecture
     return "conv" if max(shape[1:]) > _SMALL else "mlp"
 
 
 def choose_likelihood(
-    asked: Literal["auto", "bernoulli", "gaussian"], shape: tuple[int, int, int]
+    likelihood: Literal["auto", "bernoulli", "gaussian"], shape: tuple[int, int, int]
 ) -> Literal["bernoulli", "gaussian"]:
-    """Return the distribution of the pixels of pictures of a shape (channels, H, W); "auto" is gaussian for colour."""
-    if asked != "auto":
-        return asked
+    """Return the distribution of the pixels of images of a shape (channels, H, W); "auto" is "gaussian" for colour."""
+    if likelihood != "auto":
+        return likelihood
     return "gaussian" if shape[0] > 1 else "bernoulli"
 
 
 @contextmanager
 def draw_initial_weights(seed: int, start: int) -> Iterator[None]:
-    """Draw initial weights number `start` within the block; torch's global generator is restored after it."""
+    """Seed torch for the initial weights number `start` within the block; its global generator is restored after it."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(stream(seed, "init", *([start] if start else [])).initial_seed())
+        torch.manual_seed(make_generator(seed, "init", *([start] if start else [])).initial_seed())
         yield
 
 
 Split = Literal["train", "validation", "test"]
 
 
-def prepare_split(config: PictureConfig, images: Images, split: Split) -> Tensor:
-    """Return the pictures of a split as the model sees them, `[N, *shape]`; sampled pixels are always the same."""
-    return binarize(getattr(images, split), config.binarize, stream(config.seed, "binarize", split))
+def prepare_split(config: ImageConfig, images: Images, split: Split) -> Tensor:
+    """Return the images of a split as inputs of the model, `[N, *shape]`; sampled pixels are the same in every call."""
+    return binarize(getattr(images, split), config.binarize, make_generator(config.seed, "binarize", split))
+
+
+def find_data_problems(config: TrainConfig, data: Data) -> list[str]:
+    """Return sentences about what the configuration makes of the data and the user may not expect; mostly none."""
+    if not isinstance(config, ImageConfig) or not isinstance(data, Images):
+        return []
+    problems = []
+    if (flat := describe_flatness(data, config.binarize)) is not None:
+        problems.append(flat)
+    if config.binarize != "none" and data.shape[0] > 1:
+        problems.append(
+            f"colour images are rounded to 8 colours, since --binarize is {config.binarize}; --binarize none keeps them"
+        )
+    return problems

@@ -1,4 +1,4 @@
-"""Completion: what cannot be used is said in words; no shape checks here, which would speak first."""
+"""Completion: errors for invalid arguments; without shape checks, which would raise first."""
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ MODEL = CompletionModel.build((1, 8, 8), components=2, latent=2, hidden=8)
 X, HIDDEN = torch.zeros(3, 1, 8, 8), draw_masks("half", 3, (8, 8))
 
 
-def test_mixtures():
+def test_invalid_mixtures():
     with pytest.raises(ShapeError, match=r"a mixture needs scores \[\*B, k\]"):
         GaussianMixture(torch.zeros(3, 4), torch.zeros(3, 5, 2), torch.zeros(3, 5, 2))
     with pytest.raises(ArgumentError, match="rule must be one of 'responsibility', 'distance', 'fair', got 'nearest'"):
@@ -25,8 +25,8 @@ def test_mixtures():
         max_operation_loss(*Q, MIXTURE, form="printed")
 
 
-def test_models():
-    with pytest.raises(ArgumentError, match="components need a latent to be of"):
+def test_invalid_models():
+    with pytest.raises(ArgumentError, match="components need a latent, got 2 and 0"):
         CompletionModel.build((1, 8, 8), components=2, latent=0)
     with pytest.raises(ArgumentError, match="architecture must be 'mlp' or 'conv'"):
         CompletionModel.build((1, 8, 8), architecture="unet")
@@ -44,13 +44,13 @@ def test_models():
 
 @pytest.mark.parametrize(("options", "message"), [
     ({"mask": "center"}, "no mask 'center'; did you mean centre?"),
-    ({"mask": "???"}, "or name a picture, white where pixels are hidden"),
+    ({"mask": "???"}, "or name an image, white where pixels are hidden"),
     ({"components": -1}, "components must not be negative"),
     ({"latent": 0}, "leaves nothing to mix"),
     ({"loss": "published", "components": 0}, "loss published needs --components"),
     ({"loss": "corrected"}, "needs a max operation"),
 ])  # fmt: skip
-def test_configurations(options, message):
+def test_invalid_configurations(options, message):
     with pytest.raises(ArgumentError) as caught:
         CompletionConfig(**options)
     assert message in str(caught.value)

@@ -1,4 +1,4 @@
-"""EM of a Bernoulli mixture: it climbs, it finds what made the data, and it is the discrete VAE without a gap."""
+"""EM of a Bernoulli mixture: likelihoods rise, the true mixture is recovered, and it is a discrete VAE with no gap."""
 
 from itertools import pairwise
 
@@ -11,8 +11,8 @@ import hardmax as hm
 from hardmax.applications.discrete_vae import BernoulliMixture
 
 
-def made(count=4000):
-    """Return a mixture that is easy to tell apart, and data from it."""
+def make_data(count=4000):
+    """Return a mixture of well separated components, and data from it."""
     generator = torch.Generator().manual_seed(0)
     means = torch.rand(3, 12, generator=generator, dtype=torch.float64).round() * 0.8 + 0.1
     weights = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
@@ -25,31 +25,33 @@ def fit(x, steps, seed=1):
 
 
 def test_log_likelihood_agrees_with_torch():
-    mixture, x = made(50)
-    law = MixtureSameFamily(Categorical(mixture.weights), Independent(Bernoulli(mixture.means), 1))
-    torch.testing.assert_close(mixture.log_likelihood(x), law.log_prob(x))
+    mixture, x = make_data(50)
+    reference = MixtureSameFamily(Categorical(mixture.weights), Independent(Bernoulli(mixture.means), 1))
+    torch.testing.assert_close(mixture.log_likelihood(x), reference.log_prob(x))
 
 
-def test_every_step_climbs():
-    _, x = made()
-    found = [fit(x, steps).log_likelihood(x).mean() for steps in range(12)]
-    assert all(after > before - 1e-6 for before, after in pairwise(found))  # the smoothing may cost as much
-    assert found[-1] > found[0] + 0.1
+def test_every_step_raises_the_likelihood():
+    _, x = make_data()
+    likelihoods = [fit(x, steps).log_likelihood(x).mean() for steps in range(12)]
+    assert all(after > before - 1e-6 for before, after in pairwise(likelihoods))  # the pseudo-counts may cost as much
+    assert likelihoods[-1] > likelihoods[0] + 0.1
 
 
-def test_it_finds_what_made_the_data():
-    truth, x = made()
-    # EM may stop at a lesser peak: the best of a few starts.
-    found = max((fit(x, 60, seed) for seed in range(12)), key=lambda mixture: mixture.log_likelihood(x).mean())
-    order = torch.cdist(truth.means, found.means).argmin(1)
+def test_the_true_mixture_is_recovered():
+    truth, x = make_data()
+    # EM may stop at a local maximum: take the best of a few starts.
+    fitted = max((fit(x, 60, seed) for seed in range(12)), key=lambda mixture: mixture.log_likelihood(x).mean())
+    order = torch.cdist(truth.means, fitted.means).argmin(1)
     assert sorted(order.tolist()) == [0, 1, 2]
-    assert (found.means[order] - truth.means).abs().max() < 0.06
-    assert (found.weights[order] - truth.weights).abs().max() < 0.03
-    assert found.log_likelihood(x).mean() > truth.log_likelihood(x).mean()  # the most likely one, of these x
+    assert (fitted.means[order] - truth.means).abs().max() < 0.06
+    assert (fitted.weights[order] - truth.weights).abs().max() < 0.03
+    assert (
+        fitted.log_likelihood(x).mean() > truth.log_likelihood(x).mean()
+    )  # the maximum likelihood estimate for these x
 
 
 def test_it_is_the_discrete_vae_whose_encoder_is_the_posterior():
-    _, x = made(200)
+    _, x = make_data(200)
     mixture = fit(x, 30)
     decoder = nn.Linear(3, 12, bias=False).double()
     decoder.weight.data = mixture.means.logit().T
@@ -62,6 +64,6 @@ def test_it_is_the_discrete_vae_whose_encoder_is_the_posterior():
 
 
 @pytest.mark.parametrize("k", [0, 51])
-def test_components_that_are_too_many_or_none(k):
-    with pytest.raises(hm.ArgumentError, match=f"between 1 and the number of pictures, 50, got {k}"):
+def test_too_many_components_or_none(k):
+    with pytest.raises(hm.ArgumentError, match=f"between 1 and the number of images, 50, got {k}"):
         BernoulliMixture.fit(torch.zeros(50, 4), k)

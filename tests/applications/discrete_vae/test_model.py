@@ -33,13 +33,13 @@ def test_every_part_gets_a_gradient(space, architecture, shape, likelihood):
     assert out.value.shape == (4,)
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
-    pictures, z = model.sample(3)
-    assert pictures.shape == (3, *shape)
+    images, z = model.sample(3)
+    assert images.shape == (3, *shape)
     assert z.shape == (3, *space.event_shape)
     assert (model.bounds(x).elbo <= model.bounds(x).log_likelihood + 1e-3).all()
 
 
-def test_bits_go_in_with_their_complements():
+def test_bits_are_decoded_with_their_complements():
     model = hm.DiscreteVAE.build(hm.Binary(15), (1, 28, 28))
     assert model.decoder.layers[0].in_features == 30
     assert [layer.out_features for layer in model.decoder.layers if hasattr(layer, "out_features")] == [300, 784]
@@ -74,9 +74,15 @@ def test_structured_spaces(space, estimator, tmp_path):
     assert (bounds.elbo <= bounds.log_likelihood + 1e-3).all()
     assert model.sample(3)[1].shape == (3, *space.event_shape)
     if space.offers("change"):
-        assert model.refined(x).shape == (4,)
+        assert model.greedy_bound(x).shape == (4,)
     model.save_pretrained(tmp_path)
     assert hm.DiscreteVAE.from_pretrained(tmp_path).space == space
+
+
+def test_refined_is_deprecated():
+    model, x = hm.DiscreteVAE.build(hm.Binary(3), (1, 4, 4), hidden=8), torch.rand(2, 1, 4, 4).round()
+    with pytest.warns(DeprecationWarning, match="use DiscreteVAE.greedy_bound"):
+        assert torch.equal(model.refined(x), model.greedy_bound(x))
 
 
 def test_deeper_encoders(tmp_path):
@@ -96,7 +102,7 @@ def test_a_prior_that_cannot_be_learned():
             hm.DiscreteVAE.build(space, (1, 6, 6), prior="learned")
 
 
-def test_networks_of_one_s_own(tmp_path):
+def test_own_networks(tmp_path):
     def make():
         encoder = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 6))
         return hm.DiscreteVAE(encoder, torch.nn.Linear(6, 16), hm.Categorical(6))
@@ -138,7 +144,7 @@ class TestBrokenFiles:
         with pytest.raises(hm.DataError, match="do not fit"):
             hm.DiscreteVAE.from_pretrained(folder)
         (folder / "config.json").write_text(json.dumps({**config, "space": {"name": "torus"}}))
-        with pytest.raises(hm.DataError, match="not the configuration"):
+        with pytest.raises(hm.DataError, match="not hold the configuration"):
             hm.DiscreteVAE.from_pretrained(folder)
 
 

@@ -1,4 +1,4 @@
-"""Reports of runs whose z has structure: nothing is shown that z cannot be."""
+"""Reports of runs whose z has structure: they show only valid values of z."""
 
 import pytest
 import torch
@@ -11,12 +11,12 @@ from hardmax.applications.discrete_vae.report import (
     describe_usage,
 )
 from hardmax.applications.discrete_vae.report_codes import (
-    _means,
+    _compute_mean_images,
     compute_mean,
     draw_couplings,
     draw_usage,
     has_bits,
-    is_free,
+    is_unconstrained,
     measure_usage,
     tile_meanings,
 )
@@ -37,12 +37,12 @@ KINDS = ["pairwise", "supermodular", "many", "subset", "chain", "permutation", "
 
 
 @pytest.mark.parametrize("space", SPACES, ids=str)
-def test_what_z_is_made_of(space):
-    assert (has_bits(space), is_free(space)) == SPACES[space]
+def test_kinds_of_spaces(space):
+    assert (has_bits(space), is_unconstrained(space)) == SPACES[space]
 
 
 @pytest.mark.parametrize("space", SPACES, ids=str)
-def test_the_mean_of_z_is_that_of_all_z(space):
+def test_the_mean_of_z_agrees_with_enumeration(space):
     scores = torch.randn(2, *space.score_shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     q = space.log_probs(scores).exp()
     expected = (q @ space.enumerate(dtype=q.dtype).flatten(1)).view(2, *space.event_shape)
@@ -52,47 +52,47 @@ def test_the_mean_of_z_is_that_of_all_z(space):
 def test_too_many_bits_have_no_mean():
     space = PairwiseBinary(24)
     assert compute_mean(space, torch.zeros(space.score_shape)) is None
-    assert is_free(space)
+    assert is_unconstrained(space)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_usage(trained, kind):
     run = read_run(trained(kind))
-    found = measure_usage(run)
-    assert found.average.shape == run.model.space.event_shape
-    assert found.exact == (kind != "many")
-    most = 2 if has_bits(run.model.space) else run.model.space.event_shape[-1]
-    assert ((found.perplexity >= 1 - 1e-9) & (found.perplexity <= most + 1e-6)).all()
-    assert 1 < found.most <= most + 1e-6
-    assert "aria-label" in draw_usage(found, run.model.prior, "a")
-    assert f"over {found.words.variable}s" in describe_usage(run, found)
-    assert found.words.variable in describe_chart(run, found)
-    assert describe_active(run) == (f"{found.words.variable}s", run.model.space.event_shape[0])
+    usage = measure_usage(run)
+    assert usage.average.shape == run.model.space.event_shape
+    assert usage.is_exact == (kind != "many")
+    limit = 2 if has_bits(run.model.space) else run.model.space.event_shape[-1]
+    assert ((usage.perplexity >= 1 - 1e-9) & (usage.perplexity <= limit + 1e-6)).all()
+    assert 1 < usage.max_perplexity <= limit + 1e-6
+    assert "aria-label" in draw_usage(usage, run.model.prior, "a")
+    assert f"over {usage.record.variable}s" in describe_usage(run, usage)
+    assert usage.record.variable in describe_chart(run, usage)
+    assert describe_active(run) == (f"{usage.record.variable}s", run.model.space.event_shape[0])
 
 
-def test_usage_if_all_codes_were_alike(trained):
-    assert measure_usage(read_run(trained("subset"))).most == pytest.approx((5 / 2) ** 0.4 * (5 / 3) ** 0.6)
-    assert measure_usage(read_run(trained("many"))).most == pytest.approx(2)
-    assert measure_usage(read_run(trained("permutation"))).most == pytest.approx(4)
+def test_perplexity_if_all_codes_were_equally_frequent(trained):
+    assert measure_usage(read_run(trained("subset"))).max_perplexity == pytest.approx((5 / 2) ** 0.4 * (5 / 3) ** 0.6)
+    assert measure_usage(read_run(trained("many"))).max_perplexity == pytest.approx(2)
+    assert measure_usage(read_run(trained("permutation"))).max_perplexity == pytest.approx(4)
 
 
 @pytest.mark.parametrize(("kind", "words"), [
     ("pairwise", "5 bits that interact in pairs"),
-    ("supermodular", "4 bits that interact each with the next and never repel"),
+    ("supermodular", "4 bits that interact in a chain, with non-negative couplings"),
     ("subset", "subsets of 2 out of 5 items"),
     ("chain", "chains of 4 places with 3 states"),
     ("permutation", "permutations of 4 items"),
     ("tree", "spanning trees of 4 nodes"),
 ])  # fmt: skip
-def test_what_z_is(trained, kind, words):
+def test_description_of_z(trained, kind, words):
     assert words in describe_subject(read_run(trained(kind)))
 
 
-def test_whose_bound_it_is(trained):
+def test_description_of_the_measurement(trained):
     assert "exact" in describe_measurement(read_run(trained("pairwise")))
-    said = describe_measurement(read_run(trained("many")))
-    assert "perturb-and-MAP" in said
-    assert "upper bounds" in said
+    text = describe_measurement(read_run(trained("many")))
+    assert "perturb-and-MAP" in text
+    assert "upper bounds" in text
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -107,17 +107,17 @@ def test_means_are_of_codes_that_exist(trained, kind):
     run = read_run(trained(kind))
     codes = run.model.space.enumerate()
     value = torch.tensor(1.0) if has_bits(run.model.space) else torch.eye(4)[1]
-    found = _means(run.model, codes, [2], value)
-    have = (codes[:, 2] == value).view(len(codes), -1).all(1)
-    torch.testing.assert_close(found[0], run.model.decode(codes[have]).mean(0))
-    # without any such code, the mean of all: no difference to be seen
-    without = _means(run.model, codes[~have], [2], value)
-    torch.testing.assert_close(without[0], run.model.decode(codes[~have]).mean(0))
+    means = _compute_mean_images(run.model, codes, [2], value)
+    has_value = (codes[:, 2] == value).view(len(codes), -1).all(1)
+    torch.testing.assert_close(means[0], run.model.decode(codes[has_value]).mean(0))
+    # without any such code, the mean of all codes: no difference is visible
+    without = _compute_mean_images(run.model, codes[~has_value], [2], value)
+    torch.testing.assert_close(without[0], run.model.decode(codes[~has_value]).mean(0))
 
 
 def test_names(trained, page):
     assert measure_usage(read_run(trained("tree"))).names == ["0–1", "0–2", "0–3", "1–2", "1–3", "2–3"]
-    assert "edge 1–3: the mean picture" in page("tree")
+    assert "edge 1–3: the mean image" in page("tree")
     assert "Place 3: perplexity" in page("chain")
     assert "with item 2 at place 1" in page("permutation")
     assert "How often each item has each place" in page("permutation")
@@ -125,15 +125,15 @@ def test_names(trained, page):
 
 def test_couplings(trained, page):
     run = read_run(trained("pairwise"))
-    found = measure_usage(run)
+    usage = measure_usage(run)
     with torch.no_grad():
-        means = run.model.encoder(run.pictures)[:, 5:].mean(0)
+        means = run.model.encoder(run.test_examples)[:, 5:].mean(0)
     strongest = int(means.abs().argmax())
     i, j = run.model.space.edges[strongest]
-    note = draw_couplings(found, "a").note
+    note = draw_couplings(usage, "a").note
     assert f"bits {i} and {j}, {means[strongest]:+.2f}".replace("-", "−") in note
-    assert "How the bits pull at each other" in page("pairwise")
-    assert "How the bits pull at each other" not in page("bits")
+    assert "How the bits interact" in page("pairwise")
+    assert "How the bits interact" not in page("bits")
     assert draw_couplings(measure_usage(read_run(trained("chain"))), "a") is None
 
 

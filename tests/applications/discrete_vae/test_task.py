@@ -4,7 +4,7 @@ import pytest
 
 import hardmax as hm
 from hardmax.applications.discrete_vae.config import DiscreteConfig
-from hardmax.applications.discrete_vae.task import evaluate, evaluate_perturbed, evaluate_refined
+from hardmax.applications.discrete_vae.task import evaluate, evaluate_greedy_bound, evaluate_perturb_and_map
 from hardmax.applications.runs import load_run, train
 from hardmax.training.run_folder import read_rows
 from hardmax.training.task import prepare_split
@@ -31,13 +31,13 @@ def test_train_and_evaluate(options, tmp_path):
     rows = read_rows(tmp_path / "run" / "metrics.jsonl")
     assert all(row["nll"] <= -row["elbo"] + 1e-3 for row in rows if row["split"] != "train")
     restored = load_run(tmp_path / "run")
-    pictures = prepare_split(config, restored.load_data(), "test")[:50]
-    found = evaluate(restored.model, pictures, samples=20)
-    assert found["nll"] <= -found["elbo"] + 1e-3
+    images = prepare_split(config, restored.load_data(), "test")[:50]
+    metrics = evaluate(restored.model, images, samples=20)
+    assert metrics["nll"] <= -metrics["elbo"] + 1e-3
     if options["space"] == "pairwise":
         # Upper bounds of -log p(x), which itself is sampled at n = 30.
-        assert found["nll"] - 2 <= evaluate_refined(restored.model, pictures)
-        assert found["nll"] - 2 <= evaluate_perturbed(restored.model, pictures, samples=20)
+        assert metrics["nll"] - 2 <= evaluate_greedy_bound(restored.model, images)
+        assert metrics["nll"] - 2 <= evaluate_perturb_and_map(restored.model, images, samples=20)
 
 
 @pytest.mark.parametrize(
@@ -50,6 +50,6 @@ def test_train_and_evaluate(options, tmp_path):
     ],
     ids=str,
 )
-def test_what_cannot_be(options, error, message, tmp_path):
+def test_invalid_options(options, error, message, tmp_path):
     with pytest.raises(error, match=message):
         train(DiscreteConfig(out=str(tmp_path / "run"), **options))

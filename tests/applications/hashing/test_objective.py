@@ -1,4 +1,4 @@
-"""Contrastive losses against hand computation, and of codes against the loss with every code replaced one by one."""
+"""Contrastive losses of vectors against hand computation; those of codes against replacing codes one by one."""
 
 import math
 
@@ -21,9 +21,9 @@ class TestTripletLoss:
     def test_by_hand(self):
         query = torch.tensor([3.0, 0.0])
         positive, negative = torch.tensor([1.0, 1.0]), torch.tensor([[0.0, 2.0], [1.0, -1.0], [5.0, 0.0]])
-        found = triplet_loss(query, positive, negative, margin=0.25)
+        losses = triplet_loss(query, positive, negative, margin=0.25)
         # <q, d+> = 0.7071; <q, d-> = 0, 0.7071, 1
-        torch.testing.assert_close(found, torch.tensor([0.0, 0.25, 1.25 - ROOT]))
+        torch.testing.assert_close(losses, torch.tensor([0.0, 0.25, 1.25 - ROOT]))
 
     def test_is_half_the_difference_of_squared_distances_of_unit_vectors(self):
         three = [vectors / vectors.norm(dim=-1, keepdim=True) for vectors in (random(9, 4, seed=s) for s in range(3))]
@@ -31,7 +31,7 @@ class TestTripletLoss:
         squares = [(query - other).square().sum(-1) / 2 for other in (positive, negative)]
         expected = (0.3 + squares[0] - squares[1]).clamp_min(0)
         torch.testing.assert_close(triplet_loss(query, positive, negative, margin=0.3), expected)
-        # torch's own, of distances that are not squared, is another loss.
+        # torch's own loss uses distances that are not squared, and differs.
         assert not torch.allclose(triplet_margin_loss(*three, margin=0.3, reduction="none"), expected)
 
     def test_length_plays_no_part(self):
@@ -65,9 +65,9 @@ class TestInfoNCE:
     def test_by_hand(self):
         query = torch.tensor([[2.0, 0.0]])
         positive, negatives = torch.tensor([[1.0, 1.0]]), torch.tensor([[0.0, 1.0], [-1.0, 0.0]])
-        found = info_nce(query, positive, negatives, temperature=0.5)
-        right = math.exp(2 * ROOT)
-        assert found.item() == pytest.approx(-math.log(right / (right + 1 + math.exp(-2))))
+        loss = info_nce(query, positive, negatives, temperature=0.5)
+        weight = math.exp(2 * ROOT)
+        assert loss.item() == pytest.approx(-math.log(weight / (weight + 1 + math.exp(-2))))
 
     def test_without_negatives_the_other_positives_are(self):
         query, positive = random(5, 3), random(5, 3, seed=1)
@@ -76,12 +76,12 @@ class TestInfoNCE:
         torch.testing.assert_close(info_nce(query, positive, temperature=0.2), expected)
         for i in range(5):
             others = positive[torch.arange(5) != i]
-            one = info_nce(query[i, None], positive[i, None], others, temperature=0.2)
-            torch.testing.assert_close(one, expected[i, None])
+            loss = info_nce(query[i, None], positive[i, None], others, temperature=0.2)
+            torch.testing.assert_close(loss, expected[i, None])
 
-    def test_vectors_that_say_nothing(self):
-        found = info_nce(torch.ones(3, 4), torch.ones(3, 4), torch.ones(9, 4))
-        torch.testing.assert_close(found, torch.full((3,), math.log(10)))
+    def test_vectors_without_information(self):
+        losses = info_nce(torch.ones(3, 4), torch.ones(3, 4), torch.ones(9, 4))
+        torch.testing.assert_close(losses, torch.full((3,), math.log(10)))
 
     def test_a_low_temperature_does_not_overflow(self):
         query = torch.tensor([[1.0, 0.0]])
@@ -89,7 +89,7 @@ class TestInfoNCE:
         assert info_nce(query, query, -query, temperature=1e-3).item() == 0
 
     def test_it_is_a_lower_bound_of_information(self):
-        """Of bits that are flipped with probability 0.1: log(negatives + 1) less the loss is below what they share."""
+        """Bits are flipped with probability 0.1: log(negatives + 1) minus the loss is at most the information."""
         generator = torch.Generator().manual_seed(0)
         bits = torch.randint(0, 2, (2000, 2), generator=generator).double() * 2 - 1
         noisy = bits * (1 - 2 * (torch.rand(2000, 2, generator=generator) < 0.1).double())
@@ -107,7 +107,7 @@ class TestInfoNCE:
 
 
 PARTNER = torch.tensor([3, 4, 5, 0, 1, 2])
-# Pictures 0 and 1 are of one class: neither is a negative of the other.
+# Images 0 and 1 are of one class: neither is a negative of the other.
 NEGATIVE = ~torch.block_diag(torch.ones(2, 2), torch.ones(1, 1)).bool().repeat(2, 2)
 KINDS = {"info-nce": InfoNCECodes, "triplet": TripletCodes}
 
@@ -136,13 +136,13 @@ class TestCodes:
 
     def test_every_code_replaced(self, kind):
         codes, other = codes_of(), torch.stack([codes_of(seed) for seed in (1, 2, 3)])
-        found = KINDS[kind](codes, PARTNER, NEGATIVE)(other)
-        assert found.shape == (3, 6)
+        values = KINDS[kind](codes, PARTNER, NEGATIVE)(other)
+        assert values.shape == (3, 6)
         for c in range(3):
             for i in range(6):
                 replaced = codes.clone()
                 replaced[i] = other[c, i]
-                torch.testing.assert_close(found[c, i], -loss_of(kind, replaced).mean())
+                torch.testing.assert_close(values[c, i], -loss_of(kind, replaced).mean())
 
     def test_rows(self, kind):
         f, z = KINDS[kind](codes_of(), PARTNER, NEGATIVE), codes_of(7)
@@ -158,21 +158,21 @@ class TestCodes:
         leaf = scores.clone().requires_grad_()
         weights = space.log_prob(leaf, members).sum(-1).exp()
         exact = torch.autograd.grad(-(weights * losses).sum(), leaf)[0]
-        # Planted: what a code is worth to the queries of others is forgotten.
-        found, wrong = [], []
+        # Planted error: the effect of a code on other queries is left out.
+        gradients, wrong = [], []
         for noise in space.noise((200, 1, 4), torch.Generator().manual_seed(0), dtype=torch.float64):
             f = KINDS[kind](space.argmax(scores + noise[0]), partner, negative)
             leaf = scores.clone().requires_grad_()
             out = hm.expectation(f, leaf, space, hm.LocalExpectation(), noise=noise)
             torch.testing.assert_close(out.value, -f.losses().mean().expand(4))
-            found.append(torch.autograd.grad(out.value.sum(), leaf)[0])
+            gradients.append(torch.autograd.grad(out.value.sum(), leaf)[0])
             leaf = scores.clone().requires_grad_()
-            alone = hm.expectation(lambda z, f=f: query_alone(f, z), leaf, space, hm.LocalExpectation(), noise=noise)
-            wrong.append(torch.autograd.grad(alone.value.sum(), leaf)[0])
-        assert largest_z(torch.stack(found), exact) < 5.5
+            out = hm.expectation(lambda z, f=f: value_as_query(f, z), leaf, space, hm.LocalExpectation(), noise=noise)
+            wrong.append(torch.autograd.grad(out.value.sum(), leaf)[0])
+        assert largest_z(torch.stack(gradients), exact) < 5.5
         assert largest_z(torch.stack(wrong), exact) > 5.5
 
-    def test_a_code_whose_partner_is_all_it_compares(self, kind):
+    def test_codes_without_negatives(self, kind):
         codes, partner = codes_of()[:2], torch.tensor([1, 0])
         f = KINDS[kind](codes, partner, torch.zeros(2, 2, dtype=torch.bool))
         z = codes_of(1)[None, :2].requires_grad_()
@@ -181,16 +181,17 @@ class TestCodes:
         assert torch.autograd.grad(values.sum(), z)[0].isfinite().all()
 
 
-def query_alone(f, z):
-    """Return what codes are worth as queries alone, `[C, M]`."""
-    similarity = f._vector(z) @ f._vectors.T
+def value_as_query(f, z):
+    """Return the value of codes as queries only, `[C, M]`."""
+    similarity = f._to_unit_vector(z) @ f._vectors.T
     right = similarity.gather(-1, f.partner.expand(z.shape[:2])[..., None])
     if isinstance(f, InfoNCECodes):
         compared = (similarity / f.temperature).masked_fill(~f._compared, -torch.inf)
         return (right.squeeze(-1) / f.temperature - compared.logsumexp(-1)) / z.shape[1]
-    return -(f._weight * f._short(similarity, right)).sum(-1) / z.shape[1]
+    return -(f._weight * f._shortfall(similarity, right)).sum(-1) / z.shape[1]
 
 
-def largest_z(found, exact):
-    """Return the largest |z| of the mean of draws; above 5.5 it is no chance (1e-6, 8 components)."""
-    return ((found.mean(0) - exact) / (found.std(0) / len(found) ** 0.5).clamp_min(1e-12)).abs().max().item()
+def largest_z(gradients, exact):
+    """Return the largest |z| of the mean; it exceeds 5.5 by chance with a probability of 1e-6 (8 components)."""
+    error = (gradients.std(0) / len(gradients) ** 0.5).clamp_min(1e-12)
+    return ((gradients.mean(0) - exact) / error).abs().max().item()

@@ -1,4 +1,4 @@
-"""Precision against brute force over all orders of codes that are equally far."""
+"""Precision against brute force over all orders of codes at the same distance."""
 
 from itertools import pairwise, permutations
 
@@ -13,24 +13,24 @@ from hardmax.errors import ArgumentError
 
 def by_all_orders(query, wanted, bits, labels, k):
     """Return the precision, averaged over every order of the codes that keeps nearer ones first."""
-    distances, found = (bits != query).sum(1), []
+    distances, precisions = (bits != query).sum(1), []
     for order in permutations(range(len(bits))):
         if all(distances[a] <= distances[b] for a, b in pairwise(order)):
-            found.append(np.mean([labels[i] == wanted for i in order[:k]]))
-    return np.mean(found)
+            precisions.append(np.mean([labels[i] == wanted for i in order[:k]]))
+    return np.mean(precisions)
 
 
 def test_codes_with_ties():
     random = np.random.default_rng(0)
     bits, labels = random.random((7, 3)) < 0.5, random.integers(0, 3, 7)
     queries, wanted = random.random((4, 3)) < 0.5, np.array([0, 1, 2, 3])  # no code is of the last class
-    found = measure_code_precision(pack(queries), wanted, pack(bits), labels, (1, 2, 5, 7))
-    for k, value in zip((1, 2, 5, 7), found, strict=True):
+    precisions = measure_code_precision(pack(queries), wanted, pack(bits), labels, (1, 2, 5, 7))
+    for k, value in zip((1, 2, 5, 7), precisions, strict=True):
         expected = [by_all_orders(*pair, bits, labels, k) for pair in zip(queries, wanted, strict=True)]
         assert value == pytest.approx(np.mean(expected))
-    # Were the first ones taken of those that are equally far, another number would come out.
+    # Taking the first of the tied codes would give another number.
     first = [np.argsort((bits != query).sum(1), kind="stable")[:2] for query in queries]
-    assert found[1] != pytest.approx(
+    assert precisions[1] != pytest.approx(
         np.mean([(labels[i] == label).mean() for i, label in zip(first, wanted, strict=True)])
     )
 
@@ -38,20 +38,20 @@ def test_codes_with_ties():
 def test_many_queries_and_long_codes():
     random = np.random.default_rng(1)
     bits, labels = random.random((900, 100)) < 0.5, random.integers(0, 4, 900)
-    found = measure_code_precision(pack(bits[:450]), labels[:450], pack(bits), labels, (1, 900))
-    assert found[0] == 1  # every query finds itself
-    assert found[1] == pytest.approx(np.mean([(labels == label).mean() for label in labels[:450]]))
+    precisions = measure_code_precision(pack(bits[:450]), labels[:450], pack(bits), labels, (1, 900))
+    assert precisions[0] == 1  # every query finds itself
+    assert precisions[1] == pytest.approx(np.mean([(labels == label).mean() for label in labels[:450]]))
 
 
-def test_what_has_no_label_is_not_counted_and_nobodys():
+def test_unknown_labels_are_ignored_and_match_nothing():
     codes, labels = pack(np.eye(4, dtype=bool)), np.array([0, -1, 1, 0])
     assert measure_code_precision(codes[:2], labels[:2], codes, labels, (1, 4)) == [1, 0.5]
 
 
 def test_vectors():
     vectors, labels = torch.tensor([[0.0, 0], [0, 1], [0, 3], [9, 9]]), torch.tensor([0, 1, 0, 1])
-    found = measure_vector_precision(vectors[[0, 3]], labels[[0, 3]], vectors, labels, (1, 2, 3))
-    assert found == pytest.approx([1, 1 / 2, 2 / 3])
+    precisions = measure_vector_precision(vectors[[0, 3]], labels[[0, 3]], vectors, labels, (1, 2, 3))
+    assert precisions == pytest.approx([1, 1 / 2, 2 / 3])
 
 
 def test_bad_input():

@@ -1,4 +1,4 @@
-"""Packed codes against plain ones."""
+"""Packed codes against unpacked ones."""
 
 import numpy as np
 import pytest
@@ -27,17 +27,17 @@ def test_the_first_bit_is_the_lowest():
     assert pack(bits).tolist() == [[2, 1]]
 
 
-@pytest.mark.parametrize("counted", ["numpy 2", "numpy 1"])
+@pytest.mark.parametrize("version", ["numpy 2", "numpy 1"])
 @pytest.mark.parametrize("n", [1, 7, 64, 130])
-def test_distances(n, counted, monkeypatch):
-    if counted == "numpy 1":
+def test_distances(n, version, monkeypatch):
+    if version == "numpy 1":
         monkeypatch.delattr(np, "bitwise_count")
-    monkeypatch.setattr(module, "_AT_ONCE", 40)  # several parts
+    monkeypatch.setattr(module, "_CHUNK", 40)  # several chunks
     queries, codes = bits_of(9, n), bits_of(15, n, seed=1)
     expected = (queries[:, None] != codes).sum(-1)
-    found = hamming_distance(pack(queries), pack(codes))
-    assert (found == expected).all()
-    assert found.max() == expected.max()
+    distances = hamming_distance(pack(queries), pack(codes))
+    assert (distances == expected).all()
+    assert distances.max() == expected.max()
 
 
 @given(st.integers(1, 30), st.integers(1, 12), st.integers(1, 40), st.integers(0, 50))
@@ -45,11 +45,11 @@ def test_nearest_is_a_stable_sort(count, n, wanted, seed):
     query, codes = bits_of(1, n, seed), bits_of(count, n, seed + 1000)
     distances = (query != codes).sum(1)
     expected = np.argsort(distances, kind="stable")[:wanted]
-    index, found = find_nearest(pack(query)[0], pack(codes), wanted)
+    index, nearest = find_nearest(pack(query)[0], pack(codes), wanted)
     assert (index == expected).all()
-    assert (found == distances[expected]).all()
+    assert (nearest == distances[expected]).all()
 
 
 def test_nearest_of_none():
-    index, found = find_nearest(pack(bits_of(1, 8))[0], pack(bits_of(0, 8)), 3)
-    assert len(index) == len(found) == 0
+    index, distances = find_nearest(pack(bits_of(1, 8))[0], pack(bits_of(0, 8)), 3)
+    assert len(index) == len(distances) == 0

@@ -1,4 +1,4 @@
-"""Training of hash encoders: which pictures are paired, what is measured, and that a run is one run however cut."""
+"""Training of hash encoders: the pairs, the metrics, and runs that are stopped and resumed."""
 
 from dataclasses import replace
 
@@ -8,8 +8,8 @@ import torch
 
 from hardmax.applications.hashing import HashEncoder
 from hardmax.applications.hashing.config import HashingConfig
-from hardmax.applications.hashing.pairs import Classes, find_nearest_images
-from hardmax.applications.hashing.task import HashingTask, measure_bits
+from hardmax.applications.hashing.pairs import ClassPairs, find_nearest_images
+from hardmax.applications.hashing.task import HashingTask, measure_bit_usage
 from hardmax.applications.registry import find_application
 from hardmax.applications.runs import load_run, train
 from hardmax.errors import ArgumentError
@@ -21,7 +21,7 @@ PATTERNS = np.random.default_rng(0).integers(0, 2, (4, 8, 8))
 
 @pytest.fixture(scope="module")
 def patterns(tmp_path_factory):
-    """Four patterns with noise; which one it is, is the label."""
+    """Four patterns with noise; the label is the number of the pattern."""
     generator = np.random.default_rng(1)
     labels = np.arange(400) % 4
     noise = generator.random((400, 8, 8)) < 0.15
@@ -47,7 +47,7 @@ def config_of(data, out, **options):
 )
 def test_it_learns(options, patterns, tmp_path):
     rows = []
-    assert train(config_of(patterns, tmp_path / "run", **options), Observer(rows=rows.append))
+    assert train(config_of(patterns, tmp_path / "run", **options), Observer(on_epoch=rows.append))
     training, validation, test = rows[-1]
     assert training["objective"] > rows[0][0]["objective"]
     assert validation["objective"] is not None
@@ -56,32 +56,32 @@ def test_it_learns(options, patterns, tmp_path):
     assert 0 <= test["correlation"] < 1
 
 
-def test_no_labels_are_looked_at_but_to_judge(patterns, tmp_path):
+def test_labels_affect_only_the_precision(patterns, tmp_path):
     """With the labels shuffled, every number but precision is the same."""
     plain = config_of(patterns, tmp_path / "plain", epochs=1)
     with np.load(patterns) as arrays:
         shuffled = tmp_path / "shuffled.npz"
         np.savez(shuffled, images=arrays["images"], labels=np.random.default_rng(3).permutation(arrays["labels"]))
-    found = []
+    rows = []
     for config in (plain, replace(plain, data=str(shuffled), out=str(tmp_path / "other"))):
-        train(config, Observer(rows=found.append))
-    # The split is by seed, not by label, so that pictures are in the same parts.
+        train(config, Observer(on_epoch=rows.append))
+    # The split depends on the seed, not on labels, so both runs have the same splits.
     for name in ("objective", "balance", "correlation"):
-        assert [row[name] for row in found[0]] == [row[name] for row in found[1]]
-    assert found[0][2]["precision"] != found[1][2]["precision"]
+        assert [row[name] for row in rows[0]] == [row[name] for row in rows[1]]
+    assert rows[0][2]["precision"] != rows[1][2]["precision"]
 
 
-def test_a_run_that_is_stopped_goes_on_as_if_nothing_had_happened(patterns, tmp_path):
+def test_a_stopped_and_resumed_run_equals_an_uninterrupted_one(patterns, tmp_path):
     whole = config_of(patterns, tmp_path / "whole", epochs=2, augment="affine")
     train(whole)
-    parts, asked = replace(whole, out=str(tmp_path / "parts")), 0
+    parts, calls = replace(whole, out=str(tmp_path / "parts")), 0
 
     def stop():
-        nonlocal asked
-        asked += 1
-        return asked == 5
+        nonlocal calls
+        calls += 1
+        return calls == 5
 
-    assert not train(parts, Observer(stop=stop))
+    assert not train(parts, Observer(should_stop=stop))
     assert train(replace(parts, resume=True))
     assert (tmp_path / "whole" / "metrics.jsonl").read_text() == (tmp_path / "parts" / "metrics.jsonl").read_text()
     first, second = (load_run(tmp_path / name, "latest").model.state_dict() for name in ("whole", "parts"))
@@ -91,63 +91,63 @@ def test_a_run_that_is_stopped_goes_on_as_if_nothing_had_happened(patterns, tmp_
 def test_the_best_is_kept_by_the_objective(patterns, tmp_path):
     rows = []
     config = config_of(patterns, tmp_path / "run", epochs=2, starts=2, start_epochs=1)
-    assert train(config, Observer(rows=rows.append))
+    assert train(config, Observer(on_epoch=rows.append))
     assert find_application("hashing").metrics.criterion == "objective"
-    best = max(rows, key=lambda found: found[1]["objective"])[1]["step"]
+    best = max(rows, key=lambda epoch: epoch[1]["objective"])[1]["step"]
     assert load_run(config.out, kind=HashEncoder).checkpoint == f"checkpoint-{best}"
     assert "objective" in (tmp_path / "run" / "starts.jsonl").read_text()
 
 
-def test_several_processes_cannot_share_a_contrast(patterns, tmp_path):
+def test_several_processes_cannot_share_a_batch(patterns, tmp_path):
     config = config_of(patterns, tmp_path)
     assert HashingTask.couples_examples(config)
-    with pytest.raises(ArgumentError, match="looks at all pictures of a batch"):
-        Group(0, 2, 2).check(replace(config, devices=2), couples_examples=True)
+    with pytest.raises(ArgumentError, match="depends on other images in it"):
+        Group(0, 2, 2).check_config(replace(config, devices=2), couples_examples=True)
 
 
 def test_neighbours_are_the_nearest_and_not_oneself():
     left = torch.tensor([0.05, 0.2, 0.5, 0.9])
-    pictures = torch.stack([left, 1 - left], 1).view(4, 1, 1, 2)
-    assert find_nearest_images(pictures, pictures, 2, same=True).tolist() == [[1, 2], [0, 2], [1, 3], [2, 1]]
-    dark = 0.1 * pictures[2:3]  # it is the same light, of which there is less
-    assert find_nearest_images(dark, pictures, 9).tolist() == [[2, 1, 3, 0]]
-    assert find_nearest_images(torch.zeros(1, 1, 1, 2), pictures, 1).shape == (1, 1)
+    images = torch.stack([left, 1 - left], 1).view(4, 1, 1, 2)
+    assert find_nearest_images(images, images, 2, same=True).tolist() == [[1, 2], [0, 2], [1, 3], [2, 1]]
+    dark = 0.1 * images[2:3]  # the same image, less bright
+    assert find_nearest_images(dark, images, 9).tolist() == [[2, 1, 3, 0]]
+    assert find_nearest_images(torch.zeros(1, 1, 1, 2), images, 1).shape == (1, 1)
 
 
 def test_partners_of_a_class():
     labels = torch.tensor([0, 1, 0, 1, -1])
-    pairs = Classes({"train": labels, "test": torch.tensor([1, 2])})
+    pairs = ClassPairs({"train": labels, "test": torch.tensor([1, 2])})
     generator = torch.Generator().manual_seed(0)
     index = torch.tensor([4, 1, 0, 3])
-    drawn = torch.stack([pairs.draw(index, generator) for _ in range(50)])
-    assert set(drawn[:, 0].tolist()) == {4}  # its class is not known: it is its own partner
-    assert set(drawn[:, 1].tolist()) == {1, 3}
-    assert set(drawn[:, 2].tolist()) == {0, 2}
+    partners = torch.stack([pairs.draw_partners(index, generator) for _ in range(50)])
+    assert set(partners[:, 0].tolist()) == {4}  # its class is unknown: it is its own partner
+    assert set(partners[:, 1].tolist()) == {1, 3}
+    assert set(partners[:, 2].tolist()) == {0, 2}
     expected = ~torch.eye(4, dtype=torch.bool)
     expected[1, 3] = expected[3, 1] = False
-    assert torch.equal(pairs.negative("train", index), expected)
-    assert {int(labels[pairs.draw_for("test", generator)[0]]) for _ in range(20)} == {1}
+    assert torch.equal(pairs.negative_mask("train", index), expected)
+    assert {int(labels[pairs.draw_split_partners("test", generator)[0]]) for _ in range(20)} == {1}
 
 
-def test_use_of_bits():
+def test_usage_of_bits():
     codes = torch.tensor([[0.0, 0, 0, 1], [0, 0, 1, 1], [1, 1, 0, 1], [1, 1, 1, 1]])
-    found = measure_bits(codes)
-    assert found["balance"] == pytest.approx(3 / 4)  # the last bit is always one
-    assert found["correlation"] == pytest.approx(2 / 12)  # the first two are the same
+    usage = measure_bit_usage(codes)
+    assert usage["balance"] == pytest.approx(3 / 4)  # the last bit is always one
+    assert usage["correlation"] == pytest.approx(2 / 12)  # the first two are the same
 
 
-def test_pictures_without_classes(tmp_path):
+def test_images_without_classes(tmp_path):
     path = tmp_path / "plain.npz"
     np.savez(path, images=np.random.default_rng(0).integers(0, 256, (60, 6, 6)).astype(np.uint8))
     with pytest.raises(ArgumentError, match="has no labels"):
         train(config_of(str(path), tmp_path / "labels", pairs="labels"))
     rows = []
-    assert train(config_of(str(path), tmp_path / "run", epochs=1), Observer(rows=rows.append))
+    assert train(config_of(str(path), tmp_path / "run", epochs=1), Observer(on_epoch=rows.append))
     assert rows[0][2]["precision"] is None
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"pairs": "distorted"}, "needs distortions"),
         ({"bits": 0}, "bits must be at least 1"),
@@ -155,6 +155,6 @@ def test_pictures_without_classes(tmp_path):
         ({"gain": -1.0}, "gain must be positive"),
     ],
 )
-def test_options_that_do_not_fit(options, said):
-    with pytest.raises(ArgumentError, match=said):
+def test_options_that_do_not_fit(options, message):
+    with pytest.raises(ArgumentError, match=message):
         HashingConfig(**options)

@@ -1,1 +1,1 @@
-"""k-means, as a new application would be written: one folder, and the record in `test_new_application.py`."""
+"""k-means, an example of a new application: one folder, and the record in `test_new_application.py`."""

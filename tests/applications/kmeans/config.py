@@ -1,20 +1,21 @@
-"""Options of k-means. No torch here."""
+"""Options of runs that train k-means. Imports no torch."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
-from hardmax.training.config import PictureConfig
+from hardmax.training.config import ImageConfig
 
 
 @dataclass(frozen=True)
-class KMeansConfig(PictureConfig):
-    """Train centres of clusters.
+class KMeansConfig(ImageConfig):
+    """Train a k-means model: cluster images, each cluster with a centre.
 
     Example: hardmax train --model k-means --clusters 4 --out runs/k-means
     """
 
+    groups: ClassVar[dict[str, tuple[str, ...]]] = {"model": ("clusters",)}
+
     model: Literal["k-means"] = "k-means"
-    """What is trained."""
     clusters: int = 4
     """Number of clusters."""
 

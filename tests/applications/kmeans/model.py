@@ -10,7 +10,7 @@ from hardmax.models import AbstractModel
 
 
 class KMeans(AbstractModel):
-    """Centres `[K, D]`; an image x belongs to centre k with probability softmax(-|x - c|^2)_k."""
+    """k-means with centres c `[K, D]`: an image x belongs to cluster k with probability softmax(-|x - c|^2)_k."""
 
     kind = "k-means"
 

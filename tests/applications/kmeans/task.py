@@ -20,12 +20,12 @@ class KMeansTask(AbstractTask[KMeansConfig, KMeans]):
 
     def __init__(self, config: KMeansConfig, images: Images, model: KMeans, group: Group) -> None:
         self.config, self.model, self.group, self.generators = config, model, group, {}
-        self.pictures = binarize(images.train, config.binarize)
-        self.count = len(self.pictures)
+        self.train_images = binarize(images.train, config.binarize)
+        self.count = len(self.train_images)
         self.held_out = {split: prepare_split(config, images, split) for split in SPLITS}
 
     @classmethod
-    def start(cls, config: KMeansConfig, images: Images, start: int, group: Group) -> "KMeansTask":
+    def build(cls, config: KMeansConfig, images: Images, start: int, group: Group) -> "KMeansTask":
         with draw_initial_weights(config.seed, start):
             return cls(config, images, KMeans(config.clusters, images.train[0].numel()), group)
 
@@ -33,11 +33,11 @@ class KMeansTask(AbstractTask[KMeansConfig, KMeans]):
     def couples_examples(cls, config: Any) -> bool:
         return False
 
-    def explain(self) -> str:
+    def describe_training(self) -> str:
         return f"{self.config.clusters} clusters"
 
     def add_gradients(self, index: Tensor, epoch: int, step: int) -> Tensor:
-        x = self.pictures[index[self.group.part(len(index))]]
+        x = self.train_images[index[self.group.own_slice(len(index))]]
         distance = self.model(x).sum()
         (distance / len(index)).backward()
         return torch.stack([distance.detach(), torch.tensor(float(len(x)))])

@@ -39,8 +39,8 @@ def test_every_part_gets_a_gradient(space, architecture, shape, join, likelihood
     torch.testing.assert_close(out.value.detach(), out.reconstruction - out.kl)
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
-    pictures, z_d, z_c = model.sample(3)
-    assert pictures.shape == (3, *shape)
+    images, z_d, z_c = model.sample(3)
+    assert images.shape == (3, *shape)
     assert z_d.shape == (3, *space.event_shape)
     assert z_c.shape == (3, model.join.rows, 3)
     assert model.edit(x, z_d[:1].expand(4, *space.event_shape)).shape == x.shape
@@ -87,7 +87,7 @@ class TestEncoded:
     model = build()
     x = torch.rand(6, 1, 6, 6).round()
 
-    def test_once_is_as_good_as_twice(self):
+    def test_encoding_once_gives_the_same_bounds(self):
         encoded = self.model.encode(self.x)
         seeded = [torch.Generator().manual_seed(0) for _ in range(4)]
         torch.testing.assert_close(
@@ -96,12 +96,12 @@ class TestEncoded:
         )
         label = torch.eye(5)[:2]
         torch.testing.assert_close(
-            self.model.labelled(self.x[:2], label, encoded=encoded[:2], generator=seeded[2]),
-            self.model.labelled(self.x[:2], label, generator=seeded[3]),
+            self.model.labelled_bound(self.x[:2], label, encoded=encoded[:2], generator=seeded[2]),
+            self.model.labelled_bound(self.x[:2], label, generator=seeded[3]),
         )
         torch.testing.assert_close(encoded.scores, self.model.scores(self.x))
 
-    def test_the_encoder_may_see_another_form_of_the_picture(self):
+    def test_the_encoder_may_see_another_form_of_the_image(self):
         grey = self.model.encode(self.x * 0.9)
         noise = {"noise": torch.zeros(1, 6, 5), "continuous_noise": torch.zeros(6, 5, 2)}
         assert not torch.equal(self.model(self.x, encoded=grey, **noise).value, self.model(self.x, **noise).value)
@@ -114,23 +114,23 @@ class TestEncoded:
 
 
 # ------------------------------------------------------------------------------------------------------------- labelled
-class Given(nn.Module):
-    """Says the same about every picture."""
+class Constant(nn.Module):
+    """Returns the same output for every image."""
 
     def __init__(self, *tensors):
         super().__init__()
         self.tensors = tensors
 
     def forward(self, h):
-        found = tuple(tensor.expand(len(h), *tensor.shape) for tensor in self.tensors)
-        return found if len(found) > 1 else found[0]
+        outputs = tuple(tensor.expand(len(h), *tensor.shape) for tensor in self.tensors)
+        return outputs if len(outputs) > 1 else outputs[0]
 
 
-def of_small(small):
+def make_model(small):
     model = MixedVAE(
         nn.Identity(),
-        Given(small.scores),
-        Given(small.mean, small.log_variance),
+        Constant(small.scores),
+        Constant(small.mean, small.log_variance),
         small.decoder,
         small.join,
         prior="learned",
@@ -143,25 +143,33 @@ def of_small(small):
 def test_labelled_against_enumeration(join):
     """Value, and gradients of mean, log-variance, decoder and prior, for every label; none for the scores."""
     small = Small(join)
-    model, count = of_small(small), len(small.members)
+    model, count = make_model(small), len(small.members)
     noise = small.noise.expand(count, *small.noise.shape)
-    found = model.labelled(small.x.expand(count, 5), small.members, continuous_noise=noise)
+    bound = model.labelled_bound(small.x.expand(count, 5), small.members, continuous_noise=noise)
     expected = small.values() + small.log_p()
-    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(bound, expected, rtol=1e-10, atol=1e-10)
     assert model.prior is not None
     ours = [model.prior, small.mean, small.log_variance, *small.decoder.parameters()]
     theirs = [small.prior, *ours[1:]]
     weight = torch.arange(1.0, count + 1, dtype=torch.float64)
     torch.testing.assert_close(
-        torch.autograd.grad(weight @ found, ours, retain_graph=True),
+        torch.autograd.grad(weight @ bound, ours, retain_graph=True),
         torch.autograd.grad(weight @ expected, theirs),
         rtol=1e-9,
         atol=1e-9,
     )
-    assert torch.autograd.grad(found.sum(), small.scores, allow_unused=True) == (None,)
-    # Planted: without log p(z) it is another value, and the prior learns nothing.
+    assert torch.autograd.grad(bound.sum(), small.scores, allow_unused=True) == (None,)
+    # Planted error: without log p(z) the value differs, and the prior gets no gradient.
     with pytest.raises(AssertionError):
-        torch.testing.assert_close(found - small.log_p(), expected)
+        torch.testing.assert_close(bound - small.log_p(), expected)
+
+
+def test_labelled_is_deprecated():
+    model, x = build(hm.Categorical(5)), torch.rand(3, 1, 6, 6).round()
+    noise, label = torch.zeros(3, 5, 2), torch.eye(5)[:3]
+    with pytest.warns(DeprecationWarning, match="use MixedVAE.labelled_bound"):
+        bound = model.labelled(x, label, continuous_noise=noise)
+    assert torch.equal(bound, model.labelled_bound(x, label, continuous_noise=noise))
 
 
 def test_a_uniform_prior_counts_too():
@@ -170,11 +178,11 @@ def test_a_uniform_prior_counts_too():
     encoded = model.encode(x)
     f = MixedObjective(model.likelihood(x), model.join, encoded.mean, encoded.log_variance, noise=noise)
     expected = f(label[None])[0] - torch.tensor(5.0).log()
-    torch.testing.assert_close(model.labelled(x, label, continuous_noise=noise), expected)
+    torch.testing.assert_close(model.labelled_bound(x, label, continuous_noise=noise), expected)
 
 
-# ------------------------------------------------------------------------------------------------------------- pictures
-class TestPictures:
+# ------------------------------------------------------------------------------------------------------------- images
+class TestImages:
     def test_the_same_draw_with_another_category(self):
         model = build()
         _, _, z_c = model.sample(4, generator=torch.Generator().manual_seed(0))
@@ -192,7 +200,7 @@ class TestPictures:
         assert torch.equal(model.edit(x, z_d), model.decode(z_d, z_c))
         assert torch.equal(model.edit(x, 1 - z_d), model.decode(1 - z_d, z_c))
 
-    def test_rows_that_are_not_seen_change_nothing(self):
+    def test_masked_rows_have_no_effect(self):
         model = build()
         z_d, z_c = torch.eye(5)[:1], torch.randn(1, 5, 2)
         other = z_c.clone()
@@ -212,8 +220,8 @@ class TestErrors:
 
     @pytest.mark.parametrize("z_d", [torch.zeros(4), torch.zeros(3, 5), torch.zeros(4, 6)], ids=lambda z: str(z.shape))
     def test_labels(self, z_d):
-        with pytest.raises(hm.ShapeError, match=r"4 pictures.*need \[4, 5\].*not its number"):
-            build().labelled(self.x, z_d)
+        with pytest.raises(hm.ShapeError, match=r"4 images.*need \[4, 5\].*not its number"):
+            build().labelled_bound(self.x, z_d)
 
     def test_latents(self):
         model = build()
@@ -223,7 +231,7 @@ class TestErrors:
         with pytest.raises(hm.ShapeError, match=r"\[4, 2\]"):
             model.sample(4, z_c=torch.zeros(4, 2))
 
-    def test_encoded_of_other_pictures(self):
+    def test_encoded_of_other_images(self):
         model = build()
         with pytest.raises(hm.ShapeError, match=r"mean has shape \[3, 5, 2\]"):
             model(self.x, encoded=model.encode(self.x[:3]))
@@ -267,14 +275,14 @@ class TestSaving:
         config = json.loads((tmp_path / "config.json").read_text())
         for changed, message in (
             ({"join": "beside"}, "do not fit"),
-            ({"join": "above"}, "not the configuration"),
-            ({"continuous": "many"}, "not the configuration"),
+            ({"join": "above"}, "not hold the configuration"),
+            ({"continuous": "many"}, "not hold the configuration"),
         ):
             (tmp_path / "config.json").write_text(json.dumps({**config, **changed}))
             with pytest.raises(hm.DataError, match=message):
                 MixedVAE.from_pretrained(tmp_path)
 
-    def test_networks_of_one_s_own(self, tmp_path):
+    def test_own_networks(self, tmp_path):
         def make():
             networks = nn.Flatten(), nn.Linear(36, 5), nn.Bilinear(36, 36, 2), nn.Linear(10, 36)
             return MixedVAE(*networks, GaussianRows(hm.Categorical(5), 2))

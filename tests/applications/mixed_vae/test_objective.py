@@ -9,9 +9,9 @@ from torch.distributions import Normal
 
 import hardmax as hm
 from hardmax.applications.mixed_vae import (
-    GaussianBeside,
     GaussianRows,
     MixedObjective,
+    SharedGaussian,
     exact_mixed_bounds,
     mixed_elbo,
     sampled_mixed_bounds,
@@ -21,7 +21,7 @@ MORE_JOINS = [
     *JOINS,
     GaussianRows(hm.Categorical(2, 3), 1),
     GaussianRows(hm.PairwiseBinary(3), 2),
-    GaussianBeside(hm.Permutation(3), 2),
+    SharedGaussian(hm.Permutation(3), 2),
     GaussianRows(hm.Chain(2, 3), 1),
 ]
 
@@ -33,14 +33,14 @@ class TestJoins:
         assert (join.rows, join.width) == (4, 8)
         z_c = torch.arange(1.0, 9.0).view(4, 2)  # the rows of z = 00, then those of z = 11
         assert join.join(torch.tensor([0.0, 1.0]), z_c).tolist() == [1, 2, 0, 0, 0, 0, 7, 8]
-        assert join.used(torch.tensor([0.0, 1.0]), torch.tensor([1.0, 10.0, 100.0, 1000.0])) == 1001
+        assert join.sum_used_rows(torch.tensor([0.0, 1.0]), torch.tensor([1.0, 10.0, 100.0, 1000.0])) == 1001
 
     def test_beside(self):
-        join = GaussianBeside(hm.Categorical(3), 2)
+        join = SharedGaussian(hm.Categorical(3), 2)
         assert (join.rows, join.width) == (1, 5)
         z = torch.eye(3)
         assert join.join(z, torch.tensor([[7.0, 8.0]])).tolist() == [[1, 0, 0, 7, 8], [0, 1, 0, 7, 8], [0, 0, 1, 7, 8]]
-        assert join.used(z, torch.tensor([5.0])).tolist() == [5, 5, 5]
+        assert join.sum_used_rows(z, torch.tensor([5.0])).tolist() == [5, 5, 5]
 
     @pytest.mark.parametrize("join", MORE_JOINS, ids=str)
     @pytest.mark.parametrize("batch", [(), (4,), (2, 3), (0,)], ids=str)
@@ -49,45 +49,50 @@ class TestJoins:
         z = z.view(len(z), *(1 for _ in batch), *join.space.event_shape)
         z = z.expand(-1, *batch, *join.space.event_shape)
         assert join.join(z, torch.zeros(*batch, join.rows, join.c)).shape == (len(z), *batch, join.width)
-        assert join.used(z, torch.zeros(*batch, join.rows)).shape == (len(z), *batch)
+        assert join.sum_used_rows(z, torch.zeros(*batch, join.rows)).shape == (len(z), *batch)
 
     @pytest.mark.parametrize("join", MORE_JOINS, ids=str)
     def test_used_at_the_mean_is_the_mean(self, join):
         z, per_row = join.space.enumerate(dtype=torch.float64), torch.randn(join.rows, dtype=torch.float64)
-        torch.testing.assert_close(join.used(z.mean(0), per_row), join.used(z, per_row).mean())
+        torch.testing.assert_close(join.sum_used_rows(z.mean(0), per_row), join.sum_used_rows(z, per_row).mean())
 
     @pytest.mark.parametrize("join", MORE_JOINS, ids=str)
     def test_draws_of_the_prior(self, join):
-        """Whatever z is, what the decoder sees of the Gaussians is standard normal and independent."""
+        """For every z, the Gaussians in the decoder's input are standard normal and independent."""
         count = 20_000
         z_c = join.sample_prior(count, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
         assert z_c.shape == (count, join.rows, join.c)
         for z in join.space.enumerate(dtype=torch.float64):
-            seen = join.join(z.expand(count, *z.shape), z_c)
-            seen = seen[:, (seen != 0).any(0) & (seen != 1).any(0)]
-            assert seen.shape[1] == (
-                join.c if isinstance(join, GaussianBeside) else int(join.weights(z).sum()) * join.c
+            gaussians = join.join(z.expand(count, *z.shape), z_c)
+            gaussians = gaussians[:, (gaussians != 0).any(0) & (gaussians != 1).any(0)]
+            assert gaussians.shape[1] == (
+                join.c if isinstance(join, SharedGaussian) else int(join.weights(z).sum()) * join.c
             )
-            products = (seen[:, :, None] * seen[:, None]).flatten(1)
-            assert largest_z(seen, torch.zeros(seen.shape[1])) < 5.5
-            assert largest_z(products, torch.eye(seen.shape[1]).flatten()) < 5.5
+            products = (gaussians[:, :, None] * gaussians[:, None]).flatten(1)
+            assert largest_z(gaussians, torch.zeros(gaussians.shape[1])) < 5.5
+            assert largest_z(products, torch.eye(gaussians.shape[1]).flatten()) < 5.5
 
-    def test_another_z_keeps_the_prior_s_draw(self):
+    def test_values_of_z_share_draws_of_the_prior(self):
         rows = GaussianRows(hm.Categorical(3), 2).sample_prior(5)
         assert (rows == rows[:, :1]).all()
         rows = GaussianRows(hm.Binary(3), 2).sample_prior(5)
         assert torch.equal(rows[:, :3], rows[:, 3:])
         assert not torch.equal(rows[:, 0], rows[:, 1])
 
+    def test_used_is_deprecated(self):
+        join, z = SharedGaussian(hm.Categorical(3), 2), torch.eye(3)
+        with pytest.warns(DeprecationWarning, match=r"use SharedGaussian\.sum_used_rows"):
+            assert join.used(z, torch.tensor([5.0])).tolist() == [5, 5, 5]
+
     def test_no_dimensions(self):
-        for join in (GaussianRows, GaussianBeside):
+        for join in (GaussianRows, SharedGaussian):
             with pytest.raises(hm.ArgumentError, match=r"at least one continuous dimension.*c=0"):
                 join(hm.Binary(2), 0)
 
 
 # ----------------------------------------------------------------------------------------------------------- objective
 @pytest.mark.parametrize("join", JOINS, ids=str)
-def test_rows_are_those_of_a_call(join):
+def test_rows_agree_with_a_call(join):
     model = Small(join)
     noise = torch.randn(2, 3, join.rows, join.c, dtype=torch.float64)
     f = model.objective(2, 3, noise=noise)
@@ -102,7 +107,7 @@ def test_noise():
     first, again, other = (model.objective(4, generator=torch.Generator().manual_seed(s)) for s in (0, 0, 1))
     assert torch.equal(first.z_c, again.z_c)
     assert not torch.equal(first.z_c, other.z_c)
-    assert len(first.noise.unique()) == first.noise.numel()  # own to every example, row and dimension
+    assert len(first.noise.unique()) == first.noise.numel()  # different for each example, row and dimension
 
 
 def test_gaussians_that_do_not_fit():
@@ -128,7 +133,7 @@ def test_gaussians_that_do_not_fit():
 @pytest.mark.parametrize("kl", ["auto", "beside", "none"])
 @pytest.mark.parametrize("join", JOINS, ids=str)
 def test_terms(join, kl, estimator):
-    """The value is reconstruction - kl, and the KL is that of both latents whatever was drawn."""
+    """The value is reconstruction - kl, and the KL is that of both latents for any samples."""
     model = Small(join)
     f, scores = model.objective(2, 3), model.scores.expand(2, 3, *model.scores.shape)
     out = mixed_elbo(f, scores, estimator, prior=model.prior, kl=kl, samples=3)
@@ -145,7 +150,7 @@ def test_terms(join, kl, estimator):
 
 
 def test_terms_of_a_structured_space():
-    """The Gaussians' KL is then at the draws."""
+    """The KL of the Gaussians is evaluated at the samples."""
     model = Small(GaussianRows(hm.PairwiseBinary(3), 2))
     scores = model.scores.expand(4, *model.scores.shape)
     out = mixed_elbo(model.objective(4), scores, samples=5)
@@ -170,7 +175,7 @@ def test_auto_goes_backward_through_one_category():
 
 # --------------------------------------------------------------------------------------- KL and bounds, by integration
 def check_kl(model, join=None):
-    """Compare the KL with the mean of log q - log p over draws of both latents, made from the definitions."""
+    """Compare the KL with the mean of log q - log p over samples of both latents, from the definitions."""
     generator = torch.Generator().manual_seed(0)
     draws = 100_000
     z = torch.multinomial(model.log_q().exp(), draws, replacement=True, generator=generator)
@@ -178,22 +183,22 @@ def check_kl(model, join=None):
     z_c = model.mean + noise * (model.log_variance / 2).exp()
     ratio = (model.log_q() - model.log_p())[z]
     for index, member in enumerate(model.members):
-        for row in model.seen(member):
+        for row in model.used_rows(member):
             log_ratio = model.posterior(row).log_prob(z_c[:, row]) - Normal(0.0, 1.0).log_prob(z_c[:, row])
             ratio = ratio + (z == index) * log_ratio.sum(-1)
-    found = mixed_elbo(model.objective(join=join), model.scores, hm.Exact(), prior=model.prior).kl
-    z = largest_z(ratio.detach(), found)
+    kl = mixed_elbo(model.objective(join=join), model.scores, hm.Exact(), prior=model.prior).kl
+    z = largest_z(ratio.detach(), kl)
     assert z < 5.5, f"|z| = {z:.1f}"
 
 
 GRID = torch.linspace(-9, 9, 361, dtype=torch.float64)
 
 
-def integrated(model):
-    """Return log p(x), the bound and log p(x, z) of each z, by quadrature; c is 1 and at most two rows are seen."""
+def integrate(model):
+    """Return log p(x), the bound and log p(x, z) of each z, by quadrature; c is 1 and z uses at most two rows."""
     step, log_joint, terms = GRID[1] - GRID[0], [], []
     for z in model.members:
-        rows = model.seen(z)
+        rows = model.used_rows(z)
         places = torch.cartesian_prod(*[GRID] * len(rows)).view(-1, len(rows))
 
         def log_likelihood(at, z=z, rows=rows):
@@ -217,18 +222,18 @@ def integrated(model):
 
 def small_with_one_dimension(join):
     model = Small(join)
-    with torch.no_grad():  # a q that is not much narrower than the prior, or importance weights have no variance
+    with torch.no_grad():  # q must not be much narrower than the prior, or importance weights have no variance
         model.log_variance.mul_(0.2)
     return model
 
 
 def check_bounds(model, bounds, join=None, samples=1, draws=50_000):
     """Compare sampled bounds with quadrature: the bound, and p(x), of which importance weights are unbiased."""
-    log_likelihood, elbo, _ = integrated(model)
+    log_likelihood, elbo, _ = integrate(model)
     batch = [t.detach().expand(draws, *t.shape) for t in (model.scores, model.mean, model.log_variance)]
     likelihood = hm.BernoulliLikelihood(model.decoder, model.x.expand(draws, 5))
     with torch.no_grad():
-        found = bounds(
+        result = bounds(
             likelihood,
             join or model.join,
             *batch,
@@ -236,18 +241,19 @@ def check_bounds(model, bounds, join=None, samples=1, draws=50_000):
             prior=model.prior,
             generator=torch.Generator().manual_seed(0),
         )
-    torch.testing.assert_close(found.elbo, found.reconstruction - found.kl)
-    for name, values, exact in (("elbo", found.elbo, elbo), ("p(x)", found.log_likelihood.exp(), log_likelihood.exp())):
+    torch.testing.assert_close(result.elbo, result.reconstruction - result.kl)
+    pairs = ("elbo", result.elbo, elbo), ("p(x)", result.log_likelihood.exp(), log_likelihood.exp())
+    for name, values, exact in pairs:
         z = largest_z(values, exact)
         assert z < 5.5, f"{name}: |z| = {z:.1f}, mean {values.mean()}, by quadrature {exact}"
-    return found
+    return result
 
 
 ONE_DIMENSION = [
     GaussianRows(hm.Categorical(2), 1),
     GaussianRows(hm.Binary(2), 1),
-    GaussianBeside(hm.Categorical(2), 1),
-    GaussianBeside(hm.Binary(2), 1),
+    SharedGaussian(hm.Categorical(2), 1),
+    SharedGaussian(hm.Binary(2), 1),
 ]
 
 
@@ -264,9 +270,9 @@ def test_bounds_against_quadrature(join, bounds, samples):
 
 
 @pytest.mark.parametrize("join", ONE_DIMENSION, ids=str)
-def test_many_samples_come_to_log_p(join):
+def test_many_samples_approach_log_p(join):
     model = small_with_one_dimension(join)
-    log_likelihood, elbo, _ = integrated(model)
+    log_likelihood, elbo, _ = integrate(model)
     assert elbo < log_likelihood
     few = check_bounds(model, exact_mixed_bounds, samples=1, draws=20_000).log_likelihood.mean()
     many = check_bounds(model, exact_mixed_bounds, samples=500, draws=20)
@@ -279,36 +285,36 @@ def test_bounds_of_a_batch_in_chunks():
     model = Small(GaussianRows(hm.Binary(3), 2))
     batch = [t.detach().expand(2, 3, *t.shape) for t in (model.scores, model.mean, model.log_variance)]
     likelihood = hm.BernoulliLikelihood(model.decoder, model.x.expand(2, 3, 5), batch_dims=2)
-    whole, chunks = (
+    at_once, chunks = (
         exact_mixed_bounds(
             likelihood, model.join, *batch, samples=4, generator=torch.Generator().manual_seed(0), chunk_size=size
         )
         for size in (None, 3)
     )
-    assert whole.elbo.shape == (2, 3)
-    torch.testing.assert_close(vars(whole), vars(chunks))
+    assert at_once.elbo.shape == (2, 3)
+    torch.testing.assert_close(vars(at_once), vars(chunks))
 
 
 # ------------------------------------------------------------------------------------------------------- planted errors
-def broken(join, **methods):
-    """Return the join with a method replaced; a subclass at run time is enough for that."""
+def make_broken(join, **methods):
+    """Return the join with a method replaced, in a subclass that is made at run time."""
     return type("Broken", (type(join),), methods)(join.space, join.c)
 
 
 WRONG = {
-    "KL of the wrong row": lambda self, z, per_row: type(self).__bases__[0].used(self, z, per_row.roll(1, -1)),
-    "KL forgotten": lambda self, z, per_row: 0 * type(self).__bases__[0].used(self, z, per_row),
+    "KL of the wrong row": lambda self, z, per_row: type(self).__bases__[0].sum_used_rows(self, z, per_row.roll(1, -1)),
+    "KL forgotten": lambda self, z, per_row: 0 * type(self).__bases__[0].sum_used_rows(self, z, per_row),
     "KL of all rows": lambda self, z, per_row: per_row.sum(-1).expand(z.shape[: z.dim() - 1]),
 }
 
 
 class TestPlantedErrors:
-    """Each check above must fail on what is wrong."""
+    """Each check above must fail on a planted error."""
 
     @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
     @pytest.mark.parametrize("join", JOINS[:2], ids=str)
     def test_in_the_kl(self, join, wrong):
-        model, bad = Small(join), broken(join, used=wrong)
+        model, bad = Small(join), make_broken(join, sum_used_rows=wrong)
         with pytest.raises(AssertionError):
             check_kl(model, bad)
         with pytest.raises(AssertionError):
@@ -319,15 +325,15 @@ class TestPlantedErrors:
     def test_in_the_bounds(self, bounds, wrong):
         model = small_with_one_dimension(GaussianRows(hm.Binary(2), 1))
         with pytest.raises(AssertionError, match="quadrature"):
-            check_bounds(model, bounds, broken(model.join, used=wrong))
+            check_bounds(model, bounds, make_broken(model.join, sum_used_rows=wrong))
 
     def test_forgotten_beside(self):
         model = Small(JOINS[2])
         with pytest.raises(AssertionError):
-            check_kl(model, broken(model.join, used=WRONG["KL forgotten"]))
+            check_kl(model, make_broken(model.join, sum_used_rows=WRONG["KL forgotten"]))
 
     def test_noise_shared_between_rows(self, monkeypatch):
-        """Rows that are seen together must have noise of their own."""
+        """Rows that are used together must have independent noise."""
         model = small_with_one_dimension(GaussianRows(hm.Binary(2), 1))
         randn = torch.randn
         shared = lambda shape, **options: randn((*shape[:-2], 1, shape[-1]), **options).expand(shape)  # noqa: E731

@@ -1,32 +1,32 @@
-"""What the discrete latent means, and the columns of a grid of samples."""
+"""Names and settings of the discrete latent, and the columns of a sheet of samples."""
 
 import pytest
 import torch
 
 from hardmax.applications.mixed_vae.config import MixedConfig
-from hardmax.applications.mixed_vae.report_labels import Meaning, arrange_columns, read_meaning, split_words
+from hardmax.applications.mixed_vae.report_labels import LatentNames, arrange_columns, read_latent_names, split_words
 from hardmax.errors import ArgumentError
 from hardmax.spaces import Binary, Categorical
 
-FACES = Meaning(("Smiling", "Male", "Mouth_Slightly_Open"), 2, attributes=True)
-DIGITS = Meaning(("class",), 10, attributes=False)
-CLOTHES_SAID = {"data": {"classes": ["coat", "T-shirt", "ankle boot"]}}
-CLOTHES = Meaning(("class",), 3, attributes=False, value_names=("coat", "T-shirt", "ankle boot"))
+FACES = LatentNames(("Smiling", "Male", "Mouth_Slightly_Open"), 2, has_attributes=True)
+DIGITS = LatentNames(("class",), 10, has_attributes=False)
+CLOTHES_FACTS = {"data": {"classes": ["coat", "T-shirt", "ankle boot"]}}
+CLOTHES = LatentNames(("class",), 3, has_attributes=False, value_names=("coat", "T-shirt", "ankle boot"))
 
 
-def many(count):
-    return Meaning(tuple(f"a{i}" for i in range(count)), 2, attributes=True)
+def make_attributes(count):
+    return LatentNames(tuple(f"a{i}" for i in range(count)), 2, has_attributes=True)
 
 
-def test_what_a_run_s_latent_means():
-    faces = read_meaning(MixedConfig(attributes="smiling, male"), Binary(2), CLOTHES_SAID)
-    assert (faces.names, faces.values, faces.attributes) == (("smiling", "male"), 2, True)
-    assert read_meaning(MixedConfig(), Categorical(10), {}) == DIGITS
-    assert read_meaning(MixedConfig(), Categorical(3), CLOTHES_SAID) == CLOTHES
-    assert read_meaning(MixedConfig(labels=0, categories=3), Categorical(3), CLOTHES_SAID) == Meaning(
-        ("category",), 3, attributes=False
+def test_names_of_a_run():
+    faces = read_latent_names(MixedConfig(attributes="smiling, male"), Binary(2), CLOTHES_FACTS)
+    assert (faces.names, faces.value_count, faces.has_attributes) == (("smiling", "male"), 2, True)
+    assert read_latent_names(MixedConfig(), Categorical(10), {}) == DIGITS
+    assert read_latent_names(MixedConfig(), Categorical(3), CLOTHES_FACTS) == CLOTHES
+    assert read_latent_names(MixedConfig(labels=0, categories=3), Categorical(3), CLOTHES_FACTS) == LatentNames(
+        ("category",), 3, has_attributes=False
     )
-    assert read_meaning(MixedConfig(), Categorical(4), CLOTHES_SAID).value_names == ()  # more values than classes
+    assert read_latent_names(MixedConfig(), Categorical(4), CLOTHES_FACTS).value_names == ()  # more values than classes
 
 
 @pytest.mark.parametrize(("text", "setting"), [
@@ -34,9 +34,9 @@ def test_what_a_run_s_latent_means():
     ("male=0, mouth slightly open = 1", {1: 0, 2: 1}),
     ("MALE=1,smiling=0,", {1: 1, 0: 0}),
 ])  # fmt: skip
-def test_what_is_set(text, setting):
-    assert FACES.read(text) == setting
-    assert DIGITS.read("class=9") == {0: 9}
+def test_settings(text, setting):
+    assert FACES.parse_setting(text) == setting
+    assert DIGITS.parse_setting("class=9") == {0: 9}
 
 
 @pytest.mark.parametrize(("text", "message"), [
@@ -50,41 +50,41 @@ def test_what_is_set(text, setting):
     ("smiling=1,Smiling=0", "Smiling is set twice"),
     (" , ", "expected names with commas between them"),
 ])  # fmt: skip
-def test_what_cannot_be_set(text, message):
+def test_invalid_settings(text, message):
     with pytest.raises(ArgumentError, match=message):
-        FACES.read(text)
+        FACES.parse_setting(text)
 
 
-def test_classes_that_cannot_be():
+def test_invalid_classes():
     with pytest.raises(ArgumentError, match="class must be a whole number from 0 to 9, got '10'"):
-        DIGITS.read("class=10")
+        DIGITS.parse_setting("class=10")
     with pytest.raises(ArgumentError, match="there is no class 'boot': did you mean 'ankle boot'"):
-        CLOTHES.read("class=boot")
+        CLOTHES.parse_setting("class=boot")
     with pytest.raises(ArgumentError, match="the values are coat, T-shirt, ankle boot"):
-        CLOTHES.read("class=7up")
+        CLOTHES.parse_setting("class=7up")
     with pytest.raises(ArgumentError, match="class must be a whole number from 0 to 2, got '3'"):
-        CLOTHES.read("class=3")
+        CLOTHES.parse_setting("class=3")
     with pytest.raises(ArgumentError, match="did you mean 'class'"):
-        DIGITS.read("clas=1")
+        DIGITS.parse_setting("clas=1")
 
 
 def test_classes_by_name():
-    assert CLOTHES.read("class=tshirt") == CLOTHES.read("class=1") == {0: 1}
-    assert CLOTHES.read("class = Ankle_Boot") == {0: 2}
+    assert CLOTHES.parse_setting("class=tshirt") == CLOTHES.parse_setting("class=1") == {0: 1}
+    assert CLOTHES.parse_setting("class = Ankle_Boot") == {0: 2}
     assert CLOTHES.format_setting({0: 2}) == "class=ankle boot"
     assert arrange_columns(CLOTHES).heads == [["coat"], ["T-shirt"], ["ankle boot"]]
 
 
-def test_setting_changes_that_alone():
+def test_a_setting_changes_nothing_else():
     z = torch.tensor([[0.0, 1.0, 0.0], [1.0, 1.0, 1.0]])
-    assert FACES.put(z, {0: 1, 2: 0}).tolist() == [[1, 1, 0], [1, 1, 0]]
+    assert FACES.apply_setting(z, {0: 1, 2: 0}).tolist() == [[1, 1, 0], [1, 1, 0]]
     assert z.tolist() == [[0, 1, 0], [1, 1, 1]]
     one_hot = torch.eye(10)[[3, 4]]
-    assert DIGITS.put(one_hot, {0: 7}).argmax(-1).tolist() == [7, 7]
-    assert DIGITS.put(one_hot, {0: 7}).sum() == 2
-    assert DIGITS.put(one_hot, {}).equal(one_hot)
-    assert DIGITS.values_of(one_hot).tolist() == [[3], [4]]
-    assert FACES.values_of(z).tolist() == [[0, 1, 0], [1, 1, 1]]
+    assert DIGITS.apply_setting(one_hot, {0: 7}).argmax(-1).tolist() == [7, 7]
+    assert DIGITS.apply_setting(one_hot, {0: 7}).sum() == 2
+    assert DIGITS.apply_setting(one_hot, {}).equal(one_hot)
+    assert DIGITS.get_values(one_hot).tolist() == [[3], [4]]
+    assert FACES.get_values(z).tolist() == [[0, 1, 0], [1, 1, 1]]
     assert FACES.format_setting({1: 0, 0: 1}) == "Male=0 Smiling=1"
 
 
@@ -96,12 +96,12 @@ def test_a_column_for_every_class():
     columns = arrange_columns(DIGITS)
     assert columns.heads == [[str(i)] for i in range(10)]
     assert columns.note == ""
-    columns = arrange_columns(Meaning(("class",), 50, attributes=False))
+    columns = arrange_columns(LatentNames(("class",), 50, has_attributes=False))
     assert len(columns.settings) == 20
-    assert columns.note == "shown are 20 of 50 columns"
+    assert columns.note == "20 of 50 columns are shown"
 
 
-def test_a_column_for_every_setting_of_what_is_not_fixed():
+def test_a_column_for_every_setting_of_the_attributes_that_are_not_fixed():
     columns = arrange_columns(FACES)
     assert len(columns.settings) == len({tuple(sorted(s.items())) for s in columns.settings}) == 8
     columns = arrange_columns(FACES, {1: 0})
@@ -113,17 +113,17 @@ def test_a_column_for_every_setting_of_what_is_not_fixed():
 def test_what_varies():
     columns = arrange_columns(FACES, {1: 0}, [0])
     assert columns.settings == ({0: 0, 1: 0}, {0: 1, 1: 0})
-    # what varies wins over what is fixed, as in: --attributes smiling=1,male=0 --vary smiling
+    # an attribute that varies is not fixed, as in: --attributes smiling=1,male=0 --vary smiling
     assert arrange_columns(FACES, {0: 1, 1: 0}, [0]).settings == ({0: 0, 1: 0}, {0: 1, 1: 0})
-    # what neither varies nor is fixed is left to the rows
+    # an attribute that neither varies nor is fixed is drawn for each row
     assert arrange_columns(FACES, None, [2]).variables == (2,)
 
 
 def test_at_most_eight_columns():
-    columns = arrange_columns(many(5))
+    columns = arrange_columns(make_attributes(5))
     assert len(columns.settings) == 8
     assert columns.variables == (0, 1, 2)
     assert "5 attributes would make 32 columns: a0, a1, a2 vary in 8" in columns.note
-    assert arrange_columns(many(5), {0: 1, 4: 1}).note == ""
+    assert arrange_columns(make_attributes(5), {0: 1, 4: 1}).note == ""
     with pytest.raises(ArgumentError, match="4 attributes to vary make 16 columns, at most 8"):
-        arrange_columns(many(5), None, [0, 1, 2, 3])
+        arrange_columns(make_attributes(5), None, [0, 1, 2, 3])

@@ -1,10 +1,10 @@
-"""Drawing labelled images: balanced, by seed, nested, and never what is not known."""
+"""The choice of labelled images: balanced, by seed, nested, and never an image without a label."""
 
 import pytest
 import torch
 
 from hardmax.applications.mixed_vae.supervision import draw_labelled
-from hardmax.data import load
+from hardmax.data import load_images
 from hardmax.errors import ArgumentError
 
 LABELS = torch.arange(1000) * 7 % 10
@@ -18,31 +18,31 @@ def test_equal_shares(count):
     assert LABELS[index].bincount().tolist() == [count // 10] * 10
 
 
-def test_the_rest_is_spread_by_the_seed():
-    leftovers = []
+def test_the_remainder_is_assigned_by_the_seed():
+    larger_classes = []
     for seed in range(20):
         counts = LABELS[draw_labelled(LABELS, 47, seed=seed)].bincount()
         assert sorted(counts.tolist()) == [4] * 3 + [5] * 7
-        leftovers.append(tuple((counts == 5).nonzero().flatten().tolist()))
-    assert len(set(leftovers)) > 15
+        larger_classes.append(tuple((counts == 5).nonzero().flatten().tolist()))
+    assert len(set(larger_classes)) > 15
 
 
-def test_every_image_is_drawn_alike():
-    drawn = torch.zeros(1000)
+def test_every_image_is_equally_likely():
+    counts = torch.zeros(1000)
     for seed in range(400):
-        drawn[draw_labelled(LABELS, 100, seed=seed)] += 1
+        counts[draw_labelled(LABELS, 100, seed=seed)] += 1
     # Binomial(400, 0.1): 40 +- 6; the extreme of a thousand is within 5 standard deviations.
-    assert drawn.min() > 10
-    assert drawn.max() < 70
+    assert counts.min() > 10
+    assert counts.max() < 70
 
 
-def test_nested_and_the_same_for_ever():
+def test_draws_are_nested_and_reproducible():
     assert torch.equal(draw_labelled(LABELS, 100, seed=3)[:50], draw_labelled(LABELS, 50, seed=3))
     assert not torch.equal(draw_labelled(LABELS, 50, seed=3), draw_labelled(LABELS, 50, seed=4))
     assert draw_labelled(torch.arange(12) % 3, 3, seed=0).tolist() == [10, 3, 8]
 
 
-def test_what_is_not_known_is_not_drawn():
+def test_images_without_a_label_are_not_drawn():
     labels = LABELS.clone()
     labels[::2] = -1
     index = draw_labelled(labels, 100, seed=0)
@@ -75,22 +75,22 @@ def test_fewer_than_combinations_is_fine_as_long_as_each_attribute_is_on_and_off
 @pytest.mark.parametrize(
     ("labels", "count", "message"),
     [
-        (LABELS, 1001, "count is 1,001, expected 1 to 1,000: 1,000 of the 1,000 images have a label that is known"),
+        (LABELS, 1001, "count is 1,001, expected 1 to 1,000: 1,000 of the 1,000 images have a known label"),
         (LABELS, 0, "count is 0, expected 1 to 1,000"),
         (LABELS, -5, "count is -5"),
         (LABELS, 9, "9 labelled images leave out 1 of the 10 classes; ask for more"),
-        (torch.where(LABELS > 7, LABELS, -1), 300, "expected 1 to 200: 200 of the 1,000 images have a label"),
-        (torch.full((30,), -1), 10, "none of the 30 images has a label that is known"),
+        (torch.where(LABELS > 7, LABELS, -1), 300, "expected 1 to 200: 200 of the 1,000 images have a known label"),
+        (torch.full((30,), -1), 10, "none of the 30 images has a known label"),
         (torch.zeros(0, dtype=torch.int64), 1, "none of the 0 images"),
     ],
 )
-def test_draws_that_cannot_be(labels, count, message):
+def test_invalid_counts(labels, count, message):
     with pytest.raises(ArgumentError, match=message):
         draw_labelled(labels, count)
 
 
-def test_the_training_part_of_a_set():
-    images = load("sample")
+def test_labels_of_training_images():
+    images = load_images("sample")
     labels = images.labels["train"]
     index = draw_labelled(labels, 100, seed=0)
     assert index.max() < len(images.train)

@@ -1,4 +1,4 @@
-"""Training of the mixed VAE: what labels teach, what takes part when, and that a run is one run however it is cut."""
+"""Training of the mixed VAE: losses, the schedule of weights, and that stopping or sharing a run changes nothing."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import hardmax as hm
-from hardmax.applications.mixed_vae import GaussianBeside, MixedVAE
+from hardmax.applications.mixed_vae import MixedVAE, SharedGaussian
 from hardmax.applications.mixed_vae.config import MixedConfig, Weights, schedule_weights
 from hardmax.applications.mixed_vae.supervision import (
     align_scores,
@@ -30,7 +30,7 @@ PATTERNS = np.random.default_rng(0).integers(0, 2, (4, 8, 8))
 
 @pytest.fixture(scope="module")
 def classes(tmp_path_factory):
-    """Four patterns with noise; which one it is, is the label."""
+    """Four patterns with noise; the label is the number of the pattern."""
     generator = np.random.default_rng(1)
     labels = np.arange(800) % 4
     noise = generator.random((800, 8, 8)) < 0.1
@@ -41,7 +41,7 @@ def classes(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def attributes(tmp_path_factory):
-    """Two bits, each of which turns one half of a picture bright; colour."""
+    """Two bits, each of which turns one half of an image bright; colour."""
     generator = np.random.default_rng(2)
     bits = generator.integers(0, 2, (400, 2))
     images = generator.integers(0, 60, (400, 8, 8, 3))
@@ -54,96 +54,98 @@ def attributes(tmp_path_factory):
     return str(path)
 
 
-def config_of(data, out, **options):
+def make_config(data, out, **options):
     small = {"labels": 8, "epochs": 6, "lr": 3e-3, "head_epochs": 1, "labelled_batch": 8, "augment": "none"}
-    # With eight labels, what is believed too early is believed for good.
+    # With only eight labels, a wrong confident prediction in the first steps would not be corrected later.
     return MixedConfig(data=data, out=str(out), **{**small, "confidence": 0.95, **options})
 
 
 @pytest.mark.parametrize("supervision", ["argmax", "cross-entropy", "hamming"])
 def test_eight_labels_are_enough_for_four_patterns(supervision, classes, tmp_path):
     rows = []
-    assert train(config_of(classes, tmp_path / "run", supervision=supervision), Observer(rows=rows.append))
+    assert train(make_config(classes, tmp_path / "run", supervision=supervision), Observer(on_epoch=rows.append))
     assert rows[-1][2]["accuracy"] > 0.95
     assert -rows[-1][2]["elbo"] < -rows[0][2]["elbo"] - 5
-    assert rows[0][0]["elbo"] is None  # the first epoch has labels and consistency alone
+    assert rows[0][0]["elbo"] is None  # the first epoch has only labels and consistency
     assert rows[1][0]["elbo"] is not None
 
 
-def test_attributes_are_bits_of_a_colour_picture(attributes, tmp_path):
+def test_attributes_are_bits_of_a_colour_image(attributes, tmp_path):
     options = {"attributes": "low half,top", "labels": 20, "binarize": "none", "epochs": 12, "continuous": 4}
-    config = config_of(attributes, tmp_path / "run", **options)
+    config = make_config(attributes, tmp_path / "run", **options)
     assert train(config)
     model = load_run(config.out, kind=MixedVAE).model
     assert model.space == hm.Binary(2)
-    assert isinstance(model.join, GaussianBeside)
-    found = evaluate(model, prepare_labelled_split(config, MixedTask.load(config), "test"))
-    assert found["accuracy"] > 0.9
+    assert isinstance(model.join, SharedGaussian)
+    metrics = evaluate(model, prepare_labelled_split(config, MixedTask.load_data(config), "test"))
+    assert metrics["accuracy"] > 0.9
     z = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     dark, low, top = model.sample(3, z_d=z, z_c=torch.zeros(3, 1, model.join.c))[0]
-    assert low[:, 4:].mean() > dark[:, 4:].mean() + 0.2  # the first bit is the lower half: the order is what was asked
+    assert (
+        low[:, 4:].mean() > dark[:, 4:].mean() + 0.2
+    )  # the first bit is the lower half: the order is that of --attributes
     assert top[:, :4].mean() > dark[:, :4].mean() + 0.2
 
 
-def test_a_run_that_is_stopped_goes_on_as_if_nothing_had_happened(classes, tmp_path):
-    whole = config_of(classes, tmp_path / "whole", epochs=3, augment="affine", consistency=1.0, confidence=0.3)
+def test_a_run_that_is_stopped_and_resumed_is_the_same(classes, tmp_path):
+    whole = make_config(classes, tmp_path / "whole", epochs=3, augment="affine", consistency=1.0, confidence=0.3)
     train(whole)
-    parts, asked = replace(whole, out=str(tmp_path / "parts")), 0
+    parts, calls = replace(whole, out=str(tmp_path / "parts")), 0
 
     def stop():
-        nonlocal asked
-        asked += 1
-        return asked == 11
+        nonlocal calls
+        calls += 1
+        return calls == 11
 
-    assert not train(parts, Observer(stop=stop))
+    assert not train(parts, Observer(should_stop=stop))
     assert train(replace(parts, resume=True))
     assert (tmp_path / "whole" / "metrics.jsonl").read_text() == (tmp_path / "parts" / "metrics.jsonl").read_text()
     first, second = (load_run(tmp_path / name, "latest").model.state_dict() for name in ("whole", "parts"))
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
-def in_parts(config, size, count):
-    """Gradients and sums of a step, from the parts of so many processes."""
+def compute_in_parts(config, size, count):
+    """Return gradients and sums of a step, added up over the parts of `size` processes."""
     gradients, sums = [], []
-    images = MixedTask.load(config)
+    images = MixedTask.load_data(config)
     for rank in range(size):
-        task = MixedTask.start(config, images, 0, Group(rank, size))
+        task = MixedTask.build(config, images, 0, Group(rank, size))
         index = State(task).begin_epoch()[0][:count]
         sums.append(task.add_gradients(index, 1, 0))
-        found = [torch.zeros_like(p) if p.grad is None else p.grad for p in task.model.parameters()]
-        gradients.append(torch.cat([gradient.view(-1) for gradient in found]))
+        parts = [torch.zeros_like(p) if p.grad is None else p.grad for p in task.model.parameters()]
+        gradients.append(torch.cat([gradient.view(-1) for gradient in parts]))
     return torch.stack(gradients).sum(0), torch.stack(sums).sum(0)
 
 
 @pytest.mark.parametrize("count", [9, 2])
 def test_parts_of_a_batch_add_up_to_the_whole(count, classes, tmp_path):
-    config = config_of(classes, tmp_path, augment="elastic", confidence=0.1, labelled_batch=5, recognition=2.0)
-    (whole, sums), (parts, added) = (in_parts(config, size, count) for size in (1, 3))
+    config = make_config(classes, tmp_path, augment="elastic", confidence=0.1, labelled_batch=5, recognition=2.0)
+    (whole, sums), (parts, added) = (compute_in_parts(config, size, count) for size in (1, 3))
     torch.testing.assert_close(parts, whole, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(added, sums, rtol=1e-4, atol=1e-4)
 
 
 def test_evaluation_in_parts(classes, tmp_path, monkeypatch):
-    config = config_of(classes, tmp_path)
-    images = MixedTask.load(config)
-    task, tensors = MixedTask.start(config, images), []
-    pictures = prepare_labelled_split(config, images, "test")
-    whole = evaluate(task.model, pictures, batch_size=7)
-    monkeypatch.setattr(Group, "add_up", lambda self, tensor: tensors.append(tensor))
+    config = make_config(classes, tmp_path)
+    images = MixedTask.load_data(config)
+    task, tensors = MixedTask.build(config, images), []
+    test = prepare_labelled_split(config, images, "test")
+    whole = evaluate(task.model, test, batch_size=7)
+    monkeypatch.setattr(Group, "all_reduce", lambda self, tensor: tensors.append(tensor))
     for rank in range(3):
-        evaluate(task.model, pictures, batch_size=7, group=Group(rank, 3))
-    assert (sum(tensors)[0] / len(pictures)).item() == pytest.approx(whole["elbo"])
+        evaluate(task.model, test, batch_size=7, group=Group(rank, 3))
+    assert (sum(tensors)[0] / len(test)).item() == pytest.approx(whole["elbo"])
 
 
-def test_labelled_pictures_are_of_the_training_part_and_balanced(classes, tmp_path):
-    config = config_of(classes, tmp_path, labels=12)
-    images = MixedTask.load(config)
-    tasks = [MixedTask.start(replace(config, label_seed=seed), images) for seed in (None, 0, 1)]
+def test_labelled_images_are_of_the_training_part_and_balanced(classes, tmp_path):
+    config = make_config(classes, tmp_path, labels=12)
+    images = MixedTask.load_data(config)
+    tasks = [MixedTask.build(replace(config, label_seed=seed), images) for seed in (None, 0, 1)]
     assert torch.equal(tasks[0].labelled.x, tasks[1].labelled.x)
     assert not torch.equal(tasks[0].labelled.x, tasks[2].labelled.x)
     for task in tasks:
         assert task.labelled.labels.bincount().tolist() == [3, 3, 3, 3]
-        train_part = {tuple(x.flatten().tolist()) for x in task.pictures.x}
+        train_part = {tuple(x.flatten().tolist()) for x in task.train_images.x}
         assert all(tuple(x.flatten().tolist()) in train_part for x in task.labelled.x)
 
 
@@ -154,14 +156,14 @@ def test_the_gradient_of_labels_is_that_of_cross_entropy_in_the_mean():
         (hm.Binary(3), torch.tensor([[0, 1, 1], [1, 0, 0]]).double()),
     ):
         scores = torch.randn(2, *space.score_shape, dtype=torch.float64, generator=generator)
-        wanted = torch.func.grad(lambda s, t=target, sp=space: -sp.log_prob(s, t).sum())(scores)
-        draws, found = 4000, []
+        expected = torch.func.grad(lambda s, t=target, sp=space: -sp.log_prob(s, t).sum())(scores)
+        draws = 4000
         many = scores.repeat(draws, *[1] * (scores.dim() - 1)).requires_grad_()
         noise = space.noise((1, 2 * draws), generator, dtype=torch.float64)
         label_loss(many, target.repeat(draws, 1), space, "argmax", epsilon=0.5, noise=noise).sum().backward()
-        found = many.grad.view(draws, *scores.shape)
-        error = found.std(0) / draws**0.5
-        z = (found.mean(0) - wanted / 0.5) / error.clamp(min=1e-3)
+        gradients = many.grad.view(draws, *scores.shape)
+        error = gradients.std(0) / draws**0.5
+        z = (gradients.mean(0) - expected / 0.5) / error.clamp(min=1e-3)
         assert z.abs().max() < 5
         exact = label_loss(scores, target, space, "cross-entropy", epsilon=0.5, noise=noise[:, :2])
         torch.testing.assert_close(exact, -space.log_prob(scores, target))
@@ -176,14 +178,14 @@ def test_the_gradient_of_a_loss_of_the_users_follows_theorem_1():
     def wrong(s):
         return (space.log_probs(s).exp() * (members - target).abs().sum(-1)).sum()
 
-    wanted, draws, errors = torch.func.grad(wrong)(scores), 20000, []
+    expected, draws, errors = torch.func.grad(wrong)(scores), 20000, []
     noise = space.noise((1, draws), generator, dtype=torch.float64)
     for epsilon in (2.0, 0.25):
         many = scores.repeat(draws, 1).requires_grad_()
         loss = label_loss(many, target.repeat(draws, 1), space, "hamming", epsilon=epsilon, noise=noise)
         assert loss.mean().item() == pytest.approx(wrong(scores).item(), abs=0.03)
         loss.sum().backward()
-        errors.append((many.grad.mean(0) - wanted).abs().max().item())
+        errors.append((many.grad.mean(0) - expected).abs().max().item())
     assert errors[1] < 0.04 < errors[0] / 2
 
 
@@ -194,35 +196,36 @@ def test_a_wrong_category_is_one_error():
     assert loss.tolist() == [0.0, 1.0]
 
 
-def test_consistency_teaches_the_distorted_copy_alone_where_it_is_sure():
+def test_consistency_trains_only_the_distorted_copy_where_it_is_confident():
     space = hm.Categorical(3)
-    plain = torch.tensor([[5.0, 0.0, 0.0], [0.4, 0.3, 0.2]], requires_grad=True)
+    original = torch.tensor([[5.0, 0.0, 0.0], [0.4, 0.3, 0.2]], requires_grad=True)
     distorted = torch.zeros(2, 3, requires_grad=True)
-    losses, sure = consistency_loss(plain, distorted, space, 0.9)
-    assert sure.tolist() == [True, False]
+    losses, is_confident = consistency_loss(original, distorted, space, 0.9)
+    assert is_confident.tolist() == [True, False]
     assert losses.tolist() == [pytest.approx(np.log(3)), 0.0]
     losses.sum().backward()
-    assert plain.grad is None
+    assert original.grad is None
     assert distorted.grad[0, 0] < 0 < distorted.grad[0, 1]
     assert (distorted.grad[1] == 0).all()
 
 
 @pytest.mark.parametrize("space", [hm.Categorical(4), hm.Binary(3)], ids=str)
 def test_scores_are_aligned_by_bayes_rule(space):
-    """Posteriors that were made with one prior become those that another one makes."""
+    """Posteriors under one prior become posteriors under another prior."""
     generator = torch.Generator().manual_seed(0)
-    worth = torch.randn(5, *space.score_shape, generator=generator, dtype=torch.float64)
-    one, other = torch.randn(2, *space.score_shape, generator=generator, dtype=torch.float64)
-    found = align_scores(worth + one, one, other)
-    torch.testing.assert_close(space.marginals(found), space.marginals(worth + other))
-    torch.testing.assert_close(space.marginals(align_scores(worth + one, one, None)), space.marginals(worth))
+    likelihood = torch.randn(5, *space.score_shape, generator=generator, dtype=torch.float64)
+    prior, other = torch.randn(2, *space.score_shape, generator=generator, dtype=torch.float64)
+    aligned = align_scores(likelihood + prior, prior, other)
+    torch.testing.assert_close(space.marginals(aligned), space.marginals(likelihood + other))
+    aligned = align_scores(likelihood + prior, prior, None)
+    torch.testing.assert_close(space.marginals(aligned), space.marginals(likelihood))
 
 
 @pytest.mark.parametrize(("align", "aligns"), [("auto", True), ("none", False)])
-def test_how_often_classes_are_named_is_learnt_and_corrected(align, aligns, classes, tmp_path):
-    """An encoder that always names the first class: what it names becomes known, and teaches it no longer."""
-    config = config_of(classes, tmp_path, align=align, lr=0.1, confidence=0.5)
-    task = MixedTask.start(config, MixedTask.load(config))
+def test_frequencies_of_predicted_classes_are_learned_and_corrected(align, aligns, classes, tmp_path):
+    """An encoder that always predicts the first class: its frequency is learned, and it is no longer a target."""
+    config = make_config(classes, tmp_path, align=align, lr=0.1, confidence=0.5)
+    task = MixedTask.build(config, MixedTask.load_data(config))
     with torch.no_grad():
         task.model.discrete.layers[-1].bias.add_(torch.tensor([6.0, 0.0, 0.0, 0.0]))
     state, sure = State(task), []
@@ -235,40 +238,40 @@ def test_how_often_classes_are_named_is_learnt_and_corrected(align, aligns, clas
         state.optimizer.zero_grad()
         sure.append(float(sums[task.sums.index("sure")]) / len(index))
     assert (sure[0] == 1, sure[-1] == 1) == (True, not aligns)
-    assert bool(task.learned) == aligns
+    assert bool(task.extra_parameters) == aligns
     if aligns:
-        assert task.learned[0].softmax(0)[0] > 0.5
+        assert task.extra_parameters[0].softmax(0)[0] > 0.5
 
 
 def test_attributes_are_not_aligned_unless_asked(attributes, tmp_path):
     for align, count in (("auto", 0), ("prior", 1)):
-        config = config_of(attributes, tmp_path, attributes="top", align=align)
-        assert len(MixedTask.start(config, MixedTask.load(config)).learned) == count
+        config = make_config(attributes, tmp_path, attributes="top", align=align)
+        assert len(MixedTask.build(config, MixedTask.load_data(config)).extra_parameters) == count
 
 
 def test_distortions():
     generator = torch.Generator().manual_seed(0)
-    picture = torch.zeros(1, 1, 28, 28)
-    picture[..., 12:16, 6:10] = 1  # left of the middle
+    image = torch.zeros(1, 1, 28, 28)
+    image[..., 12:16, 6:10] = 1  # left of the middle
     left = (torch.arange(28) - 13.5) < 0
     for kind, mirrored in (("shift", False), ("affine", False), ("elastic", False), ("flip", True)):
         matrices = draw_distortions(kind, 64, generator)
-        copies = distort(picture.expand(64, 1, 28, 28), matrices)
-        assert 0.6 < copies.sum() / (64 * 16) < 1.6  # it is all still there
+        copies = distort(image.expand(64, 1, 28, 28), matrices)
+        assert 0.6 < copies.sum() / (64 * 16) < 1.6  # nothing is lost
         on_the_left = (copies[..., left].sum((1, 2, 3)) > copies.sum((1, 2, 3)) / 2).float().mean()
         assert (0.2 < on_the_left < 0.8) == mirrored
         assert len({tuple(copy.flatten().tolist()) for copy in copies}) == 64
-    picture = torch.rand(1, 3, 5, 6, generator=generator)
-    mirrored = distort(picture.expand(64, 3, 5, 6), draw_distortions("mirror", 64, generator))
-    as_it_is, other_way_round = (torch.isclose(mirrored, p).all((1, 2, 3)) for p in (picture, picture.flip(-1)))
-    assert (as_it_is | other_way_round).all()
-    assert 16 < as_it_is.sum() < 48
-    drawn = [draw_distortions("elastic", 5, generator.manual_seed(1)) for _ in range(2)]
-    assert torch.equal(drawn[0].matrices, drawn[1].matrices)
-    assert torch.equal(drawn[0].bends, drawn[1].bends)
+    image = torch.rand(1, 3, 5, 6, generator=generator)
+    mirrored = distort(image.expand(64, 3, 5, 6), draw_distortions("mirror", 64, generator))
+    unchanged, flipped = (torch.isclose(mirrored, p).all((1, 2, 3)) for p in (image, image.flip(-1)))
+    assert (unchanged | flipped).all()
+    assert 16 < unchanged.sum() < 48
+    first, second = (draw_distortions("elastic", 5, generator.manual_seed(1)) for _ in range(2))
+    assert torch.equal(first.matrices, second.matrices)
+    assert torch.equal(first.bends, second.bends)
 
 
-def test_what_takes_part_when():
+def test_weights_by_epoch():
     config = MixedConfig(head_epochs=2)
     assert schedule_weights(config, 1) == Weights(0.0, 0.0, 10.0, 10.0, 0.0)
     assert schedule_weights(config, 2) == Weights(1.0, 0.1, 10.0, 10.0, 0.0)
@@ -277,50 +280,50 @@ def test_what_takes_part_when():
     assert schedule_weights(first, 1) == Weights(0.0, 0.1, 10.0, 0.0, 0.0)
     assert schedule_weights(first, 2) == Weights(1.0, 0.0, 0.0, 0.0, 0.0)
     assert schedule_weights(replace(config, elbo=0.0), 5) == Weights(0.0, 0.0, 10.0, 10.0, 0.0)
-    for recognition, weight in ((None, 5.0), (0.0, 0.0), (2.0, 2.0)):  # attributes are drawn as they are set
+    for recognition, weight in ((None, 5.0), (0.0, 0.0), (2.0, 2.0)):
         assert schedule_weights(replace(config, attributes="a", recognition=recognition), 2).recognition == weight
 
 
-def test_recognition_teaches_the_decoder_and_not_the_judge():
+def test_recognition_trains_the_decoder_and_not_the_encoder():
     model = MixedVAE.build(hm.Binary(2), (1, 6, 6), join="beside", continuous=3, hidden=16)
     z_d, z_c = torch.tensor([[0.0, 1.0], [1.0, 1.0]]), torch.randn(2, 1, 3, requires_grad=True)
     losses = recognition_loss(model, z_d, z_c)
-    pictures = model.decode(z_d, z_c.detach())
-    torch.testing.assert_close(losses, -model.space.log_prob(model.scores(pictures), z_d))
+    images = model.decode(z_d, z_c.detach())
+    torch.testing.assert_close(losses, -model.space.log_prob(model.scores(images), z_d))
     losses.sum().backward()
     assert all(parameter.grad is None for parameter in [*model.trunk.parameters(), *model.discrete.parameters()])
     assert all(parameter.grad is not None for parameter in model.decoder.parameters())
     assert z_c.grad.abs().sum() > 0
 
 
-def test_recognition_takes_part(attributes, tmp_path):
+def test_recognition_starts_after_the_head_epochs(attributes, tmp_path):
     options = {"attributes": "top", "binarize": "none", "epochs": 2, "recognition": 1.0}
-    config = config_of(attributes, tmp_path / "run", **options)
+    config = make_config(attributes, tmp_path / "run", **options)
     assert schedule_weights(config, 0).recognition == 0.0
     rows = []
-    assert train(config, Observer(rows=rows.append))
+    assert train(config, Observer(on_epoch=rows.append))
     assert rows[0][0]["recognition_loss"] is None
     assert rows[1][0]["recognition_loss"] > 0
 
 
 def test_terms_that_are_turned_off_are_not_in_the_rows(classes, tmp_path):
-    train(config_of(classes, tmp_path / "run", elbo=0.0, consistency=0.0, epochs=1))
+    train(make_config(classes, tmp_path / "run", elbo=0.0, consistency=0.0, epochs=1))
     row = read_rows(tmp_path / "run" / "metrics.jsonl")[0]
     assert row["label_loss"] > 0
     assert row["elbo"] is row["sure"] is row["consistency_loss"] is None
 
 
-def test_without_labels_categories_find_their_own_meaning(classes, tmp_path):
-    config = config_of(classes, tmp_path / "run", labels=0, epochs=2, categories=6)
+def test_training_without_labels(classes, tmp_path):
+    config = make_config(classes, tmp_path / "run", labels=0, epochs=2, categories=6)
     assert train(config)
     assert load_run(config.out, kind=MixedVAE).model.space == hm.Categorical(6)
 
 
-def test_a_grey_encoder_input_leaves_the_likelihood_to_rounded_pictures(attributes, tmp_path):
-    config = config_of(attributes, tmp_path, attributes="top", encoder_input="grey")
-    pictures = prepare_labelled_split(config, MixedTask.load(config), "train")
-    assert set(pictures.x.unique().tolist()) <= {0.0, 1.0}
-    assert len(pictures.shown.unique()) > 50
+def test_a_grey_encoder_input_leaves_the_likelihood_to_rounded_images(attributes, tmp_path):
+    config = make_config(attributes, tmp_path, attributes="top", encoder_input="grey")
+    images = prepare_labelled_split(config, MixedTask.load_data(config), "train")
+    assert set(images.x.unique().tolist()) <= {0.0, 1.0}
+    assert len(images.encoder_input.unique()) > 50
 
 
 @pytest.mark.parametrize(
@@ -335,16 +338,16 @@ def test_a_grey_encoder_input_leaves_the_likelihood_to_rounded_pictures(attribut
     ],
     ids=str,
 )
-def test_refusals(options, message):
+def test_invalid_options(options, message):
     with pytest.raises(ArgumentError, match=message):
         MixedConfig(**options)
 
 
 def test_data_that_do_not_fit(classes, attributes, tmp_path):
     with pytest.raises(ArgumentError, match=r"'Topp'.*Top"):
-        train(config_of(attributes, tmp_path / "run", attributes="Topp"))
+        train(make_config(attributes, tmp_path / "run", attributes="Topp"))
     with pytest.raises(ArgumentError, match="has no classes"):
-        train(config_of(attributes, tmp_path / "run"))
+        train(make_config(attributes, tmp_path / "run"))
     with pytest.raises(ArgumentError, match="leave out"):
-        train(config_of(classes, tmp_path / "run", labels=2))
+        train(make_config(classes, tmp_path / "run", labels=2))
     assert not (tmp_path / "run").exists()

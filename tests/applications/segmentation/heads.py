@@ -1,4 +1,4 @@
-"""Made-up heads for the tests of files and geometry: a pattern that is known everywhere in the world."""
+"""Synthetic heads for the tests of files and geometry: a pattern that is known at every world point."""
 
 import itertools
 from dataclasses import dataclass, field
@@ -8,33 +8,34 @@ import numpy as np
 
 from hardmax.applications.segmentation.volumes.geometry import Grid, Reorientation
 from hardmax.applications.segmentation.volumes.labels import STRUCTURES
+from hardmax.cli.main import main
 
 FLIPS = list(itertools.product((1, -1), repeat=3))
 ORIENTATIONS = [(order, flips) for order in itertools.permutations(range(3)) for flips in FLIPS]
 
 
-def rotation(*degrees):
+def rotation_matrix(*degrees):
     """Return the rotation about x, then y, then z."""
     out = np.eye(3)
     for axis, angle in enumerate(np.radians(degrees)):
         i, j = [k for k in range(3) if k != axis]
-        turn = np.eye(3)
-        turn[i, i] = turn[j, j] = np.cos(angle)
-        turn[i, j], turn[j, i] = -np.sin(angle), np.sin(angle)
-        out = turn @ out
+        matrix = np.eye(3)
+        matrix[i, i] = matrix[j, j] = np.cos(angle)
+        matrix[i, j], matrix[j, i] = -np.sin(angle), np.sin(angle)
+        out = matrix @ out
     return out
 
 
-def upright(shape=(22, 26, 24), spacing=(2.0, 1.5, 1.8), turned=(0, 0, 0)):
+def upright(shape=(22, 26, 24), spacing=(2.0, 1.5, 1.8), tilt=(0, 0, 0)):
     """Return the affine of a grid nearest to RAS, with the world's origin near its middle."""
     affine = np.eye(4)
-    affine[:3, :3] = rotation(*turned) * spacing
+    affine[:3, :3] = rotation_matrix(*tilt) * spacing
     affine[:3, 3] = affine[:3, :3] @ (-(np.array(shape) - 1) / 2) + [1.3, -2.1, 0.7]
     return affine
 
 
-def reheaded(values, affine, order, flips):
-    """Return the same voxels at the same places of the world, stored in another order: values and their affine."""
+def reorder_voxels(values, affine, order, flips):
+    """Return the same voxels at the same world points, stored in another order: values and their affine."""
     stored = values.transpose(order)[tuple(slice(None, None, flip) for flip in flips)]
     change = np.zeros((4, 4))  # index as stored -> index before
     change[3, 3] = 1
@@ -44,7 +45,7 @@ def reheaded(values, affine, order, flips):
     return stored, affine @ change
 
 
-def places(shape, affine):
+def world_points(shape, affine):
     """Return the world point of each voxel, `[*shape, 3]`, by nibabel."""
     return nibabel.affines.apply_affine(affine, np.moveaxis(np.indices(shape), 0, -1))
 
@@ -57,7 +58,7 @@ def intensity(points):
 
 
 def anatomy(points, values):
-    """Return labels by the place in the world and the brightness there."""
+    """Return labels that depend on the world point and the brightness there."""
     x, y, z = np.moveaxis(points, -1, 0)
     label = 1 + (x > 0) + 2 * (y > 1) + 4 * (z > -1.5) + 8 * (values > 105)
     return np.where(values > 1, label, 0)
@@ -66,7 +67,7 @@ def anatomy(points, values):
 def head(shape=(22, 26, 24), **options):
     """Return values and affine of an upright head."""
     affine = upright(shape, **options)
-    return intensity(places(shape, affine)), affine
+    return intensity(world_points(shape, affine)), affine
 
 
 @dataclass
@@ -79,7 +80,7 @@ class Segmentation:
 
 
 class WorldSegmenter:
-    """Segments by `anatomy`, in canonical orientation, as the true segmenter does; asks nothing of the file's axes."""
+    """Segments by `anatomy` in canonical orientation, as the real segmenter does, whatever the axes of the file."""
 
     table = STRUCTURES
     least_log_likelihood = -3.0
@@ -92,15 +93,15 @@ class WorldSegmenter:
         return cls()
 
     def segment(self, volume, *, posterior=False, progress=None):
-        turned = Reorientation(volume.grid)
-        grid, values = turned.canonical, turned.forward(volume.values)
+        reorientation = Reorientation(volume.grid)
+        grid, values = reorientation.canonical, reorientation.forward(volume.values)
         labels = anatomy(grid.points().reshape(*grid.shape, 3), values)
         if progress is not None:
             progress(0.5, "half of it")
         soft = None
         if posterior:
-            soft = turned.back(0.9 * (labels == np.arange(19)[:, None, None, None]) + 0.1 / 19)
-        return Segmentation(turned.back(labels), soft, self.log_likelihood)
+            soft = reorientation.back(0.9 * (labels == np.arange(19)[:, None, None, None]) + 0.1 / 19)
+        return Segmentation(reorientation.back(labels), soft, self.log_likelihood)
 
 
 def save(path, values, affine, *, kind=nibabel.Nifti1Image, dtype=np.float32):
@@ -110,3 +111,13 @@ def save(path, values, affine, *, kind=nibabel.Nifti1Image, dtype=np.float32):
 
 def grid_of(values, affine):
     return Grid(values.shape, affine)
+
+
+def run_failing(capsys, *arguments):
+    """Run a command that should fail, and return its one line of error."""
+    assert main(["segment", *map(str, arguments)]) == 2
+    errors = capsys.readouterr().err
+    line = [line for line in errors.splitlines() if line.startswith("hardmax: error: ")]
+    assert len(line) == 1
+    assert "Traceback" not in errors
+    return line[0]

@@ -1,16 +1,16 @@
-"""Small pictures of a brain: ellipses of three tissues on a dark ground, each of its own shape."""
+"""Phantoms, small synthetic images of a brain: ellipses of three tissues of random shape on a dark background."""
 
 import torch
 
 
 def ellipse_labels(shape=(32, 32), *, generator, spread=0.12):
-    """Return labels `[*shape]`: 0 ground, 1 shell, 2 inside, 3 a small core off the middle."""
+    """Return labels `[*shape]`: 0 background, 1 shell, 2 inside, 3 a small core off the centre."""
     axes = torch.meshgrid(*[torch.linspace(-1, 1, side) for side in shape], indexing="ij")
 
     def radius(size, shift):
         sides = size * torch.exp(spread * torch.randn(len(shape), generator=generator))
-        place = shift + spread * 0.3 * torch.randn(len(shape), generator=generator)
-        return sum(((x - p) / s).square() for x, p, s in zip(axes, place, sides, strict=True))
+        centre = shift + spread * 0.3 * torch.randn(len(shape), generator=generator)
+        return sum(((x - p) / s).square() for x, p, s in zip(axes, centre, sides, strict=True))
 
     labels = torch.zeros(shape, dtype=torch.int64)
     labels[radius(0.8, 0.0) < 1] = 1
@@ -20,7 +20,7 @@ def ellipse_labels(shape=(32, 32), *, generator, spread=0.12):
 
 
 def one_hot(labels, count=4):
-    """Return `[..., *S]` labels as `[..., M, *S]`, M before the grid; labels are one map `[*S]`."""
+    """Return one map of labels `[*S]` as `[M, *S]`, one-hot."""
     return torch.nn.functional.one_hot(labels, count).movedim(-1, 0).float()
 
 
@@ -30,7 +30,9 @@ def ellipse_maps(number, shape=(32, 32), *, seed=0):
     return torch.stack([one_hot(ellipse_labels(shape, generator=generator)) for _ in range(number)])
 
 
-def dice(found, truth, labels):
+def dice(predicted, truth, labels):
     """Return the mean Dice over labels."""
-    scores = [2 * ((found == m) & (truth == m)).sum() / ((found == m).sum() + (truth == m).sum()) for m in labels]
+    scores = [
+        2 * ((predicted == m) & (truth == m)).sum() / ((predicted == m).sum() + (truth == m).sum()) for m in labels
+    ]
     return float(torch.stack(scores).mean())

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from hardmax.applications.segmentation.volumes.agreement import compare, dice, surface_distance, volumes
+from hardmax.applications.segmentation.volumes.agreement import compare_maps, dice, measure_volumes, surface_distance
 from hardmax.applications.segmentation.volumes.geometry import Grid
 from hardmax.applications.segmentation.volumes.labels import STRUCTURES
 
@@ -18,13 +18,13 @@ def blob(generator, shape=(9, 8, 7), level=0.0):
 
 
 def surface(mask):
-    """Voxels of a mask with one of six neighbours outside of it or of the volume."""
+    """Return the voxels of a mask with one of six neighbours outside the mask or the volume."""
     out = []
     for voxel in zip(*np.nonzero(mask), strict=True):
         for axis, step in itertools.product(range(3), (-1, 1)):
-            beside = list(voxel)
-            beside[axis] += step
-            if not 0 <= beside[axis] < mask.shape[axis] or not mask[tuple(beside)]:
+            neighbour = list(voxel)
+            neighbour[axis] += step
+            if not 0 <= neighbour[axis] < mask.shape[axis] or not mask[tuple(neighbour)]:
                 out.append(voxel)
                 break
     return np.array(out)
@@ -42,13 +42,13 @@ def test_surface_distance_is_that_of_brute_force(seed, spacing):
     generator = np.random.default_rng(seed)
     a, b = blob(generator), blob(generator, level=0.1)
     for percentile in (50.0, 95.0, 100.0):
-        found = surface_distance(a, b, np.array(spacing), percentile)
-        assert found == pytest.approx(brute_force(a, b, spacing, percentile), abs=1e-9)
-        assert surface_distance(b, a, np.array(spacing), percentile) == pytest.approx(found)
+        distance = surface_distance(a, b, np.array(spacing), percentile)
+        assert distance == pytest.approx(brute_force(a, b, spacing, percentile), abs=1e-9)
+        assert surface_distance(b, a, np.array(spacing), percentile) == pytest.approx(distance)
 
 
 def test_planted_errors_would_be_found():
-    """Brute force tells apart what a wrong distance would give: no spacing, one direction, all voxels."""
+    """Brute force detects wrong distances: without spacing, in one direction only, of all voxels."""
     generator = np.random.default_rng(0)
     a, b, spacing = blob(generator, level=-0.1), blob(generator, level=0.15), np.array(SPACINGS[1])
     right = surface_distance(a, b, spacing)
@@ -59,7 +59,7 @@ def test_planted_errors_would_be_found():
     outer = np.zeros((9, 9, 9), bool)
     outer[1:8, 1:8, 1:8] = True
     assert surface_distance(inner, outer, np.ones(3)) == pytest.approx(brute_force(inner, outer, np.ones(3)))
-    assert surface_distance(inner, outer, np.ones(3)) > 4  # one direction alone has 3, voxels instead of surfaces 0
+    assert surface_distance(inner, outer, np.ones(3)) > 4  # one direction only gives 3, voxels instead of surfaces 0
 
 
 def test_a_shift_is_measured_in_mm():
@@ -81,14 +81,14 @@ def test_nothing_to_measure():
 def test_dice_and_volumes_count(seed):
     generator = np.random.default_rng(seed)
     a, b = generator.integers(0, 5, (2, 6, 7, 8))
-    found = dice(a, b, 6)
+    overlap = dice(a, b, 6)
     for label in range(5):
         both, either = np.sum((a == label) & (b == label)), np.sum(a == label) + np.sum(b == label)
-        assert found[label] == pytest.approx(2 * both / either)
-    assert np.isnan(found[5])
+        assert overlap[label] == pytest.approx(2 * both / either)
+    assert np.isnan(overlap[5])
     grid = Grid((6, 7, 8), np.diag([1.0, 2.0, -1.5, 1.0]))
-    assert volumes(a, grid, 6) == pytest.approx([3.0 * np.sum(a == label) for label in range(6)])
-    assert dice(a.astype(np.uint8), b.astype(np.uint8), 6)[:5] == pytest.approx(found[:5])
+    assert measure_volumes(a, grid, 6) == pytest.approx([3.0 * np.sum(a == label) for label in range(6)])
+    assert dice(a.astype(np.uint8), b.astype(np.uint8), 6)[:5] == pytest.approx(overlap[:5])
 
 
 def test_one_empty_map_counts_as_zero():
@@ -100,23 +100,23 @@ def test_compare_judges_sixteen_structures_and_says_what_is_missing():
     true = generator.integers(0, 19, (10, 10, 10)).astype(np.uint8)
     true[true == 15] = 0
     true[true == 9] = 0
-    found = true.copy()
-    found[true == 7] = 8
-    found[0, 0, 0] = 9
-    said = compare(found, true, Grid((10, 10, 10), np.eye(4)), STRUCTURES)
-    assert said.names == STRUCTURES.names[1:17]
-    assert said.dice[0] == 1
-    assert said.distance[0] == 0
-    assert said.dice[6] == 0
-    assert np.isnan(said.distance[6])
-    assert np.isnan(said.dice[14])
-    assert said.mean_dice == pytest.approx(np.nanmean(said.dice))
-    assert said.mean_distance == pytest.approx(np.nanmean(said.distance))
-    assert said.notes == (
+    predicted = true.copy()
+    predicted[true == 7] = 8
+    predicted[0, 0, 0] = 9
+    agreement = compare_maps(predicted, true, Grid((10, 10, 10), np.eye(4)), STRUCTURES)
+    assert agreement.names == STRUCTURES.names[1:17]
+    assert agreement.dice[0] == 1
+    assert agreement.distance[0] == 0
+    assert agreement.dice[6] == 0
+    assert np.isnan(agreement.distance[6])
+    assert np.isnan(agreement.dice[14])
+    assert agreement.mean_dice == pytest.approx(np.nanmean(agreement.dice))
+    assert agreement.mean_distance == pytest.approx(np.nanmean(agreement.distance))
+    assert agreement.notes == (
         "found, but not in the true map: pallidum",
         "in the true map, but not found: caudate",
         "in neither map, not counted: accumbens",
     )
     # csf and other do not count.
     other = np.where(true >= 17, 0, true)
-    assert compare(other, true, Grid((10, 10, 10), np.eye(4)), STRUCTURES).mean_dice == 1
+    assert compare_maps(other, true, Grid((10, 10, 10), np.eye(4)), STRUCTURES).mean_dice == 1

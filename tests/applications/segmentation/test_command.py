@@ -1,99 +1,43 @@
-"""`hardmax segment`, with stand-ins for what learns and segments."""
+"""`hardmax segment`, with stand-ins for the segmenter and the training."""
 
 import csv
 import os
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import nibabel
 import numpy as np
 import pytest
-from applications.segmentation.heads import WorldSegmenter, anatomy, head, places, save
+from applications.segmentation.heads import WorldSegmenter, head, run_failing, save
 
 from hardmax.cli.main import main
-from hardmax.errors import DataError
 
-
-@pytest.fixture(autouse=True)
-def stand_ins(monkeypatch, tmp_path):
-    """Put stand-ins where the segmenter, the atlas and the training are; keep out of the user's cache."""
-    made = SimpleNamespace(segmenter=WorldSegmenter(), calls=[])
-
-    def build_prior(maps, out, progress):
-        made.calls.append((maps, out))
-        progress(0.5, "aligning")
-        (out / "atlas").write_text("{}")
-        if len(maps) == 1:
-            raise DataError("one map is too few")
-
-    def train_encoder(scans, prior, out, *, align, mixing, pretraining, steps, seed, progress):
-        made.calls.append((scans, prior, align, mixing, pretraining, steps, seed))
-        for number in range(pretraining):
-            progress(number + 1, pretraining, 1.0)
-        for number in range(steps):
-            progress(number + 1, steps, 1.0)
-        (out / "encoder").write_text("{}")
-
-    made.segmenter.align, made.segmenter.mixing = "align", "mixing"
-    modules = {
-        "segmenter": SimpleNamespace(Segmenter=SimpleNamespace(load=lambda folder: made.segmenter)),
-        "atlas.atlas": SimpleNamespace(build_prior=build_prior),
-        "vae.pca": SimpleNamespace(prepare_vae=lambda prior, out: prior),
-        "vae.encoder_training": SimpleNamespace(train_encoder=train_encoder),
-    }
-    for name, module in modules.items():
-        monkeypatch.setitem(sys.modules, f"hardmax.applications.segmentation.{name}", module)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.chdir(tmp_path)
-    return made
-
-
-@pytest.fixture
-def folder(tmp_path):
-    """Two scans, the second turned; a label map of the first; a model."""
-    scans = tmp_path / "scans"
-    scans.mkdir()
-    (tmp_path / "model").mkdir()
-    values, affine = head()
-    save(scans / "1_t1.nii.gz", values, affine)
-    save(scans / "1_labels.nii.gz", anatomy(places(values.shape, affine), values.astype(np.float32)), affine)
-    save(scans / "2_t1.mgz", *head(turned=(10, 0, 20)), kind=nibabel.MGHImage)
-    return scans
+pytestmark = pytest.mark.usefixtures("stand_ins")
 
 
 def names(folder):
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
-def failing(capsys, *arguments):
-    """Run what should fail, and return the one line that says why."""
-    assert main(["segment", *map(str, arguments)]) == 2
-    said = capsys.readouterr().err
-    line = [line for line in said.splitlines() if line.startswith("hardmax: error: ")]
-    assert len(line) == 1
-    assert "Traceback" not in said
-    return line[0]
-
-
 class TestRun:
     def test_one_scan(self, folder, tmp_path, capsys):
         out = tmp_path / "out"
         assert main(["segment", "run", str(folder / "1_t1.nii.gz"), "--out", str(out), "--model", "model"]) == 0
-        assert names(out) == ["1_t1_labels.nii.gz", "colours.txt", "index.html", "qc/1_t1.png", "volumes.csv"]
-        said = capsys.readouterr().out
-        assert f"the results are in {out}: 1_t1_labels.nii.gz, volumes.csv, index.html, qc/, colours.txt" in said
-        assert "doubtful" in said  # the made-up head is far too small
-        assert "1_t1: The brain has" in said
+        assert names(out) == [
+            "1_t1_labels.nii.gz", "colours.txt", "index.html", "qc/1_t1.json", "qc/1_t1.png", "volumes.csv",
+        ]  # fmt: skip
+        output = capsys.readouterr().out
+        assert f"the results are in {out}: 1_t1_labels.nii.gz, volumes.csv, index.html, qc/, colours.txt" in output
+        assert "doubtful" in output  # the synthetic head is far too small
+        assert "1_t1: The brain has" in output
 
     def test_a_folder_with_a_truth_for_one(self, folder, tmp_path, capsys):
         out = tmp_path / "out"
         arguments = ["segment", "run", str(folder), "--out", str(out), "--model", "model", "--compare", str(folder)]
         assert main(arguments) == 0
-        said = capsys.readouterr().out
-        assert "1 of 2 scans have no true map" in said
-        lines = {line.split("  ")[0]: line.split() for line in said.splitlines()}
+        output = capsys.readouterr().out
+        assert "1 of 2 scans have no true map" in output
+        lines = {line.split("  ")[0]: line.split() for line in output.splitlines()}
         assert lines["mean"][1:] == ["1.000", "0.00"]
         assert lines["hippocampus"][1:] == ["1.000", "0.00"]
         with (out / "dice.csv").open() as file:
@@ -101,7 +45,7 @@ class TestRun:
         with (out / "volumes.csv").open() as file:
             assert [row["scan"] for row in csv.DictReader(file)] == ["1_t1", "2_t1"]
         assert "2 scans" in (out / "index.html").read_text()
-        assert main(arguments) == 0  # its own results are written over
+        assert main(arguments) == 0  # its own results are overwritten
 
     def test_posteriors(self, folder, tmp_path):
         main(["segment", "run", str(folder / "2_t1.mgz"), "--out", "out", "--model", "model", "--posteriors"])
@@ -117,15 +61,15 @@ class TestRun:
     def test_one_broken_scan_of_several(self, folder, tmp_path, capsys):
         (folder / "3_t1.nii.gz").write_bytes(b"text")
         assert main(["segment", "run", str(folder), "--out", "out", "--model", "model"]) == 1
-        said = capsys.readouterr()
-        assert "hardmax: error: 1 of 3 scans failed" in said.err
-        assert "3 of 3: 3_t1, failed" in said.err
-        assert "not compressed by gzip" in said.out
-        assert "2 label maps" in said.out
+        output = capsys.readouterr()
+        assert "hardmax: error: 1 of 3 scans failed" in output.err
+        assert "3 of 3: 3_t1, failed" in output.err
+        assert "not compressed by gzip" in output.out
+        assert "2 label maps" in output.out
         assert "failed" in (tmp_path / "out" / "volumes.csv").read_text()
         assert "3_t1_labels.nii.gz" not in names(tmp_path / "out")
 
-    def test_ctrl_c_leaves_what_is_whole(self, folder, stand_ins, tmp_path):
+    def test_ctrl_c_leaves_complete_files(self, folder, stand_ins, tmp_path):
         class Interrupted(WorldSegmenter):
             def segment(self, volume, **options):
                 if volume.path.name == "2_t1.mgz":
@@ -135,20 +79,20 @@ class TestRun:
         stand_ins.segmenter = Interrupted()
         assert main(["segment", "run", str(folder), "--out", "out", "--model", "model"]) == 130
         assert names(tmp_path / "out") == [
-            "1_t1_labels.nii.gz", "colours.txt", "index.html", "qc/1_t1.png", "volumes.csv",
+            "1_t1_labels.nii.gz", "colours.txt", "index.html", "qc/1_t1.json", "qc/1_t1.png", "volumes.csv",
         ]  # fmt: skip
 
     def test_the_default_model(self, folder, tmp_path, capsys, monkeypatch):
         monkeypatch.setattr("hardmax.applications.segmentation.model_folder._SHIPPED", tmp_path / "none")
-        said = failing(capsys, "run", folder)
-        assert "there is no model yet; make one from label maps" in said
+        error = run_failing(capsys, "run", folder)
+        assert "there is no model yet; make one from label maps" in error
         save(tmp_path / "a_labels.nii.gz", np.ones((3, 3, 3)), np.eye(4))
         main(["segment", "prior", str(folder), str(tmp_path / "a_labels.nii.gz")])
         assert main(["segment", "run", str(folder), "--out", "out"]) == 0
 
     def test_what_cannot_be(self, folder, tmp_path, capsys):
         def bad(*arguments):
-            return failing(capsys, "run", *arguments, "--out", "out", *(["--model", "model"]))
+            return run_failing(capsys, "run", *arguments, "--out", "out", *(["--model", "model"]))
 
         assert "hardmax segment run needs SCANS" in bad()
         assert "does not exist" in bad("none.nii.gz")
@@ -167,30 +111,37 @@ class TestRun:
         assert names(tmp_path / "out") == []
         (tmp_path / "file").touch()
         scan = folder / "1_t1.nii.gz"
-        assert "cannot write to the folder" in failing(capsys, "run", scan, "--out", "file", "--model", "model")
-        assert "no folder with a model" in failing(capsys, "run", scan, "--model", "none")
+        assert "cannot write to the folder" in run_failing(capsys, "run", scan, "--out", "file", "--model", "model")
+        assert "not a folder with a model" in run_failing(capsys, "run", scan, "--model", "none")
 
-    def test_a_label_map_of_somebody_else_is_not_written_over(self, folder, capsys):
+    def test_a_label_map_of_another_origin_is_not_overwritten(self, folder, capsys):
         save(folder / "1.nii.gz", *head())
         before = (folder / "1_labels.nii.gz").read_bytes()
-        said = failing(capsys, "run", folder / "1.nii.gz", "--out", folder, "--model", "model")
-        assert "was not made by hardmax segment" in said
+        error = run_failing(capsys, "run", folder / "1.nii.gz", "--out", folder, "--model", "model")
+        assert "was not made by hardmax segment" in error
         assert (folder / "1_labels.nii.gz").read_bytes() == before
 
 
 class TestPrior:
-    def test_it_is_made_whole(self, folder, stand_ins, tmp_path, capsys):
+    def test_a_folder_of_someone_else_is_not_removed(self, folder, tmp_path):
+        save(tmp_path / "a.nii.gz", np.ones((3, 3, 3)), np.eye(4))
+        (tmp_path / "prior.tmp").mkdir()
+        (tmp_path / "prior.tmp" / "thesis.txt").write_text("years of work")
+        assert main(["segment", "prior", str(folder), "a.nii.gz", "--out", "prior"]) == 0
+        assert (tmp_path / "prior.tmp" / "thesis.txt").read_text() == "years of work"
+
+    def test_it_is_made(self, folder, stand_ins, tmp_path, capsys):
         save(tmp_path / "a.nii.gz", np.ones((3, 3, 3)), np.eye(4))
         assert main(["segment", "prior", str(folder), "a.nii.gz", "--out", "prior"]) == 0
         assert [path.name for path in stand_ins.calls[0][0]] == ["1_labels.nii.gz", "a.nii.gz"]
         assert names(tmp_path / "prior") == ["atlas"]
         assert "the prior of 2 label maps is in prior" in capsys.readouterr().out
-        assert "is there already" in failing(capsys, "prior", folder, "--out", "prior")
+        assert "exists and is not overwritten" in run_failing(capsys, "prior", folder, "--out", "prior")
 
     def test_a_failure_leaves_nothing(self, folder, tmp_path, capsys):
-        assert "one map is too few" in failing(capsys, "prior", folder, "--out", "prior")
+        assert "one map is too few" in run_failing(capsys, "prior", folder, "--out", "prior")
         assert not list(tmp_path.glob("prior*"))
-        assert "hardmax segment prior needs MAPS" in failing(capsys, "prior")
+        assert "hardmax segment prior needs MAPS" in run_failing(capsys, "prior")
 
 
 class TestTrain:
@@ -205,13 +156,13 @@ class TestTrain:
         assert "--model trained" in capsys.readouterr().out
 
     def test_what_cannot_be(self, folder, capsys):
-        assert "steps must be at least 1, got 0" in failing(capsys, "train", folder, "--steps", "0")
-        assert "hardmax segment train needs SCANS" in failing(capsys, "train", "--prior", "model")
+        assert "steps must be at least 1, got 0" in run_failing(capsys, "train", folder, "--steps", "0")
+        assert "hardmax segment train needs SCANS" in run_failing(capsys, "train", "--prior", "model")
 
 
 def test_no_such_command(capsys):
-    assert "no command 'segment rum'; did you mean run?" in failing(capsys, "rum")
-    assert "no command 'segment xyz'; there are: run, prior, train" in failing(capsys, "xyz")
+    assert "no command 'segment rum'; did you mean run?" in run_failing(capsys, "rum")
+    assert "no command 'segment xyz'; there are: run, prior, train" in run_failing(capsys, "xyz")
     assert main(["segment"]) == 2
 
 

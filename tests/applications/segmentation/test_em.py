@@ -1,4 +1,4 @@
-"""EM for the Gaussians: what each variant never lowers, planted errors, and starts that know no contrast."""
+"""EM for the Gaussians: objectives that never fall, planted errors, and starts that assume no contrast."""
 
 import itertools
 from dataclasses import replace
@@ -9,10 +9,10 @@ import torch
 from hardmax.applications.segmentation.tissues.em import (
     PseudoCounts,
     e_step,
+    em_objective,
     fit_gaussians,
     label_e_step,
     m_step,
-    objective,
 )
 from hardmax.applications.segmentation.tissues.gaussians import Gaussians, jensen_bound, log_likelihood, mixing_matrix
 from hardmax.applications.segmentation.tissues.initialization import (
@@ -54,11 +54,11 @@ def check_monotone(step, mixing, *, weights=None, pseudo=None, floor=0.0):
         x, prior, _ = scan(seed)
         gaussians, before = random_gaussians(mixing, seed), -float("inf")
         for _ in range(15):
-            found = e_step(x, prior, gaussians, weights)
-            now = objective(found, gaussians, weights, pseudo)
+            expectation = e_step(x, prior, gaussians, weights)
+            now = em_objective(expectation, gaussians, weights, pseudo)
             assert now >= before - 1e-9 * abs(now)
             before = now
-            gaussians = step(x, found, gaussians, weights=weights, pseudo=pseudo, floor=floor)
+            gaussians = step(x, expectation, gaussians, weights=weights, pseudo=pseudo, floor=floor)
             assert (gaussians.deviations >= floor).all()
 
 
@@ -69,38 +69,40 @@ def check_monotone(step, mixing, *, weights=None, pseudo=None, floor=0.0):
 def test_rounds_never_lower_the_objective(name, pseudo, floor, weighted):
     mixing = MIXINGS[name]
     count = mixing.shape[1]
-    seen = PseudoCounts(
+    counts = PseudoCounts(
         torch.full((count,), 20.0).double(), torch.arange(count).double(), torch.full((count,), 0.8).double()
     )
     weights = torch.rand(300, generator=torch.Generator().manual_seed(9), dtype=torch.float64) if weighted else None
-    check_monotone(m_step, mixing, weights=weights, pseudo=seen if pseudo else None, floor=floor)
+    check_monotone(m_step, mixing, weights=weights, pseudo=counts if pseudo else None, floor=floor)
 
 
-def from_the_prior(x, found, gaussians, **options):
-    """Wrong responsibilities: those of the last round's, rolled on by one Gaussian."""
-    return m_step(x, replace(found, responsibilities=found.responsibilities.roll(1, 0)), gaussians, **options)
+def shifted(x, expectation, gaussians, **options):
+    """Wrong responsibilities: shifted by one Gaussian."""
+    return m_step(
+        x, replace(expectation, responsibilities=expectation.responsibilities.roll(1, 0)), gaussians, **options
+    )
 
 
-def unnormalised(x, found, gaussians, **options):
+def unnormalised(x, expectation, gaussians, **options):
     """Wrong responsibilities: the squares, which trust the better label too much."""
-    return m_step(x, replace(found, responsibilities=found.responsibilities.square()), gaussians, **options)
+    return m_step(x, replace(expectation, responsibilities=expectation.responsibilities.square()), gaussians, **options)
 
 
-def deviation_for_variance(x, found, gaussians, **options):
-    out = m_step(x, found, gaussians, **options)
+def deviation_for_variance(x, expectation, gaussians, **options):
+    out = m_step(x, expectation, gaussians, **options)
     return replace(out, deviations=out.deviations.square().clamp_min(1e-3))
 
 
-@pytest.mark.parametrize("wrong", [from_the_prior, unnormalised, deviation_for_variance])
+@pytest.mark.parametrize("wrong", [shifted, unnormalised, deviation_for_variance])
 def test_wrong_steps_are_caught(wrong):
     with pytest.raises(AssertionError):
         check_monotone(wrong, MIXINGS["one each"])
 
 
-def without_the_distance_of_means(x, found, gaussians, *, pseudo, **options):
+def without_the_distance_of_means(x, expectation, gaussians, *, pseudo, **options):
     """Pseudo-voxels whose own mean is forgotten in the variance."""
-    out = m_step(x, found, gaussians, pseudo=pseudo, **options)
-    count = found.responsibilities.sum(1) + pseudo.counts
+    out = m_step(x, expectation, gaussians, pseudo=pseudo, **options)
+    count = expectation.responsibilities.sum(1) + pseudo.counts
     missing = pseudo.counts * (pseudo.means - out.means).square() / count
     return replace(out, deviations=(out.deviations.square() - missing).clamp_min(1e-6).sqrt())
 
@@ -117,17 +119,17 @@ def test_e_step_is_the_posterior_of_the_gaussians():
     for mixing in MIXINGS.values():
         gaussians = random_gaussians(mixing, 0)
         weights = torch.rand(40, dtype=torch.float64)
-        found = e_step(x, prior, gaussians, weights)
+        expectation = e_step(x, prior, gaussians, weights)
         joint = prior[:, None] * gaussians.mixing[:, :, None] * gaussians.log_components(x).exp()  # [M, K, N]
-        torch.testing.assert_close(found.log_likelihood, joint.sum((0, 1)).log())
-        torch.testing.assert_close(found.log_likelihood, log_likelihood(x, prior.log(), gaussians))
-        torch.testing.assert_close(found.responsibilities, joint.sum(0) / joint.sum((0, 1)))
-        torch.testing.assert_close(found.shares, (joint / joint.sum((0, 1)) * weights).sum(2))
+        torch.testing.assert_close(expectation.log_likelihood, joint.sum((0, 1)).log())
+        torch.testing.assert_close(expectation.log_likelihood, log_likelihood(x, prior.log(), gaussians))
+        torch.testing.assert_close(expectation.responsibilities, joint.sum(0) / joint.sum((0, 1)))
+        torch.testing.assert_close(expectation.shares, (joint / joint.sum((0, 1)) * weights).sum(2))
 
 
 @pytest.mark.parametrize("name", MIXINGS)
 def test_the_other_e_step_raises_jensens_bound(name):
-    """And the exact one's rounds may lower it: which objective rises depends on the E-step."""
+    """Rounds with the exact E-step may lower it: which objective rises depends on the E-step."""
     mixing = MIXINGS[name]
     fell = 0
     for seed in range(5):
@@ -135,15 +137,15 @@ def test_the_other_e_step_raises_jensens_bound(name):
         gaussians, other = random_gaussians(mixing, seed), random_gaussians(mixing, seed)
         before = before_other = -float("inf")
         for _ in range(15):
-            found = label_e_step(x, prior, gaussians)
-            torch.testing.assert_close(found.log_likelihood, jensen_bound(x, prior.log(), gaussians))
-            now, now_other = float(found.log_likelihood.sum()), float(jensen_bound(x, prior.log(), other).sum())
+            expectation = label_e_step(x, prior, gaussians)
+            torch.testing.assert_close(expectation.log_likelihood, jensen_bound(x, prior.log(), gaussians))
+            now, now_other = float(expectation.log_likelihood.sum()), float(jensen_bound(x, prior.log(), other).sum())
             assert now >= before - 1e-9 * abs(now)
             fell += now_other < before_other - 1e-6
             before, before_other = now, now_other
-            gaussians = m_step(x, found, gaussians)
+            gaussians = m_step(x, expectation, gaussians)
             other = m_step(x, e_step(x, prior, other), other)
-        torch.testing.assert_close(found.responsibilities.sum(0), torch.ones_like(x))
+        torch.testing.assert_close(expectation.responsibilities.sum(0), torch.ones_like(x))
     assert fell > 0
 
 
@@ -175,7 +177,7 @@ def test_fixed_point_is_a_stationary_point():
 
 
 def test_pseudo_counts_are_voxels():
-    """Whole voxels of pseudo-counts do what voxels with a certain label do."""
+    """Pseudo-counts have the same effect as voxels with a certain label."""
     x, prior, _ = scan()
     extra, count = torch.tensor([0.5, 1.5], dtype=torch.float64), 6  # three of each: mean 1, deviation 0.5
     pseudo = PseudoCounts(
@@ -217,7 +219,7 @@ def test_weights_of_zero_are_no_voxels():
 
 # ------------------------------------------------------------------------------------------- starts
 def test_prior_resolves_permutations_of_the_labels():
-    """A scan likes all permutations of Gaussians and labels alike; with the prior the right one is the best."""
+    """All permutations of Gaussians and labels explain a scan equally well; the prior selects the right one."""
     x, prior, _ = scan(voxels=2000)
     values = {}
     for order in itertools.permutations(range(3)):
@@ -234,7 +236,7 @@ def test_prior_resolves_permutations_of_the_labels():
 
 
 @pytest.mark.parametrize("contrast", ["plain", "inverted", "gamma", "middle bright"])
-def test_starts_know_no_contrast(contrast):
+def test_starts_assume_no_contrast(contrast):
     change = {
         "plain": lambda x: x,
         "inverted": lambda x: 10 - x,
@@ -255,8 +257,8 @@ def test_best_fit_takes_the_best_start():
     x, prior, _ = scan(seed=5, voxels=1000)
     generator = torch.Generator().manual_seed(0)
     several = fit_from_starts(x, prior, MIXINGS["several"], starts=5, generator=generator, rounds=50)
-    alone = fit_gaussians(x, prior, start_from_prior(x, prior, MIXINGS["several"]), rounds=50)
-    assert several.objectives[-1] >= alone.objectives[-1] - 1e-9
+    single = fit_gaussians(x, prior, start_from_prior(x, prior, MIXINGS["several"]), rounds=50)
+    assert several.objectives[-1] >= single.objectives[-1] - 1e-9
 
 
 def test_prior_start_of_a_negative_is_the_negative():
@@ -267,7 +269,7 @@ def test_prior_start_of_a_negative_is_the_negative():
         torch.testing.assert_close(one.deviations, other.deviations)
 
 
-def test_gaussians_begin_with_the_labels_that_have_them_alone():
+def test_gaussians_start_from_the_labels_that_have_no_other():
     x, prior, _ = scan()
     start = start_from_prior(x, prior, MIXINGS["overlapping"])
     torch.testing.assert_close(start.means[1], (prior[1] @ x) / prior[1].sum())
@@ -276,7 +278,7 @@ def test_gaussians_begin_with_the_labels_that_have_them_alone():
     assert apart[0] < (prior[0] @ x) / prior[0].sum() < apart[1]
 
 
-def test_random_start_deals_out_quantiles():
+def test_random_start_is_at_quantiles():
     x, _, _ = scan(voxels=999)
     start = start_from_quantiles(x, mixing_matrix([0, 1, 2]), generator=torch.Generator().manual_seed(1))
     torch.testing.assert_close(

@@ -1,4 +1,4 @@
-"""An atlas for one scan: the map that the scan was made from counts most."""
+"""The personal atlas: the map behind a synthetic scan gets the largest weight; and the likelihood of the mask."""
 
 import math
 
@@ -7,11 +7,11 @@ import pytest
 import torch
 from applications.segmentation.test_segmenter import MEANS
 
-from hardmax.applications.segmentation.atlas.atlas import VELOCITIES, Atlas, soften_probabilities
-from hardmax.applications.segmentation.atlas.transforms import Affine, centred_grid
+from hardmax.applications.segmentation.atlas.atlas import VELOCITY_GRID, Atlas, soften_probabilities
+from hardmax.applications.segmentation.atlas.transforms import Affine, make_centred_grid
 from hardmax.applications.segmentation.fit.fitting import ScanFit
 from hardmax.applications.segmentation.fit.fusion import build_personal_prior
-from hardmax.applications.segmentation.fit.observation import mask_depth, observe
+from hardmax.applications.segmentation.fit.observation import mask_depth, prepare_scan
 from hardmax.applications.segmentation.model_folder import find_model
 from hardmax.applications.segmentation.tissues.classes import (
     condition_on_mask,
@@ -34,17 +34,17 @@ def test_the_map_behind_the_scan_counts_most(mirrored):
     noise = torch.randn(true.shape, generator=torch.Generator().manual_seed(0))
     x = torch.where(true > 0, 100 * (means[true.long()] + 0.05 * noise).clamp_min(0.01), 0.0)
     volume = Volume(x.numpy(), atlas.grid)
-    observed = observe(volume)
+    observation = prepare_scan(volume)
     prior = soften_probabilities(atlas.probabilities)
     appearances = sum_appearances(prior, atlas.grid, mixing)
     label_means = torch.stack([means[mixing[:, k] == 1][-1] for k in range(mixing.shape[1])])
     gaussians = Gaussians(
-        (100 * label_means - observed.centre) / observed.scale,
-        torch.full_like(label_means, 5 / observed.scale),
+        (100 * label_means - observation.centre) / observation.scale,
+        torch.full_like(label_means, 5 / observation.scale),
         appearances.mixing,
     )
-    fit = ScanFit(Affine(torch.eye(3), torch.zeros(3)), None, VELOCITIES, gaussians, 0.0)
-    own = build_personal_prior(volume, observed, fit, prior, appearances, atlas.maps, atlas.grid)
+    fit = ScanFit(Affine(torch.eye(3), torch.zeros(3)), None, VELOCITY_GRID, gaussians, 0.0)
+    own = build_personal_prior(volume, observation, fit, prior, appearances, atlas.maps, atlas.grid)
     torch.testing.assert_close(own.sum(0), torch.ones(atlas.grid.shape), atol=1e-4, rtol=0)
     inside = true > 0
     agreed, before = ((f.argmax(0) == true)[inside].float().mean() for f in (own, prior))
@@ -52,24 +52,26 @@ def test_the_map_behind_the_scan_counts_most(mirrored):
     assert before < 0.85
 
 
-def test_what_the_mask_says():
+def test_likelihood_of_the_mask():
     assert log_background(torch.zeros(1)).item() == pytest.approx(math.log(0.15 / 0.99))
     assert log_background(torch.tensor([6.0, 20.0])).tolist() == [0, 0]
     gaussians = Gaussians(torch.tensor([0.0, 4.0]), torch.ones(2), mixing_matrix([0, 1]))
     even = torch.full((2, 2), 0.5)
-    seen = log_appearance(torch.tensor([4.0, 4.0]), torch.tensor([True, False]), gaussians, even)
+    log_likelihood = log_appearance(torch.tensor([4.0, 4.0]), torch.tensor([True, False]), gaussians, even)
     density = log_density(torch.tensor([4.0]), gaussians, condition_on_mask(even[:, :1]))[:, 0]
-    torch.testing.assert_close(seen[:, 0], density + torch.tensor([0.15, 0.99]).log())
-    torch.testing.assert_close(seen[:, 1], torch.tensor([0.85, 0.01]).log())  # outside, brightness says nothing
+    torch.testing.assert_close(log_likelihood[:, 0], density + torch.tensor([0.15, 0.99]).log())
+    torch.testing.assert_close(
+        log_likelihood[:, 1], torch.tensor([0.85, 0.01]).log()
+    )  # outside, brightness does not count
     torch.testing.assert_close(condition_on_mask(torch.tensor([[0.5], [0.5]]))[:, 0], torch.tensor([0.15, 0.99]) / 1.14)
 
 
 def test_depth_in_mm():
     mask = np.zeros((12, 5, 5), bool)
     mask[3:9, 1:4, 1:4] = True
-    grid = centred_grid((12, 5, 5), 2.0)
+    grid = make_centred_grid((12, 5, 5), 2.0)
     depth = mask_depth(mask, grid)
     assert depth[2, 2, 2] == 0
     assert depth[3, 2, 2] == 2
     assert depth[5, 2, 2] == 4
-    assert mask_depth(np.ones((3, 3, 3), bool), centred_grid((3, 3, 3), 1.0)).min() > 0
+    assert mask_depth(np.ones((3, 3, 3), bool), make_centred_grid((3, 3, 3), 1.0)).min() > 0

@@ -1,4 +1,4 @@
-"""The intensity model against sums over all segmentations, and the slips of the source."""
+"""The intensity model against sums over all segmentations, and the errors of the source."""
 
 import math
 
@@ -28,35 +28,35 @@ def problem(seed=0, labels=4, voxels=5):
     return x, log_prior, Gaussians(means, deviations, mixing)
 
 
-def segmentations(labels, voxels):
+def list_segmentations(labels, voxels):
     """Return every segmentation, `[labels^voxels, voxels]`."""
     return torch.cartesian_prod(*[torch.arange(labels)] * voxels)
 
 
-def enumerated(x, log_prior, gaussians):
+def enumerate_segmentations(x, log_prior, gaussians):
     """Return log p(s) and log p(x | s) of every segmentation, the Gaussians by torch."""
     normal = torch.distributions.Normal(gaussians.means[:, None], gaussians.deviations[:, None])
     density = (gaussians.mixing @ normal.log_prob(x).exp()).log()
-    members, place = segmentations(*log_prior.shape), torch.arange(len(x))
+    members, place = list_segmentations(*log_prior.shape), torch.arange(len(x))
     return log_prior[members, place].sum(1), density[members, place].sum(1)
 
 
 def check_likelihood(likelihood):
-    """What an exact log-likelihood must satisfy: it is the sum over segmentations."""
+    """Check an exact log-likelihood: it is the sum over segmentations."""
     for seed in range(20):
         x, log_prior, gaussians = problem(seed)
-        log_s, log_x = enumerated(x, log_prior, gaussians)
+        log_s, log_x = enumerate_segmentations(x, log_prior, gaussians)
         torch.testing.assert_close(likelihood(x, log_prior, gaussians).sum(), (log_s + log_x).logsumexp(0))
 
 
 def check_bound(bound):
-    """What Jensen's bound must satisfy: the mean of log p(x | s) over all segmentations, never above the likelihood."""
+    """Check Jensen's bound: the mean of log p(x | s) over all segmentations, never above the likelihood."""
     for seed in range(50):
         x, log_prior, gaussians = problem(seed)
-        found = bound(x, log_prior, gaussians)
-        assert (found <= log_likelihood(x, log_prior, gaussians) + 1e-12).all()
-        log_s, log_x = enumerated(x, log_prior, gaussians)
-        torch.testing.assert_close(found.sum(), (log_s.exp() * log_x).sum())
+        value = bound(x, log_prior, gaussians)
+        assert (value <= log_likelihood(x, log_prior, gaussians) + 1e-12).all()
+        log_s, log_x = enumerate_segmentations(x, log_prior, gaussians)
+        torch.testing.assert_close(value.sum(), (log_s.exp() * log_x).sum())
 
 
 def test_likelihood_is_the_sum_over_segmentations():
@@ -68,7 +68,7 @@ def test_jensen_is_the_mean_over_segmentations_and_a_bound():
 
 
 def without_normaliser(x, log_prior, gaussians):
-    """The slip of the source: `-1/2 log(2 pi sigma^2)` dropped from the bound."""
+    """The error of the source: `-1/2 log(2 pi sigma^2)` dropped from the bound."""
     normaliser = -gaussians.deviations.log() - 0.5 * math.log(2 * math.pi)
     constant = gaussians.mixing @ normaliser  # exact where a label has one Gaussian, near enough elsewhere
     return jensen_bound(x, log_prior, gaussians) - (log_prior.exp() * constant[:, None]).sum(0)
@@ -92,7 +92,7 @@ def test_wrong_likelihoods_are_caught(wrong):
 
 
 def test_dropped_normaliser_can_exceed_the_likelihood():
-    """Why it matters: without it the "bound" is none, and prefers wide Gaussians for everything."""
+    """Why it matters: without it the result is not a bound, and prefers wide Gaussians for everything."""
     gaussians = Gaussians(torch.tensor([0.0, 0.0]), torch.tensor([1.0, 100.0]), mixing_matrix([0, 1]))
     x = torch.tensor([3.0])
     to_narrow, to_wide = torch.tensor([[0.99], [0.01]]).log(), torch.tensor([[0.01], [0.99]]).log()

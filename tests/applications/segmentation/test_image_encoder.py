@@ -1,4 +1,4 @@
-"""The image encoder on phantoms: its bound, its draws of segmentations, and that it learns without labels."""
+"""The image encoder on phantoms: its bound, sampled segmentations, and training without labels."""
 
 import json
 
@@ -8,17 +8,17 @@ from applications.segmentation.phantoms import dice, ellipse_labels, ellipse_map
 
 import hardmax as hm
 from hardmax.applications.segmentation.tissues.gaussians import Gaussians, jensen_bound, log_likelihood, mixing_matrix
-from hardmax.applications.segmentation.vae.encoder_training import adapt, pretrain, train_encoder
-from hardmax.applications.segmentation.vae.image_encoder import ImageEncoder, scan_elbo, segment_scan
+from hardmax.applications.segmentation.vae.encoder_training import adapt_encoder, pretrain_encoder, train_encoder
+from hardmax.applications.segmentation.vae.image_encoder import ImageEncoder, scan_elbo, segment_with_encoder
 from hardmax.applications.segmentation.vae.label_training import train_label_vae
 from hardmax.applications.segmentation.vae.label_vae import LabelVAE
 from hardmax.applications.segmentation.vae.pca import initialize_with_pca
-from hardmax.applications.segmentation.vae.synthesis import synthesise
+from hardmax.applications.segmentation.vae.synthesis import synthesise_scan
 from hardmax.applications.segmentation.vae.voxel_scores import ExactLikelihood, JensenBound, SampledSegmentation
 from hardmax.errors import ArgumentError, DataError
 
 SHAPE = (24, 24)
-MIXING = mixing_matrix([0, 1, 2, 1])  # the core looks like the shell: where it is only anatomy can tell
+MIXING = mixing_matrix([0, 1, 2, 1])  # the core looks like the shell: only anatomy distinguishes them
 
 
 def z_value(draws, exact):
@@ -41,7 +41,7 @@ def scans(number, seed, contrast=None):
     out = []
     for _ in range(number):
         labels = ellipse_labels(SHAPE, generator=generator)
-        scan = synthesise(one_hot(labels), MIXING, generator=generator)
+        scan = synthesise_scan(one_hot(labels), MIXING, generator=generator)
         x = scan.x if contrast is None else contrast[labels] + 0.06 * torch.randn(SHAPE, generator=generator)
         out.append((torch.where(scan.mask, x, 0.0), scan.mask, labels))
     return out
@@ -50,8 +50,9 @@ def scans(number, seed, contrast=None):
 def anatomy_dice(vae, encoder, cases):
     """Return the mean Dice of the arg max of f at the mean of q(z | x), no intensities used."""
     with torch.no_grad():
-        found = [vae.log_prior(encoder(x[None], mask[None])[0])[0].argmax(0) for x, mask, _ in cases]
-    return sum(dice(f, labels, (1, 2, 3)) for f, (_, _, labels) in zip(found, cases, strict=True)) / len(cases)
+        predicted = [vae.log_prior(encoder(x[None], mask[None])[0])[0].argmax(0) for x, mask, _ in cases]
+    pairs = zip(predicted, (labels for _, _, labels in cases), strict=True)
+    return sum(dice(anatomy, labels, (1, 2, 3)) for anatomy, labels in pairs) / len(cases)
 
 
 # ------------------------------------------------------------------------------------------- the mathematics
@@ -118,8 +119,8 @@ def test_voxels_outside_the_mask_do_not_count():
     vae, encoder, x, mask, gaussians = small()
     other = torch.where(mask, x, 99.0)
     values = [
-        scan_elbo(vae, encoder, one, mask, gaussians, generator=torch.Generator().manual_seed(0)).value
-        for one in (x, other)
+        scan_elbo(vae, encoder, image, mask, gaussians, generator=torch.Generator().manual_seed(0)).value
+        for image in (x, other)
     ]
     torch.testing.assert_close(*values)
 
@@ -131,7 +132,7 @@ def test_brightness_and_scale_do_not_count():
 
 
 # ------------------------------------------------------------------------------------------- draws of segmentations
-def draw_indices(score, draws=40_000):
+def draw_scores(score, draws=40_000):
     """Return values `[draws]` and gradients `[draws, M]` of one voxel's score, and the same of Jensen's bound."""
     gaussians = Gaussians(
         torch.tensor([0.0, 1.0, 3.0]).double(), torch.tensor([0.5, 1.0, 0.7]).double(), torch.eye(3).double()
@@ -140,24 +141,24 @@ def draw_indices(score, draws=40_000):
     many = scores[:, None].expand(3, draws).clone().requires_grad_()
     values = score(x.expand(draws), many.log_softmax(0), gaussians)
     (gradient,) = torch.autograd.grad(values.sum(), many)
-    one = scores[:, None].clone().requires_grad_()
-    bound = jensen_bound(x[None], one.log_softmax(0), gaussians)
-    (exact,) = torch.autograd.grad(bound.sum(), one)
+    single = scores[:, None].clone().requires_grad_()
+    bound = jensen_bound(x[None], single.log_softmax(0), gaussians)
+    (exact,) = torch.autograd.grad(bound.sum(), single)
     return values.detach(), gradient.T, float(bound.detach()), exact[:, 0]
 
 
 @pytest.mark.parametrize("estimator", [hm.StraightThrough(), hm.GumbelSoftmax(tau=0.5, hard=True)], ids=str)
 def test_drawn_segmentations_have_the_mean_of_jensen(estimator):
-    values, _, bound, _ = draw_indices(SampledSegmentation(estimator, torch.Generator().manual_seed(0)))
+    values, _, bound, _ = draw_scores(SampledSegmentation(estimator, torch.Generator().manual_seed(0)))
     assert z_value(values, bound) < 5
     assert len(values.unique()) == 3  # hard: the score of one label
 
 
 def test_straight_through_has_the_gradient_of_jensen():
     """The score is linear in the segmentation, where straight-through has no bias."""
-    _, gradient, _, exact = draw_indices(SampledSegmentation(hm.StraightThrough(), torch.Generator().manual_seed(0)))
+    _, gradient, _, exact = draw_scores(SampledSegmentation(hm.StraightThrough(), torch.Generator().manual_seed(0)))
     torch.testing.assert_close(gradient, exact.expand_as(gradient))
-    _, gradient, _, _ = draw_indices(SampledSegmentation(hm.StraightThrough(tau=2.0), torch.Generator().manual_seed(0)))
+    _, gradient, _, _ = draw_scores(SampledSegmentation(hm.StraightThrough(tau=2.0), torch.Generator().manual_seed(0)))
     with pytest.raises(AssertionError):  # planted: another temperature is another gradient
         torch.testing.assert_close(gradient.mean(0), exact, atol=1e-3, rtol=0)
 
@@ -166,33 +167,35 @@ def test_bias_of_gumbel_softmax_falls_with_tau():
     errors = []
     for tau in (1.0, 0.3, 0.1):
         estimator = hm.GumbelSoftmax(tau=tau, hard=True)
-        _, gradient, _, exact = draw_indices(SampledSegmentation(estimator, torch.Generator().manual_seed(0)), 400_000)
+        _, gradient, _, exact = draw_scores(SampledSegmentation(estimator, torch.Generator().manual_seed(0)), 400_000)
         errors.append(float((gradient.mean(0) - exact).norm() / exact.norm()))
     assert errors[0] > 2 * errors[1]
     assert errors[2] < 0.05
 
 
 # ------------------------------------------------------------------------------------------- synthesis
-def test_made_scans_have_the_gaussians_they_say():
+def test_synthetic_scans_have_their_gaussians():
     labels = torch.randint(3, (60, 60), generator=torch.Generator().manual_seed(0))
     generator = torch.Generator().manual_seed(1)
     everywhere = torch.ones(60, 60, dtype=torch.bool)
-    scan = synthesise(
+    scan = synthesise_scan(
         one_hot(labels, 3), torch.eye(3), mask=everywhere, blur=0.0, bias=0.0, noise=0.0, generator=generator
     )
     for label in range(3):
-        found = scan.x[labels == label]
+        intensities = scan.x[labels == label]
         mean, deviation = scan.gaussians.means[label], scan.gaussians.deviations[label]
         if mean > 4 * deviation:  # else intensities are cut at zero
-            assert z_value(found, mean) < 5
-            assert abs(found.std() / deviation - 1) < 0.1
+            assert z_value(intensities, mean) < 5
+            assert abs(intensities.std() / deviation - 1) < 0.1
 
 
-def test_made_scans_have_every_contrast():
+def test_synthetic_scans_have_every_contrast():
     generator = torch.Generator().manual_seed(0)
     means = torch.stack(
         [
-            synthesise(one_hot(ellipse_labels(SHAPE, generator=generator)), MIXING, generator=generator).gaussians.means
+            synthesise_scan(
+                one_hot(ellipse_labels(SHAPE, generator=generator)), MIXING, generator=generator
+            ).gaussians.means
             for _ in range(60)
         ]
     )
@@ -207,7 +210,7 @@ def trained(prior):
     torch.manual_seed(0)
     encoder = ImageEncoder(SHAPE, 6, width=8)
     fresh = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
-    losses = pretrain(vae, encoder, maps, MIXING, steps=200, rate=3e-3, batch=3)
+    losses = pretrain_encoder(vae, encoder, maps, MIXING, steps=200, rate=3e-3, batch=3)
     return encoder, fresh, losses
 
 
@@ -242,7 +245,7 @@ def mean_bound_of(vae, encoder, score, cases):
 
 
 def test_unlabelled_scans_teach_the_anatomy(prior, trained):
-    """On scans of a contrast of their own, no labels given; Jensen's bound rises too, but towards another anatomy."""
+    """On scans of one contrast, without labels; Jensen's bound rises too, but towards another anatomy."""
     vae, _ = prior
     cases = scans(12, seed=7, contrast=torch.tensor([0.1, 0.5, 0.9, 0.5]))
     weights = vae.decoder.weight.clone()
@@ -251,7 +254,7 @@ def test_unlabelled_scans_teach_the_anatomy(prior, trained):
     for score in (ExactLikelihood(), JensenBound()):
         encoder = copy_of(trained[1])
         low = mean_bound_of(vae, encoder, score, cases)
-        adapt(vae, encoder, [(x, mask) for x, mask, _ in cases], MIXING, score=score, steps=150, rate=3e-3)
+        adapt_encoder(vae, encoder, [(x, mask) for x, mask, _ in cases], MIXING, score=score, steps=150, rate=3e-3)
         assert mean_bound_of(vae, encoder, score, cases) > low + 0.05
         after[type(score)] = anatomy_dice(vae, encoder, cases)
     assert torch.equal(weights, vae.decoder.weight)
@@ -260,32 +263,32 @@ def test_unlabelled_scans_teach_the_anatomy(prior, trained):
 
 
 def test_drawn_segmentations_train_as_jensen_does(prior, trained):
-    """Straight-through has the very gradient of the bound here; Gumbel-softmax has a noisy one."""
+    """Here straight-through has exactly the gradient of the bound; Gumbel-softmax has a noisy one."""
     vae, _ = prior
     cases = scans(4, seed=7, contrast=torch.tensor([0.1, 0.5, 0.9, 0.5]))
     ends = []
     for score in (JensenBound(), SampledSegmentation(hm.StraightThrough(), torch.Generator().manual_seed(1))):
         encoder = copy_of(trained[1])
-        adapt(vae, encoder, [(x, mask) for x, mask, _ in cases], MIXING, score=score, steps=20, rate=1e-3)
+        adapt_encoder(vae, encoder, [(x, mask) for x, mask, _ in cases], MIXING, score=score, steps=20, rate=1e-3)
         ends.append(encoder.network.layers[-1].weight.detach())
     torch.testing.assert_close(*ends, atol=1e-4, rtol=1e-3)
     score, encoder = SampledSegmentation(generator=torch.Generator().manual_seed(1)), copy_of(trained[1])
     low = mean_bound_of(vae, encoder, JensenBound(), cases)
-    adapt(vae, encoder, [(x, mask) for x, mask, _ in cases], MIXING, score=score, steps=60, rate=3e-3)
+    adapt_encoder(vae, encoder, [(x, mask) for x, mask, _ in cases], MIXING, score=score, steps=60, rate=3e-3)
     assert mean_bound_of(vae, encoder, JensenBound(), cases) > low + 0.02
 
 
-def test_posterior_beats_anatomy_alone(prior, trained):
+def test_posterior_beats_anatomy_only(prior, trained):
     vae, _ = prior
     cases = scans(12, seed=9, contrast=torch.tensor([0.1, 0.5, 0.9, 0.5]))
-    alone = anatomy_dice(vae, trained[0], cases)
+    anatomy_only = anatomy_dice(vae, trained[0], cases)
     scores, means = [], []
     for x, mask, labels in cases:
-        after, gaussians = segment_scan(vae, trained[0], x, mask, MIXING)
+        after, gaussians = segment_with_encoder(vae, trained[0], x, mask, MIXING)
         torch.testing.assert_close(after.sum(0), torch.ones(SHAPE))
         means.append(gaussians.means)
         scores.append(dice(after.argmax(0), labels, (1, 2, 3)))
-    assert sum(scores) / len(scores) > max(alone, 0.93)
+    assert sum(scores) / len(scores) > max(anatomy_only, 0.93)
     torch.testing.assert_close(torch.stack(means).median(0).values[1:], torch.tensor([0.5, 0.9]), atol=0.03, rtol=0)
 
 
@@ -293,10 +296,10 @@ def test_gaussians_of_a_scan_are_the_same_each_time(prior):
     vae, _ = prior
     x, mask, _ = scans(1, seed=3)[0]
     prior_ = vae.log_prior(torch.zeros(1, 6))[0].detach()[:, mask].exp()
-    one, other = (ExactLikelihood().fit(x[mask], prior_, MIXING) for _ in range(2))
-    assert torch.equal(one.means, other.means)
-    again = ExactLikelihood().fit(x[mask], prior_, MIXING, one)
-    torch.testing.assert_close(again.means, one.means, atol=0.02, rtol=0)
+    first, second = (ExactLikelihood().fit(x[mask], prior_, MIXING) for _ in range(2))
+    assert torch.equal(first.means, second.means)
+    again = ExactLikelihood().fit(x[mask], prior_, MIXING, first)
+    torch.testing.assert_close(again.means, first.means, atol=0.02, rtol=0)
 
 
 # ------------------------------------------------------------------------------------------- files
@@ -320,7 +323,7 @@ def test_training_from_files(prior, tmp_path):
     for name, tensor in vae.state_dict().items():
         assert torch.equal(prior_again.state_dict()[name], tensor)
     x, mask = align(paths[0])
-    assert segment_scan(prior_again, encoder, x, mask, MIXING)[0].isfinite().all()
+    assert segment_with_encoder(prior_again, encoder, x, mask, MIXING)[0].isfinite().all()
     config = json.loads((model / "encoder" / "config.json").read_text())
     (model / "encoder" / "config.json").write_text(json.dumps(config | {"latents": 3}))
     with pytest.raises(DataError, match="do not fit the model"):
@@ -331,8 +334,8 @@ def test_bad_scans(prior):
     vae, _ = prior
     encoder = ImageEncoder(SHAPE, 6)
     with pytest.raises(ArgumentError, match="no scans"):
-        adapt(vae, encoder, [], MIXING)
+        adapt_encoder(vae, encoder, [], MIXING)
     x, mask, _ = scans(1, seed=1)[0]
     for wrong in ((x[:20], mask[:20]), (x, torch.zeros_like(mask)), (x * torch.nan, mask)):
         with pytest.raises(ArgumentError, match="scan 1 must be finite on the prior's grid"):
-            adapt(vae, encoder, [(x, mask), wrong], MIXING)
+            adapt_encoder(vae, encoder, [(x, mask), wrong], MIXING)

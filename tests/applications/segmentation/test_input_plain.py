@@ -1,9 +1,9 @@
-"""Bad input to geometry, labels and metrics meets our errors."""
+"""Bad input to geometry, labels and metrics raises our errors."""
 
 import numpy as np
 import pytest
 
-from hardmax.applications.segmentation.volumes.agreement import compare, dice, surface_distance
+from hardmax.applications.segmentation.volumes.agreement import compare_maps, dice, surface_distance
 from hardmax.applications.segmentation.volumes.geometry import Grid, Reorientation, resample, resample_labels
 from hardmax.applications.segmentation.volumes.labels import STRUCTURES, Label, LabelTable
 from hardmax.applications.segmentation.volumes.reading import Volume
@@ -52,7 +52,7 @@ def test_maps_that_cannot_be_compared():
     with pytest.raises(ShapeError, match=r"got the shapes \[1, 2, 2\] and \[1, 1, 2\]"):
         dice(np.zeros((1, 2, 2), int), np.zeros((1, 1, 2), int), 2)
     with pytest.raises(ShapeError, match="resample one"):
-        compare(np.zeros((3, 4, 5), int), np.zeros((3, 4, 4), int), GRID, STRUCTURES)
+        compare_maps(np.zeros((3, 4, 5), int), np.zeros((3, 4, 4), int), GRID, STRUCTURES)
     mask = np.ones((2, 2, 2), bool)
     with pytest.raises(ArgumentError, match="spacing must be positive"):
         surface_distance(mask, mask, np.array([1.0, 0.0, 1.0]))
@@ -61,17 +61,17 @@ def test_maps_that_cannot_be_compared():
 
 
 def test_tables_that_cannot_be():
-    ground = Label(0, "background", (0, 0, 0), ("background",))
-    with pytest.raises(ArgumentError, match=r"a number of a label must be there once, got 3"):
-        LabelTable((ground, Label(3, "a", (1, 2, 3), ("grey",)), Label(3, "b", (1, 2, 3), ("grey",))))
+    background = Label(0, "background", (0, 0, 0), ("background",))
+    with pytest.raises(ArgumentError, match=r"the number of a label must be unique, got 3"):
+        LabelTable((background, Label(3, "a", (1, 2, 3), ("grey",)), Label(3, "b", (1, 2, 3), ("grey",))))
     with pytest.raises(ArgumentError, match="first label must be the background"):
         LabelTable((Label(3, "a", (1, 2, 3), ("grey",)),))
     with pytest.raises(ArgumentError, match=r"the tissues of a are \('muscle',\)"):
-        LabelTable((ground, Label(3, "a", (1, 2, 3), ("muscle",))))
+        LabelTable((background, Label(3, "a", (1, 2, 3), ("muscle",))))
     with pytest.raises(ArgumentError, match="0 to 0, got 4"):
-        LabelTable((ground,), other=4)
+        LabelTable((background,), other=4)
     with pytest.raises(ArgumentError, match="no label is called 'hipocampus'"):
         STRUCTURES.index("hipocampus")
     for text in ("", "[]", "{}", '{"labels": [{"number": 1}], "other": 0}', '{"labels": 3, "other": 0}'):
-        with pytest.raises(DataError, match="no table of labels"):
+        with pytest.raises(DataError, match="not a table of labels"):
             LabelTable.from_json(text)

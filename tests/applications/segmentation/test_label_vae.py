@@ -1,4 +1,4 @@
-"""The label VAE: its bound against numbers worked out another way, its start, training, saving."""
+"""The label VAE: its bound against quadrature and enumeration, its initialisation, training and saving."""
 
 import itertools
 import json
@@ -129,15 +129,15 @@ def test_probabilities_stand_for_their_mean(network):
 def test_untrained_is_the_location_prior():
     location = 0.1 + torch.rand(3, 8, 8, 4)
     vae = LabelVAE(location, latents=2)
-    found = vae.log_prior(torch.zeros(1, 2))[0].exp()
-    torch.testing.assert_close(found, location / location.sum(0))
+    probabilities = vae.log_prior(torch.zeros(1, 2))[0].exp()
+    torch.testing.assert_close(probabilities, location / location.sum(0))
 
 
 def test_location_is_floored_and_normalised():
     frequencies = torch.tensor([[1.0, 0.5], [0.0, 0.5], [0.0, 0.0]])
-    found = log_location(frequencies, 1e-3).exp()
-    torch.testing.assert_close(found.sum(0), torch.ones(2))
-    assert found.min() > 0.9e-3
+    location = log_location(frequencies, 1e-3).exp()
+    torch.testing.assert_close(location.sum(0), torch.ones(2))
+    assert location.min() > 0.9e-3
     assert (LabelVAE(frequencies.view(3, 2, 1), factor=1).log_location.exp() > 0).all()
 
 
@@ -148,8 +148,8 @@ def test_coarse_voxels_lie_in_the_middle_of_theirs():
         ramp = torch.arange(4.0)[:, None].expand(4, 2) * 4 + 1.5  # places of coarse voxels, in voxels
         vae.decoder.bias.copy_(torch.stack([ramp, torch.zeros(4, 2)]).flatten())
         log_f = vae.log_prior(torch.zeros(1, 1))[0]
-    found = (log_f[0] - log_f[1])[2:14]
-    torch.testing.assert_close(found, torch.arange(2.0, 14.0)[:, None].expand(12, 8))
+    difference = (log_f[0] - log_f[1])[2:14]
+    torch.testing.assert_close(difference, torch.arange(2.0, 14.0)[:, None].expand(12, 8))
 
 
 # ------------------------------------------------------------------------------------------- networks
@@ -212,11 +212,11 @@ def test_pca_start_raises_the_bound_and_training_more():
     vae = LabelVAE(maps.mean(0), latents=8)
     kept = initialize_with_pca(vae, maps)
     generator = torch.Generator().manual_seed(0)
-    start, alone = measure_bound(vae, held, generator=generator)
+    start, location = measure_bound(vae, held, generator=generator)
     train_label_vae(vae, maps, steps=60, rate=1e-2)
     trained, _ = measure_bound(vae, held, generator=generator)
     assert 0.5 < kept <= 1
-    assert start > alone + 0.05
+    assert start > location + 0.05
     assert trained > start + 0.01
 
 
@@ -225,9 +225,9 @@ def test_convolutional_learns():
     torch.manual_seed(0)
     vae = LabelVAE(maps.mean(0), latents=8, network="convolutional", width=8)
     losses = train_label_vae(vae, maps, steps=120, rate=1e-2, batch=3)
-    bound, alone = measure_bound(vae, held, generator=torch.Generator().manual_seed(0))
+    bound, location = measure_bound(vae, held, generator=torch.Generator().manual_seed(0))
     assert sum(losses[-20:]) < sum(losses[:20])
-    assert bound > alone + 0.02
+    assert bound > location + 0.02
 
 
 def test_more_latents_than_maps():
@@ -271,8 +271,8 @@ def test_broken_files(tmp_path):
     config = json.loads((tmp_path / "config.json").read_text())
     for change, words in (
         ({"latents": 5}, "do not fit the model"),
-        ({"shape": 8}, "not the configuration of a label-vae"),
-        ({"network": "flow"}, "not the configuration of a label-vae"),
+        ({"shape": 8}, "does not hold the configuration of a label-vae"),
+        ({"network": "flow"}, "does not hold the configuration of a label-vae"),
         ({"model": "image-encoder"}, "'image-encoder', not 'label-vae'"),
     ):
         (tmp_path / "config.json").write_text(json.dumps(config | change))

@@ -35,8 +35,8 @@ def test_tissues():
     assert len(tissues["ventral_DC"]) == 3
 
 
-def test_freesurfer_s_numbers_are_told_once_and_have_names():
-    numbers = [number for found in _BY_NAME.values() for number in found]
+def test_freesurfer_s_numbers_are_unique_and_have_names():
+    numbers = [number for numbers in _BY_NAME.values() for number in numbers]
     assert len(numbers) == len(set(numbers))
     assert list(_BY_NAME) == STRUCTURES.names
 
@@ -58,7 +58,7 @@ def test_left_and_right_of_freesurfer_are_one():
 def test_unknown_numbers_are_other_and_named():
     indices, notes = STRUCTURES.to_indices(np.array([0, 3, 42, 999]))
     assert indices.tolist() == [0, 2, 2, 18]
-    assert notes[1] == "unknown numbers 999 are taken as other"
+    assert notes[1] == "unknown numbers 999 are read as other"
 
 
 def test_a_table_of_ones_own():
@@ -71,6 +71,6 @@ def test_a_table_of_ones_own():
 
 
 def test_colour_table():
-    lines = STRUCTURES.colour_table().splitlines()
+    lines = STRUCTURES.to_colour_table().splitlines()
     assert lines[3].split() == ["2", "cerebral_cortex", "205", "62", "78", "0"]
     assert len(lines) == 20

@@ -1,4 +1,4 @@
-"""The folder of a segmentation model: its parts, those saved before each had a folder of its own, and broken ones."""
+"""The folder of a segmentation model: its parts, parts saved before each had a separate folder, and broken ones."""
 
 import json
 import shutil
@@ -39,7 +39,7 @@ def test_the_numbers_are_those_of_the_code_that_saved_it(saved, model, expected)
     folder = SAVED if saved == "before" else model
     assert all(has_part(folder, name) for name in PARTS)
     atlas, vae, encoder = (load_part(kind, folder, name) for name, kind in PARTS.items())
-    # Probabilities are saved in 255ths that may not sum to 255; what was normalised is rounded anew when saved again.
+    # Probabilities are saved in 255ths that may not sum to 255; loading normalises them, saving rounds them again.
     torch.testing.assert_close(
         atlas.probabilities, expected["probabilities"], rtol=0, atol=0 if saved == "before" else 1 / 255
     )
@@ -60,13 +60,13 @@ def test_a_segmenter_of_either(saved, model):
     assert isinstance(segmenter.trained[1], ImageEncoder)
 
 
-def test_a_prior_alone(model):
+def test_a_prior_without_an_encoder(model):
     shutil.rmtree(model / ENCODER)
     assert Segmenter.load(model).trained is None
 
 
 def test_what_is_saved_now_is_what_was_saved(model):
-    """The configuration says of which kind the tensors are, and all it said before."""
+    """The configuration names the kind of model, and has all keys that it had before."""
     for name, kind in PARTS.items():
         before, now = load_file(SAVED / f"{name}.safetensors"), load_file(model / name / "model.safetensors")
         assert before.keys() == now.keys()
@@ -87,7 +87,7 @@ def test_missing_broken_and_foreign_files(name, model):
     shutil.copy(model / other / "config.json", model / name / "config.json")
     refused(f"kind '{PARTS[other].kind}', not '{PARTS[name].kind}'")
     (model / name / "config.json").write_text(f'{{"model": "{PARTS[name].kind}"}}')
-    refused("does not hold an atlas|is not the configuration of a")
+    refused("does not hold (an atlas|the configuration of a)")
     (model / name / "model.safetensors").write_bytes(b"nothing")
     refused("cannot read")
     (model / name / "config.json").unlink()

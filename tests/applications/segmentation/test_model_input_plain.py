@@ -1,9 +1,9 @@
-"""Shapes and names that do not fit meet our own errors."""
+"""Wrong shapes and unknown names raise our own errors."""
 
 import pytest
 import torch
 
-from hardmax.applications.segmentation.fit.smoothing import smooth
+from hardmax.applications.segmentation.fit.smoothing import smooth_labels
 from hardmax.applications.segmentation.tissues.gaussians import Gaussians
 from hardmax.applications.segmentation.vae.label_vae import LabelVAE
 from hardmax.errors import ArgumentError, ShapeError
@@ -28,6 +28,6 @@ def test_label_vae():
 
 def test_smoothing():
     with pytest.raises(ShapeError, match="mask has shape"):
-        smooth(torch.rand(2, 4, 4), 1.0, mask=torch.ones(4, 5, dtype=torch.bool))
+        smooth_labels(torch.rand(2, 4, 4), 1.0, mask=torch.ones(4, 5, dtype=torch.bool))
     with pytest.raises(ShapeError, match="start has shape"):
-        smooth(torch.rand(2, 4, 4), 1.0, start=torch.zeros(4, 5, dtype=torch.int64))
+        smooth_labels(torch.rand(2, 4, 4), 1.0, start=torch.zeros(4, 5, dtype=torch.int64))

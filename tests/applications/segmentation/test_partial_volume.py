@@ -1,4 +1,4 @@
-"""Voxels that two tissues share: the density, its EM, planted errors, and what it is for."""
+"""Partial volume, voxels that two tissues share: the density, its EM, planted errors, and its benefit."""
 
 from dataclasses import replace
 
@@ -39,7 +39,7 @@ def scan(mixing, seed=0, voxels=400):
     return t * model.means[k] + (1 - t) * model.means[other] + noise, prior, first
 
 
-def some(gaussians, count=5.0):
+def pseudo_counts(gaussians, count=5.0):
     return PseudoCounts(torch.full_like(gaussians.means, count), MEANS, torch.full_like(MEANS, 0.7))
 
 
@@ -54,7 +54,7 @@ def test_densities_integrate_to_one(name):
 
 @pytest.mark.parametrize("name", MIXINGS)
 def test_density_is_that_of_two_draws(name):
-    """Against Monte Carlo over the other label, its Gaussian and the part: z-test of the density at some places."""
+    """Against Monte Carlo over the other label, its Gaussian and the part: z-test of the density at a few points."""
     model, draws = tissues(MIXINGS[name]), 400_000
     generator = torch.Generator().manual_seed(3)
     x = torch.tensor([-0.5, 1.2, 2.4, 3.9, 5.5], dtype=torch.float64)
@@ -63,12 +63,12 @@ def test_density_is_that_of_two_draws(name):
     other = torch.multinomial(other, 1, generator=generator)[:, 0]
     parts = torch.tensor(partial_volume._PARTS, dtype=torch.float64)
     t = parts[torch.randint(len(parts), (draws,), generator=generator)]
-    found = log_density(x, model, prior[:, None].expand(-1, len(x))).exp()
+    density = log_density(x, model, prior[:, None].expand(-1, len(x))).exp()
     for m, row in enumerate(model.mixing):
         own = torch.multinomial(row, draws, replacement=True, generator=generator)
         means = t * model.means[own] + (1 - t) * model.means[other]
         values = torch.distributions.Normal(means, model.deviations[own]).log_prob(x[:, None]).exp()
-        z = (values.mean(1) - found[m]) / (values.std(1) / draws**0.5)
+        z = (values.mean(1) - density[m]) / (values.std(1) / draws**0.5)
         assert z.abs().max() < 5.5
 
 
@@ -95,7 +95,7 @@ def test_certain_places_are_pure():
 
 
 def test_a_border_is_no_third_tissue():
-    """Between the dark and the bright lies no grey, unless the prior has some there."""
+    """Between the dark and the bright lies no grey, unless the prior has grey there."""
     model = Gaussians(torch.tensor([0.0, 4.0, 8.0]), torch.full((3,), 0.6), mixing_matrix([0, 1, 2]))
     prior = torch.tensor([[0.475], [0.05], [0.475]]).expand(-1, 3)
     x = torch.tensor([3.2, 4.8, 4.0])
@@ -116,21 +116,21 @@ def test_gradients_for_the_prior():
 
 def test_many_voxels_are_as_few(monkeypatch):
     x, prior, _ = scan(MIXINGS["shared"])
-    whole = log_density(x, tissues(MIXINGS["shared"]), prior)
+    expected = log_density(x, tissues(MIXINGS["shared"]), prior)
     monkeypatch.setattr(partial_volume, "_CHUNK", 7)
-    torch.testing.assert_close(log_density(x, tissues(MIXINGS["shared"]), prior), whole)
+    torch.testing.assert_close(log_density(x, tissues(MIXINGS["shared"]), prior), expected)
 
 
 def check_monotone(name, floor=0.01):
-    for seed in (None, *range(4)):  # from what is right, which wrong steps leave, and from anywhere
+    for seed in (None, *range(4)):  # from the truth, which wrong steps leave, and from random Gaussians
         x, prior, _ = scan(MIXINGS[name], seed or 0)
         start = tissues(MIXINGS[name], seed)
         start = replace(start, deviations=start.deviations.clamp_min(floor))
-        fit = fit_partial_volume(x, prior, start, some(start), floor=floor, rounds=15, tolerance=0)
-        told = torch.tensor(fit.objectives, dtype=torch.float64)
-        assert (told.diff() >= -1e-9 * told[1:].abs()).all()
+        fit = fit_partial_volume(x, prior, start, pseudo_counts(start), floor=floor, rounds=15, tolerance=0)
+        objectives = torch.tensor(fit.objectives, dtype=torch.float64)
+        assert (objectives.diff() >= -1e-9 * objectives[1:].abs()).all()
         joint = (prior.log() + log_density(x, fit.gaussians, prior)).logsumexp(0).sum()
-        assert told[-1].item() == pytest.approx(float(joint + some(start).log_prior(fit.gaussians)))
+        assert objectives[-1].item() == pytest.approx(float(joint + pseudo_counts(start).log_prior(fit.gaussians)))
         assert (fit.gaussians.deviations >= floor).all()
 
 
@@ -140,18 +140,21 @@ def test_rounds_never_lower_the_objective(name, floor):
     check_monotone(name, floor)
 
 
-def _without_the_smaller_part(found):
+def _without_the_smaller_part(statistics):
     return replace(
-        found, counts=found.counts * torch.eye(3), sums=found.sums * torch.eye(3), squares=found.squares * 1.5
+        statistics,
+        counts=statistics.counts * torch.eye(3),
+        sums=statistics.sums * torch.eye(3),
+        squares=statistics.squares * 1.5,
     )
 
 
-def _parts_exchanged(found):
-    return replace(found, counts=found.counts.mT, sums=found.sums.mT, squares=found.squares.mT)
+def _parts_exchanged(statistics):
+    return replace(statistics, counts=statistics.counts.mT, sums=statistics.sums.mT, squares=statistics.squares.mT)
 
 
-def _shares_squared(found):
-    return replace(found, shares=found.shares.square())
+def _shares_squared(statistics):
+    return replace(statistics, shares=statistics.shares.square())
 
 
 @pytest.mark.parametrize(
@@ -164,7 +167,7 @@ def _shares_squared(found):
 )
 def test_wrong_steps_are_caught(monkeypatch, wrong, name):
     right = partial_volume._m_step
-    monkeypatch.setattr(partial_volume, "_m_step", lambda found, *rest: right(wrong(found), *rest))
+    monkeypatch.setattr(partial_volume, "_m_step", lambda statistics, *rest: right(wrong(statistics), *rest))
     with pytest.raises(AssertionError):
         check_monotone(name)
 
@@ -173,10 +176,10 @@ def test_wrong_steps_are_caught(monkeypatch, wrong, name):
 def test_fixed_point_is_a_stationary_point(name):
     x, prior, _ = scan(MIXINGS[name])
     start = tissues(MIXINGS[name])
-    end = fit_partial_volume(x, prior, start, some(start), floor=1e-3, rounds=1500, tolerance=0).gaussians
+    end = fit_partial_volume(x, prior, start, pseudo_counts(start), floor=1e-3, rounds=1500, tolerance=0).gaussians
     means, deviations = (t.clone().requires_grad_() for t in (end.means, end.deviations))
     model = Gaussians(means, deviations, end.mixing)
-    value = (prior.log() + log_density(x, model, prior)).logsumexp(0).sum() + some(start).log_prior(model)
+    value = (prior.log() + log_density(x, model, prior)).logsumexp(0).sum() + pseudo_counts(start).log_prior(model)
     value.backward()
     assert means.grad.abs().max() < 1e-5
     assert deviations.grad.abs().max() < 1e-5
@@ -187,11 +190,11 @@ def test_tissues_are_found_again(name):
     """From 40,000 voxels, of which most are shared: pure Gaussians would be drawn together."""
     x, prior, _ = scan(MIXINGS[name], voxels=40_000)
     start = Gaussians(MEANS + 0.5, torch.full((3,), 1.0).double(), MIXINGS[name].double())
-    found = fit_partial_volume(x, prior, start, some(start), floor=0.01, rounds=300, tolerance=0).gaussians
+    fitted = fit_partial_volume(x, prior, start, pseudo_counts(start), floor=0.01, rounds=300, tolerance=0).gaussians
     true = tissues(MIXINGS[name])
-    torch.testing.assert_close(found.means, true.means, atol=0.06, rtol=0)
-    torch.testing.assert_close(found.deviations, true.deviations, atol=0.05, rtol=0)
-    torch.testing.assert_close(found.mixing, true.mixing, atol=0.06, rtol=0)
+    torch.testing.assert_close(fitted.means, true.means, atol=0.06, rtol=0)
+    torch.testing.assert_close(fitted.deviations, true.deviations, atol=0.05, rtol=0)
+    torch.testing.assert_close(fitted.mixing, true.mixing, atol=0.06, rtol=0)
 
 
 def test_the_larger_part_is_found_more_often_than_by_pure_voxels():
@@ -208,4 +211,4 @@ def test_what_cannot_be_fitted():
     x, prior, _ = scan(MIXINGS["one each"])
     start = tissues(MIXINGS["one each"])
     with pytest.raises(ArgumentError, match="not finite"):
-        fit_partial_volume(torch.where(x > 3, torch.nan, x), prior, start, some(start), floor=0.1)
+        fit_partial_volume(torch.where(x > 3, torch.nan, x), prior, start, pseudo_counts(start), floor=0.1)

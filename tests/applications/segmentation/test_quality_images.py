@@ -1,17 +1,17 @@
-"""The picture to judge a segmentation by, and the page."""
+"""The quality image of a segmentation, and the HTML page."""
 
 import re
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from applications.segmentation.heads import ORIENTATIONS, anatomy, head, places, reheaded
+from applications.segmentation.heads import ORIENTATIONS, anatomy, head, reorder_voxels, world_points
 from PIL import Image
 
 from hardmax.applications.segmentation.results.page import render_page, write_page
 from hardmax.applications.segmentation.results.quality_images import choose_slices, write_quality_image
 from hardmax.applications.segmentation.results.tables import Result
-from hardmax.applications.segmentation.volumes.agreement import compare
+from hardmax.applications.segmentation.volumes.agreement import compare_maps
 from hardmax.applications.segmentation.volumes.geometry import Grid
 from hardmax.applications.segmentation.volumes.labels import STRUCTURES
 from hardmax.applications.segmentation.volumes.reading import Volume
@@ -21,69 +21,69 @@ from hardmax.applications.segmentation.volumes.scans import Scan
 def draw(path, values, affine, labels, **options):
     scan = Volume(values.astype(np.float32), Grid(values.shape, affine))
     write_quality_image(path, scan, labels, STRUCTURES, title="a scan", **options)
-    with Image.open(path) as picture:
-        return np.asarray(picture.convert("RGB")).astype(int)
+    with Image.open(path) as image:
+        return np.asarray(image.convert("RGB")).astype(int)
 
 
-def near(picture, colour):
-    """Return how many pixels have about that colour."""
-    return int((np.abs(picture - np.array(colour)).max(-1) < 40).sum())
+def near(image, colour):
+    """Return the number of pixels of about that colour."""
+    return int((np.abs(image - np.array(colour)).max(-1) < 40).sum())
 
 
 @pytest.fixture(scope="module")
 def upright(tmp_path_factory):
     values, affine = head()
-    labels = anatomy(places(values.shape, affine), values)
+    labels = anatomy(world_points(values.shape, affine), values)
     return values, affine, labels, draw(tmp_path_factory.mktemp("qc") / "a.png", values, affine, labels)
 
 
 def test_outlines_and_legend(upright):
-    picture = upright[-1]
-    assert picture.shape[1] > 800
-    assert near(picture, (205, 95, 105)) > 100  # the cortex, made lighter
-    legend = picture[:, -290:]
+    image = upright[-1]
+    assert image.shape[1] > 800
+    assert near(image, (205, 95, 105)) > 100  # the cortex, made lighter
+    legend = image[:, -290:]
     assert near(legend, (205, 95, 105)) > 40
     assert near(legend, (232, 234, 237)) > 500  # names and numbers
 
 
 @pytest.mark.parametrize(("order", "flips"), ORIENTATIONS[5::11])
-def test_the_picture_does_not_depend_on_the_header(order, flips, upright, tmp_path):
-    values, affine, labels, picture = upright
-    stored, header = reheaded(values, affine, order, flips)
-    again = draw(tmp_path / "b.png", stored, header, reheaded(labels, affine, order, flips)[0])
-    assert np.array_equal(again, picture)
+def test_the_image_does_not_depend_on_the_header(order, flips, upright, tmp_path):
+    values, affine, labels, image = upright
+    stored, header = reorder_voxels(values, affine, order, flips)
+    again = draw(tmp_path / "b.png", stored, header, reorder_voxels(labels, affine, order, flips)[0])
+    assert np.array_equal(again, image)
 
 
-def test_a_flipped_scan_gives_another_picture(upright, tmp_path):
-    values, affine, labels, picture = upright
+def test_a_flipped_scan_gives_another_image(upright, tmp_path):
+    values, affine, labels, image = upright
     again = draw(tmp_path / "b.png", values[::-1], affine, labels[::-1])
-    assert again.shape != picture.shape or not np.array_equal(again, picture)
+    assert again.shape != image.shape or not np.array_equal(again, image)
 
 
 def test_thick_slices_have_true_proportions(tmp_path):
     values, affine = head((30, 30, 8), spacing=(1.5, 1.5, 6.0))
-    labels = anatomy(places(values.shape, affine), values)
-    picture = draw(tmp_path / "a.png", values, affine, labels)
-    coronal = picture[picture.shape[0] // 2 :]
+    labels = anatomy(world_points(values.shape, affine), values)
+    image = draw(tmp_path / "a.png", values, affine, labels)
+    coronal = image[image.shape[0] // 2 :]
     assert coronal.shape[0] > 250
     cubes, straight = head((30, 30, 32), spacing=(1.5, 1.5, 1.5))
-    same = draw(tmp_path / "b.png", cubes, straight, anatomy(places(cubes.shape, straight), cubes))
-    assert abs(same.shape[0] / same.shape[1] - picture.shape[0] / picture.shape[1]) < 0.15
+    same = draw(tmp_path / "b.png", cubes, straight, anatomy(world_points(cubes.shape, straight), cubes))
+    assert abs(same.shape[0] / same.shape[1] - image.shape[0] / image.shape[1]) < 0.15
 
 
 def test_flags_are_shown_and_long_ones_broken(upright, tmp_path):
-    values, affine, labels, picture = upright
+    values, affine, labels, image = upright
     short = draw(tmp_path / "a.png", values, affine, labels, flag="doubtful")
     long = draw(tmp_path / "b.png", values, affine, labels, flag="This scan is very doubtful. " * 12)
-    assert near(picture, (255, 157, 107)) < near(short, (255, 157, 107)) < near(long, (255, 157, 107))
-    assert picture.shape[0] < short.shape[0] < long.shape[0]
+    assert near(image, (255, 157, 107)) < near(short, (255, 157, 107)) < near(long, (255, 157, 107))
+    assert image.shape[0] < short.shape[0] < long.shape[0]
     assert short.shape[1] == long.shape[1]
 
 
 def test_nothing_was_found(tmp_path):
     values, affine = head()
-    picture = draw(tmp_path / "a.png", values, affine, np.zeros(values.shape, int))
-    assert near(picture[:, -290:], (255, 157, 107)) > 50
+    image = draw(tmp_path / "a.png", values, affine, np.zeros(values.shape, int))
+    assert near(image[:, -290:], (255, 157, 107)) > 50
 
 
 def test_slices_show_what_is_small():
@@ -99,7 +99,7 @@ def test_slices_show_what_is_small():
 
 
 class _Page(HTMLParser):
-    """Collects tags, checks that they close, and keeps the text."""
+    """Collects tags and text, and checks that tags are closed."""
 
     def __init__(self, page):
         super().__init__()
@@ -127,22 +127,23 @@ def test_page(upright, tmp_path):
     true = np.where(labels == 3, 0, labels)
     results = [
         Result(
-            Scan(tmp_path / "a<b>.nii.gz", "a<b>"), volumes=sizes, log_likelihood=-2.0, seconds=12.3,
-            notes=("a note & more",), agreement=compare(labels, true, grid, STRUCTURES), picture=tmp_path / "a.png",
+            Scan(tmp_path / "a<b>.nii.gz", "a<b>"), model="the model M", volumes=sizes, log_likelihood=-2.0,
+            seconds=12.3, notes=("a note & more",), agreement=compare_maps(labels, true, grid, STRUCTURES),
+            image=tmp_path / "a.png",
         ),
         Result(Scan(tmp_path / "c", "c"), volumes=sizes, log_likelihood=-9.0, seconds=1.0, flags=("Low likelihood.",)),
         Result(Scan(tmp_path / "d", "d"), error="it is broken"),
     ]  # fmt: skip
-    write_page(tmp_path / "index.html", results, STRUCTURES, title="3 scans", model="the model M")
+    write_page(tmp_path / "index.html", results, STRUCTURES)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
-    found = _Page(page)
-    text = " ".join(" ".join(found.text).split())
+    parsed = _Page(page)
+    text = " ".join(" ".join(parsed.text).split())
     assert "a<b>" in text
     assert "a note & more" in text
     assert "2 are doubtful" in text
     for words in ("Low likelihood.", "it is broken", "Not a medical device", "cerebral white matter", "the model M"):
         assert words in text
-    images = [attributes for tag, attributes in found.tags if tag == "img"]
+    images = [attributes for tag, attributes in parsed.tags if tag == "img"]
     assert len(images) == 1
     assert images[0]["src"].startswith("data:image/jpeg;base64,")
     # One file: nothing is fetched from anywhere.
@@ -153,7 +154,7 @@ def test_page(upright, tmp_path):
 
 def test_page_without_a_truth(tmp_path):
     results = [Result(Scan(tmp_path / "c", "c"), volumes=np.ones(19), log_likelihood=-1.0, seconds=1.0)]
-    text = " ".join(_Page(render_page(results, STRUCTURES, title="c", model="m")).text)
+    text = " ".join(_Page(render_page(results, STRUCTURES)).text)
     assert "Dice" not in text
     assert "1 scan segmented" in " ".join(text.split())
     assert "doubtful" not in text

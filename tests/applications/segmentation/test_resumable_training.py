@@ -1,10 +1,11 @@
-"""Steps that can be stopped: what goes on from a folder is what would have gone on."""
+"""Training that is stopped and resumed from a folder gives the same weights as training without a stop."""
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import nn
 
-from hardmax.applications.segmentation.vae.label_training import optimise
+from hardmax.applications.segmentation.vae.label_training import minimise_loss
 from hardmax.errors import ArgumentError, DataError
 
 
@@ -25,57 +26,78 @@ class Stop(Exception):
     pass
 
 
-def test_a_stopped_run_goes_on_bit_for_bit(tmp_path):
-    whole, halted = network(), network()
-    losses = optimise(whole, noisy(whole), steps=30, rate=1e-2, parts=2)
+def test_a_stopped_run_resumes_bit_for_bit(tmp_path):
+    uninterrupted, halted = network(), network()
+    losses = minimise_loss(uninterrupted, noisy(uninterrupted), steps=30, rate=1e-2, parts=2)
 
     def stop(step, steps, loss):
         if step == 17:
             raise Stop
 
     with pytest.raises(Stop):
-        optimise(halted, noisy(halted), steps=30, rate=1e-2, parts=2, folder=tmp_path, every=5, progress=stop)
-    again = network()
+        minimise_loss(halted, noisy(halted), steps=30, rate=1e-2, parts=2, folder=tmp_path, every=5, progress=stop)
+    resumed = network()
     rest = []
-    found = optimise(
-        again, noisy(again), steps=30, rate=1e-2, parts=2, folder=tmp_path, progress=lambda *row: rest.append(row)
+    resumed_losses = minimise_loss(
+        resumed, noisy(resumed), steps=30, rate=1e-2, parts=2, folder=tmp_path, progress=lambda *row: rest.append(row)
     )
-    assert [row[0] for row in rest] == list(range(16, 31))  # the state of step 15 is what the folder held
-    assert found == losses
-    for one, other in zip(whole.parameters(), again.parameters(), strict=True):
-        assert torch.equal(one, other)
-    assert optimise(again, noisy(again), steps=30, rate=1e-2, parts=2, folder=tmp_path) == losses
+    assert [row[0] for row in rest] == list(range(16, 31))  # the folder held the state of step 15
+    assert resumed_losses == losses
+    for expected, parameter in zip(uninterrupted.parameters(), resumed.parameters(), strict=True):
+        assert torch.equal(expected, parameter)
+    assert minimise_loss(resumed, noisy(resumed), steps=30, rate=1e-2, parts=2, folder=tmp_path) == losses
 
 
 def test_parts_are_a_batch():
-    one, other = network(), network()
+    in_parts, in_batches = network(), network()
     x = torch.randn(2, 5, 3)
     halves = iter([*x] * 10)
-    optimise(one, lambda generator: one(next(halves)).square().mean(), steps=10, rate=1e-2, parts=2)
-    optimise(other, lambda generator: other(x.flatten(0, 1)).square().mean(), steps=10, rate=1e-2)
-    for first, second in zip(one.parameters(), other.parameters(), strict=True):
+    minimise_loss(in_parts, lambda generator: in_parts(next(halves)).square().mean(), steps=10, rate=1e-2, parts=2)
+    minimise_loss(in_batches, lambda generator: in_batches(x.flatten(0, 1)).square().mean(), steps=10, rate=1e-2)
+    for first, second in zip(in_parts.parameters(), in_batches.parameters(), strict=True):
         torch.testing.assert_close(first, second)
 
 
 def test_only_chosen_parameters_change():
     model = network()
     before = [p.clone() for p in model.parameters()]
-    optimise(model, noisy(model), steps=3, rate=1e-2, parameters=model[2].parameters())
+    minimise_loss(model, noisy(model), steps=3, rate=1e-2, parameters=model[2].parameters())
     same = [torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True)]
     assert same == [True, True, False, False]
 
 
 def test_another_training_in_the_folder(tmp_path):
     model = network()
-    optimise(model, noisy(model), steps=2, rate=1e-2, folder=tmp_path)
+    minimise_loss(model, noisy(model), steps=2, rate=1e-2, folder=tmp_path)
     with pytest.raises(DataError, match="another training"):
-        optimise(model, noisy(model), steps=4, rate=1e-2, seed=1, folder=tmp_path)
+        minimise_loss(model, noisy(model), steps=4, rate=1e-2, seed=1, folder=tmp_path)
     other = nn.Linear(3, 1)
     with pytest.raises(DataError, match="another training"):
-        optimise(other, noisy(other), steps=4, rate=1e-2, folder=tmp_path)
+        minimise_loss(other, noisy(other), steps=4, rate=1e-2, folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor"),
+    [
+        ("optimizer/0/exp_avg_sq", torch.zeros(1)),
+        ("optimizer/0/exp_avg", torch.zeros(4, 3, dtype=torch.float16)),
+        ("optimizer/one/exp_avg", torch.zeros(1)),
+        ("optimizer/9/step", torch.zeros(())),
+        ("weights/0.weight", torch.zeros(1)),
+        ("weights/more", torch.zeros(1)),
+        ("losses", torch.zeros(3, 3)),
+    ],
+)
+def test_a_state_that_does_not_fit(tmp_path, name, tensor):
+    model = network()
+    minimise_loss(model, noisy(model), steps=2, rate=1e-2, folder=tmp_path)
+    tensors = load_file(tmp_path / "training.safetensors")
+    save_file({**tensors, name: tensor}, tmp_path / "training.safetensors")
+    with pytest.raises(DataError, match="another training"):
+        minimise_loss(model, noisy(model), steps=4, rate=1e-2, folder=tmp_path)
 
 
 def test_a_loss_that_is_not_finite():
     model = network()
     with pytest.raises(ArgumentError, match="step 0 is nan"):
-        optimise(model, lambda generator: model(torch.full((1, 3), torch.nan)).sum(), steps=2, rate=1e-2)
+        minimise_loss(model, lambda generator: model(torch.full((1, 3), torch.nan)).sum(), steps=2, rate=1e-2)

@@ -20,9 +20,9 @@ def test_scans_of_a_folder(folder):
     assert find_scans([folder]) == [Scan(folder / "17_t1.nii.gz", "17_t1"), Scan(folder / "18_t1.mgz", "18_t1")]
 
 
-def test_a_file_that_is_given_is_taken_whatever_its_name_and_once(folder):
-    found = find_scans([folder / "18_seg.nii", folder, folder / "18_t1.mgz"])
-    assert [scan.name for scan in found] == ["18_seg", "17_t1", "18_t1"]
+def test_a_given_file_is_included_once_whatever_its_name(folder):
+    scans = find_scans([folder / "18_seg.nii", folder, folder / "18_t1.mgz"])
+    assert [scan.name for scan in scans] == ["18_seg", "17_t1", "18_t1"]
 
 
 def test_label_maps_of_a_folder(folder, tmp_path):
@@ -52,7 +52,7 @@ def test_nothing_to_find(tmp_path):
     with pytest.raises(DataError, match="does not exist"):
         find_scans([tmp_path / "none"])
     (tmp_path / "a.txt").touch()
-    with pytest.raises(DataError, match="not the name of a scan"):
+    with pytest.raises(DataError, match="does not have the name of a scan"):
         find_scans([tmp_path / "a.txt"])
     (tmp_path / "none").mkdir()
     with pytest.raises(DataError, match="holds no label maps"):
@@ -73,7 +73,7 @@ class TestTruths:
             find_truths(scans[1:], other)
         assert find_truths(scans, other) == {"17_t1": other / "17_t1.nii.gz"}
 
-    def test_a_number_is_no_beginning_of_another(self, tmp_path):
+    def test_numbers_are_compared_as_a_whole(self, tmp_path):
         (tmp_path / "171_labels.nii.gz").touch()
         with pytest.raises(DataError, match=r"for 17_t1\.nii\.gz, expected 17_labels\.nii\.gz"):
             find_truths([Scan(Path("17_t1.nii.gz"), "17_t1")], tmp_path)

@@ -1,14 +1,14 @@
-"""The whole way of a scan, on scans made from a map of the shipped prior that is left out of it."""
+"""The segmenter from end to end, on scans synthesised from a map of the shipped prior that is left out of it."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from applications.segmentation.heads import reheaded
+from applications.segmentation.heads import reorder_voxels
 
 from hardmax.applications.segmentation.atlas.atlas import Atlas
-from hardmax.applications.segmentation.atlas.transforms import rotation
+from hardmax.applications.segmentation.atlas.transforms import rotation_matrix
 from hardmax.applications.segmentation.model_folder import find_model
 from hardmax.applications.segmentation.segmenter import Segmenter
 from hardmax.applications.segmentation.volumes.agreement import dice
@@ -32,8 +32,8 @@ def segmenter(atlas):
     return Segmenter(replace(atlas, maps=atlas.maps[others], velocities=atlas.velocities[others]))
 
 
-def made_scan(atlas, *, inverted=False, turned=(0, 0, 0), shift=(3.0, -12.0, 7.0)):
-    """Return a scan of 2 mm, its true labels, and no word of how it is turned but in its header."""
+def synthesise_scan(atlas, *, inverted=False, tilt=(0, 0, 0), shift=(3.0, -12.0, 7.0)):
+    """Return a scan of 2 mm, tilted only by its header, and its true labels."""
     rng = np.random.default_rng(0)
     labels = np.array(atlas.kept)[atlas.maps[LEFT_OUT].numpy()]
     means = np.array([MEANS[label.tissues[-1]] for label in atlas.table.labels])
@@ -44,61 +44,61 @@ def made_scan(atlas, *, inverted=False, turned=(0, 0, 0), shift=(3.0, -12.0, 7.0
     for axis in range(3):
         around |= np.roll(brain, 1, axis) | np.roll(brain, -1, axis)
     affine = np.eye(4)
-    affine[:3, :3] = rotation(turned).numpy()
+    affine[:3, :3] = rotation_matrix(tilt).numpy()
     affine[:3, 3] = shift
     values = np.where(around, 200 * np.maximum(x, 0.02), 0).astype(np.float32)
     return Volume(values, Grid(labels.shape, affine @ atlas.grid.affine)), labels.astype(np.uint8)
 
 
-def judged(found, labels, table):
-    return float(dice(found.labels, labels, len(table))[table.judged].mean())
+def mean_dice(segmentation, labels, table):
+    return float(dice(segmentation.labels, labels, len(table))[table.judged].mean())
 
 
 @pytest.fixture(scope="module")
 def plain(atlas, segmenter):
-    scan, labels = made_scan(atlas)
+    scan, labels = synthesise_scan(atlas)
     return scan, labels, segmenter.segment(scan, posterior=True)
 
 
-def test_a_made_scan(plain, segmenter):
-    _, labels, found = plain
-    assert judged(found, labels, segmenter.table) > 0.85
-    assert found.log_likelihood > 2 * segmenter.least_log_likelihood
-    assert found.doubts == ()
-    # The Gaussians are told in the units of the scan.
-    assert found.means["white"] == pytest.approx(200, rel=0.05)
-    assert found.means["grey"] == pytest.approx(120, rel=0.1)
-    assert found.deviations["white"] == pytest.approx(12, rel=0.4)
+def test_a_synthetic_scan(plain, segmenter):
+    _, labels, segmentation = plain
+    assert mean_dice(segmentation, labels, segmenter.table) > 0.85
+    assert segmentation.log_likelihood > 2 * segmenter.least_log_likelihood
+    assert segmentation.doubts == ()
+    # The Gaussians are in the units of the scan.
+    assert segmentation.means["white"] == pytest.approx(200, rel=0.05)
+    assert segmentation.means["grey"] == pytest.approx(120, rel=0.1)
+    assert segmentation.deviations["white"] == pytest.approx(12, rel=0.4)
 
 
 def test_the_posterior_is_one_of_all_labels(plain, segmenter):
-    scan, _, found = plain
-    assert found.posterior.shape == (len(segmenter.table), *scan.grid.shape)
-    np.testing.assert_allclose(found.posterior.sum(0), 1, atol=1e-4)
-    assert (found.posterior.argmax(0) == found.labels).all()
-    assert not found.posterior[segmenter.table.index("csf")].any()
+    scan, _, segmentation = plain
+    assert segmentation.posterior.shape == (len(segmenter.table), *scan.grid.shape)
+    np.testing.assert_allclose(segmentation.posterior.sum(0), 1, atol=1e-4)
+    assert (segmentation.posterior.argmax(0) == segmentation.labels).all()
+    assert not segmentation.posterior[segmenter.table.index("csf")].any()
 
 
 @pytest.mark.slow
 def test_stored_in_another_order(plain, segmenter):
-    scan, _, found = plain
-    stored, affine = reheaded(scan.values, scan.grid.affine, (2, 0, 1), (-1, 1, -1))
-    labels, _ = reheaded(found.labels, scan.grid.affine, (2, 0, 1), (-1, 1, -1))
+    scan, _, segmentation = plain
+    stored, affine = reorder_voxels(scan.values, scan.grid.affine, (2, 0, 1), (-1, 1, -1))
+    labels, _ = reorder_voxels(segmentation.labels, scan.grid.affine, (2, 0, 1), (-1, 1, -1))
     again = segmenter.segment(Volume(stored, Grid(stored.shape, affine)))
     assert (again.labels == labels).mean() > 0.9999
     # Left for right is another scan: brains are not that symmetric.
     assert (again.labels == labels[:, ::-1]).mean() < 0.99
 
 
-@pytest.mark.parametrize("turned", [(28, 0, 0), pytest.param((0, -20, 15), marks=pytest.mark.slow)])
-def test_a_tilted_head_of_inverted_contrast(turned, atlas, segmenter, plain):
-    scan, labels = made_scan(atlas, inverted=True, turned=turned, shift=(40.0, 5.0, -30.0))
-    found = segmenter.segment(scan)
-    assert judged(found, labels, segmenter.table) > judged(plain[2], plain[1], segmenter.table) - 0.05
-    assert found.means["white"] < found.means["grey"] < found.means["fluid"]
+@pytest.mark.parametrize("tilt", [(28, 0, 0), pytest.param((0, -20, 15), marks=pytest.mark.slow)])
+def test_a_tilted_head_of_inverted_contrast(tilt, atlas, segmenter, plain):
+    scan, labels = synthesise_scan(atlas, inverted=True, tilt=tilt, shift=(40.0, 5.0, -30.0))
+    segmentation = segmenter.segment(scan)
+    assert mean_dice(segmentation, labels, segmenter.table) > mean_dice(plain[2], plain[1], segmenter.table) - 0.05
+    assert segmentation.means["white"] < segmentation.means["grey"] < segmentation.means["fluid"]
 
 
-def test_noise_in_the_shape_of_a_brain_is_no_brain(plain, segmenter):
+def test_noise_in_the_shape_of_a_brain_is_doubtful(plain, segmenter):
     scan, _, _ = plain
     rng = np.random.default_rng(1)
     noise = np.where(scan.values > 0, rng.gamma(4.0, 30.0, scan.grid.shape), 0).astype(np.float32)
@@ -109,7 +109,7 @@ def test_what_cannot_be_segmented(segmenter, plain):
     scan, _, _ = plain
     speck = np.zeros_like(scan.values)
     speck[40:45, 40:45, 40:45] = 1 + np.arange(5)
-    with pytest.raises(DataError, match="no brain can be seen"):
+    with pytest.raises(DataError, match="there is no brain in the scan"):
         segmenter.segment(replace(scan, values=speck))
     with pytest.raises(DataError, match="one value all over the brain"):
         segmenter.segment(replace(scan, values=(scan.values > 0).astype(np.float32)))

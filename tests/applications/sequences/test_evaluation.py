@@ -1,4 +1,4 @@
-"""What is said of generators: against draws, and against scipy."""
+"""Metrics of sequence generators, compared with draws and with scipy."""
 
 from itertools import product
 
@@ -19,7 +19,7 @@ def test_validity_and_coverage_against_draws():
     generator = torch.Generator().manual_seed(0)
     q = torch.rand(20, generator=generator, dtype=torch.float64) ** 4
     q = q / q.sum()
-    log_prob, draws, repeats = q[:15].log(), 12, 20_000  # the last five are no sentences
+    log_prob, draws, repeats = q[:15].log(), 12, 20_000  # the last five are not sentences
     drawn = torch.multinomial(q, draws * repeats, replacement=True, generator=generator).view(repeats, draws)
     assert measure_validity(log_prob) == pytest.approx(float(q[:15].sum()), abs=1e-12)
     shares = torch.stack([(drawn == i).any(1) for i in range(15)]).double().mean(0)

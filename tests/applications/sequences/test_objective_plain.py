@@ -1,4 +1,4 @@
-"""Sequences as users call them, without shape checks: bad input meets our own errors."""
+"""Without shape checks, as users run it: invalid input raises errors of hardmax."""
 
 import pytest
 import torch

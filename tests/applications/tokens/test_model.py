@@ -1,4 +1,4 @@
-"""The dVAE against enumeration: its bound, its tokens, and what vector quantization teaches whom."""
+"""The dVAE against enumeration: its bound, its tokens, and the gradients of vector quantization."""
 
 import math
 
@@ -14,7 +14,7 @@ SPACE = hm.Categorical(CODES, PLACES)
 
 @pytest.fixture(params=["gaussian", "bernoulli"])
 def small(request):
-    """A model of 2 x 2 tokens of three codes, in float64, and pictures: 81 codes in all."""
+    """A model of 2 x 2 tokens of three codes, in float64, and images: 81 values of z."""
     torch.manual_seed(0)
     model = TokenVAE.build((1, 4, 4), CODES, dimensions=4, longest=2, width=4, likelihood=request.param).double()
     x = torch.rand(5, 1, 4, 4, dtype=torch.float64)
@@ -24,43 +24,43 @@ def small(request):
     return model, x
 
 
-def enumerated(model, x):
-    """log p(x | z) of every z, by hand: `[B, M]`; and q(z)."""
+def enumerate_z(model, x):
+    """Return log p(x | z) of every z, computed without the model's likelihood, `[B, M]`; and q(z)."""
     members = SPACE.enumerate(dtype=x.dtype)
-    drawn = model.decoder.pixels(members @ model.codebook.vectors)
+    pixels = model.decoder.pixels(members @ model.codebook.vectors)
     if model.log_variance is None:
-        values = torch.distributions.Bernoulli(logits=drawn, validate_args=False).log_prob(x[:, None])
+        values = torch.distributions.Bernoulli(logits=pixels, validate_args=False).log_prob(x[:, None])
     else:
-        values = torch.distributions.Normal(drawn, (model.log_variance / 2).exp()).log_prob(x[:, None])
+        values = torch.distributions.Normal(pixels, (model.log_variance / 2).exp()).log_prob(x[:, None])
     log_q = model.scores(x).log_softmax(-1)
     return values.sum((-1, -2, -3)), torch.einsum("mnk,bnk->bm", members, log_q).exp()
 
 
 def test_the_bound_against_enumeration(small):
     model, x = small
-    values, q = enumerated(model, x)
+    values, q = enumerate_z(model, x)
     kl = (q * (q.log() + PLACES * math.log(CODES))).sum(1)
     wanted = (q * values).sum(1) - kl
     exact = hm.exact_bounds(model.likelihood(x), model.scores(x), SPACE)
     torch.testing.assert_close(exact.elbo, wanted)
     count = 4000
     draws = model.bounds(x.repeat_interleave(count, 0), generator=torch.Generator().manual_seed(0))
-    found = draws.elbo.view(5, count)
-    error = found.std(1) / math.sqrt(count)
-    assert (((found.mean(1) - wanted) / error).abs() < 5).all()
-    assert (((found.mean(1) - wanted - 0.1 * kl) / error).abs() > 5).any()  # a KL of the wrong size would have shown
+    estimates = draws.elbo.view(5, count)
+    error = estimates.std(1) / math.sqrt(count)
+    assert (((estimates.mean(1) - wanted) / error).abs() < 5).all()
+    assert (((estimates.mean(1) - wanted - 0.1 * kl) / error).abs() > 5).any()  # the test detects a wrong KL
     torch.testing.assert_close(draws.kl.view(5, count)[:, 0], kl)
 
 
 def test_the_bound_of_tokens_is_one(small):
     model, x = small
-    values, _ = enumerated(model, x)
+    values, _ = enumerate_z(model, x)
     log_p = (values - PLACES * math.log(CODES)).logsumexp(1)
-    found = model.token_bounds(x)
-    best = (values == found.reconstruction[:, None]) | ((values - found.reconstruction[:, None]).abs() < 1e-9)
+    bounds = model.token_bounds(x)
+    best = (values == bounds.reconstruction[:, None]) | ((values - bounds.reconstruction[:, None]).abs() < 1e-9)
     assert best.any(1).all()
-    assert (found.elbo <= log_p).all()
-    torch.testing.assert_close(found.kl, torch.full_like(found.kl, PLACES * math.log(CODES)))
+    assert (bounds.elbo <= log_p).all()
+    torch.testing.assert_close(bounds.kl, torch.full_like(bounds.kl, PLACES * math.log(CODES)))
 
 
 @pytest.mark.parametrize(
@@ -75,22 +75,22 @@ def test_any_estimator_teaches_all_of_it(small, estimator):
 
 
 def test_an_unbiased_gradient_is_that_of_the_bound(small):
-    """Of the encoder too, whose scores share the codebook with the decoder: a z-test against autograd."""
+    """Also for the encoder, whose scores share the codebook with the decoder: a z-test against autograd."""
     model, x = small
-    values, q = enumerated(model, x[:1])
+    values, q = enumerate_z(model, x[:1])
     exact = (q * (values - q.log())).sum()
     parameters = list(model.parameters())
     wanted = torch.cat([g.flatten() for g in torch.autograd.grad(exact, parameters)])
-    generator, found = torch.Generator().manual_seed(0), []
+    generator, gradients = torch.Generator().manual_seed(0), []
     for _ in range(100):
         out = model(x[:1].expand(40, -1, -1, -1), estimator=hm.LocalExpectation(), generator=generator)
         slopes = torch.autograd.grad(out.value.mean(), parameters)
-        found.append(torch.cat([g.flatten() for g in slopes]))
-    found = torch.stack(found)
-    error = (found.std(0) / math.sqrt(len(found))).clamp_min(1e-9)
-    z = (found.mean(0) - wanted) / error
+        gradients.append(torch.cat([g.flatten() for g in slopes]))
+    estimates = torch.stack(gradients)
+    error = (estimates.std(0) / math.sqrt(len(estimates))).clamp_min(1e-9)
+    z = (estimates.mean(0) - wanted) / error
     assert z.abs().max() < 6
-    assert ((found.mean(0) - 1.2 * wanted) / error).abs().max() > 6  # would have shown
+    assert ((estimates.mean(0) - 1.2 * wanted) / error).abs().max() > 6  # the test detects a wrong gradient
 
 
 def test_tokens_are_the_nearest_codes_and_are_drawn_as_such(small):
@@ -104,31 +104,38 @@ def test_tokens_are_the_nearest_codes_and_are_drawn_as_such(small):
 
 
 def test_quantization_teaches_each_its_own(small):
-    """The reconstruction teaches encoder and decoder past the arg max, distances one side each."""
+    """The gradient of the reconstruction bypasses the arg max; each distance has a gradient for one side only."""
     model, x = small
     book, encoder = model.codebook.vectors, next(model.encoder.parameters())
-    out = model.quantized(x)
+    out = model.quantize(x)
     assert torch.equal(out.z, model.predict(x))
     torch.testing.assert_close(out.reconstruction.detach(), model.token_bounds(x).reconstruction)
     torch.testing.assert_close(out.distance, out.commitment)
 
-    def taught(value):
+    def has_gradients(value):
         slopes = torch.autograd.grad(value.sum(), [book, encoder], retain_graph=True, allow_unused=True)
         return [slope is not None and bool(slope.any()) for slope in slopes]
 
-    assert taught(out.reconstruction) == [False, True]
-    assert taught(out.distance) == [True, False]
-    assert taught(out.commitment) == [False, True]
+    assert has_gradients(out.reconstruction) == [False, True]
+    assert has_gradients(out.distance) == [True, False]
+    assert has_gradients(out.commitment) == [False, True]
 
 
 def test_the_gradient_past_the_arg_max_is_that_of_the_code(small):
     model, x = small
     e = model.vectors(x).detach().requires_grad_()
     model.vectors = lambda _: e
-    (past,) = torch.autograd.grad(model.quantized(x).reconstruction.sum(), e)
+    (bypassed,) = torch.autograd.grad(model.quantize(x).reconstruction.sum(), e)
     codes = model.codebook.look_up(model.space.argmax(model.codebook.scores(e))).detach().requires_grad_()
     (of_code,) = torch.autograd.grad(model._likelihood(model.decoder.pixels, x)(codes[None]).sum(), codes)
-    torch.testing.assert_close(past, of_code)
+    torch.testing.assert_close(bypassed, of_code)
+
+
+def test_the_former_name_of_quantize_warns(small):
+    model, x = small
+    with pytest.deprecated_call(match="use TokenVAE.quantize"):
+        out = model.quantized(x)
+    assert torch.equal(out.z, model.quantize(x).z)
 
 
 def test_saved_and_loaded(tmp_path):

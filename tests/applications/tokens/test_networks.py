@@ -1,12 +1,12 @@
-"""A codebook: the best code is the nearest, codes are spread over what they stand for, unused ones are moved."""
+"""The codebook: the best code is the nearest, codes are spread over the vectors, and unused ones are moved."""
 
 import torch
 
 from hardmax.applications.tokens.networks import Codebook
 
 
-def clusters(count=4, each=50, apart=20.0):
-    """Points around so many centres, far apart."""
+def make_clusters(count=4, each=50, apart=20.0):
+    """Return points around `count` centres that are far from each other, and the centres."""
     generator = torch.Generator().manual_seed(0)
     centres = apart * torch.eye(count, 8)
     return (centres[:, None] + 0.1 * torch.randn(count, each, 8, generator=generator)).flatten(0, 1), centres
@@ -26,28 +26,28 @@ def test_scores_are_distances():
 def test_one_hot_rows_look_codes_up_and_others_mix_them():
     book = Codebook(3, 2)
     z = torch.tensor([[[0.0, 1.0, 0.0], [0.5, 0.0, 0.5]]])
-    found = book.look_up(z)
-    torch.testing.assert_close(found[0, 0], book.vectors[1])
-    torch.testing.assert_close(found[0, 1], (book.vectors[0] + book.vectors[2]) / 2)
+    vectors = book.look_up(z)
+    torch.testing.assert_close(vectors[0, 0], book.vectors[1])
+    torch.testing.assert_close(vectors[0, 1], (book.vectors[0] + book.vectors[2]) / 2)
 
 
 def test_codes_are_placed_on_every_cluster():
-    points, centres = clusters()
+    points, centres = make_clusters()
     book = Codebook(4, 8)
     book.place(points[None], torch.Generator().manual_seed(0))
     nearest = torch.cdist(centres, book.vectors.detach())
     assert nearest.amin(1).max() < 1
     assert sorted(nearest.argmin(1).tolist()) == [0, 1, 2, 3]
     spread = book.scores(points).detach()
-    assert 1 < (spread.amax(-1) - spread.mean(-1)).mean() < 10  # neither all alike nor all decided
+    assert 1 < (spread.amax(-1) - spread.mean(-1)).mean() < 10  # neither uniform nor deterministic
 
 
 def test_unused_codes_are_moved_to_where_codes_are_missed():
-    points, centres = clusters()
+    points, centres = make_clusters()
     book = Codebook(4, 8)
     with torch.no_grad():
         book.vectors.copy_(centres)
-        book.vectors[2] = 100.0  # of no use to anyone
+        book.vectors[2] = 100.0  # far from all points
     before = book.vectors.detach().clone()
     book.used.copy_(torch.tensor([50.0, 50.0, 0.0, 50.0]))
     moved = book.revive(points, 0.05, torch.Generator().manual_seed(0))
@@ -58,7 +58,7 @@ def test_unused_codes_are_moved_to_where_codes_are_missed():
 
 
 def test_no_code_is_moved_where_all_are_used():
-    points, _ = clusters()
+    points, _ = make_clusters()
     book = Codebook(4, 8)
     before = book.vectors.detach().clone()
     book.used.fill_(10.0)
@@ -66,8 +66,8 @@ def test_no_code_is_moved_where_all_are_used():
     assert torch.equal(book.vectors, before)
 
 
-def test_all_points_alike():
-    """As the black corners of pictures are: codes are still placed, and are not the same."""
+def test_all_points_equal():
+    """As in the black corners of images: codes are still placed, and differ from each other."""
     book = Codebook(5, 3)
     book.place(torch.ones(20, 3), torch.Generator().manual_seed(0))
     assert book.vectors.isfinite().all()

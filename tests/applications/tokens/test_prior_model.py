@@ -1,4 +1,4 @@
-"""A prior over tokens against enumeration: a distribution, drawn from as it says."""
+"""A prior over tokens against enumeration: it is a distribution, and samples follow it."""
 
 import itertools
 import math
@@ -35,18 +35,18 @@ def test_it_is_a_distribution_and_is_drawn_from(small):
     z = (share - p) / (p * (1 - p) / count).sqrt()
     assert z.abs().max() < 5
     shifted = (share - p.roll(1)) / (p * (1 - p) / count).sqrt()
-    assert shifted.abs().max() > 5  # would have shown
+    assert shifted.abs().max() > 5  # the test detects a wrong distribution
 
 
 def test_the_bound_is_below_the_likelihood(small):
     x = torch.rand(6, 1, 4, 4)
     z = torch.nn.functional.one_hot(EVERY.flatten(1), CODES).float()
-    values = torch.stack([small.tokenizer.likelihood(x)(one.expand(1, 6, -1, -1))[0] for one in z], 1)
+    values = torch.stack([small.tokenizer.likelihood(x)(value.expand(1, 6, -1, -1))[0] for value in z], 1)
     log_p = (values + small.log_prob(EVERY)).logsumexp(1)
-    found = small.bounds(x)
-    assert (found.elbo <= log_p + 1e-4).all()
-    torch.testing.assert_close(found.kl, -small.log_prob(small.tokenizer.tokenize(x)))
-    assert not torch.allclose(found.kl, torch.full((6,), PLACES * math.log(CODES)))
+    bounds = small.bounds(x)
+    assert (bounds.elbo <= log_p + 1e-4).all()
+    torch.testing.assert_close(bounds.kl, -small.log_prob(small.tokenizer.tokenize(x)))
+    assert not torch.allclose(bounds.kl, torch.full((6,), PLACES * math.log(CODES)))
 
 
 def test_the_tokenizer_learns_nothing(small):

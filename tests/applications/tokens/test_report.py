@@ -18,33 +18,33 @@ def words(page):
 def test_usage_is_what_was_logged(trained, kind):
     run = read_run(trained(kind))
     usage = measure_usage(run, batch_size=7)
-    assert usage.tokens.shape == (len(run.pictures), *run.model.grid)
+    assert usage.tokens.shape == (len(run.test_examples), *run.model.grid)
     assert usage.share.sum().item() == pytest.approx(1)
     assert f"Perplexity {run.best.perplexity:.1f} of {run.config.codes} codes" in usage.describe()
     assert usage.share[usage.order].diff().max() <= 0
 
 
 @pytest.mark.parametrize("kind", ["dvae", "rgb-dvae"])
-def test_pictures_of_tokens(trained, kind):
+def test_images_of_tokens(trained, kind):
     run = read_run(trained(kind))
     usage = measure_usage(run)
-    height, width = run.pictures.shape[2:]
-    drawn = tile_reconstructions(run, usage)
-    assert {(tile.width, tile.height) for _, row in drawn.rows for tile in row} == {(width, 3 * height + 2)}
+    height, width = run.test_examples.shape[2:]
+    reconstructions = tile_reconstructions(run, usage)
+    assert {(tile.width, tile.height) for _, row in reconstructions.rows for tile in row} == {(width, 3 * height + 2)}
     colours = colour_codes(run)
     assert colours.shape == (run.config.codes, 3)
     assert 0 <= colours.min() <= colours.max() <= 1
-    ((_, (one,)),) = tile_codes(run, usage).rows
-    assert f"{run.config.codes} codes" in one.alt
+    ((_, (tile,)),) = tile_codes(run, usage).rows
+    assert f"{run.config.codes} codes" in tile.alt
 
 
 def test_a_code_looks_like_what_it_stands_for(trained):
-    """Planted: of pictures that are black but for one white cell, the code of that cell has a white middle."""
-    from hardmax.applications.tokens.report import _patches
+    """Images are black except for one white cell: only the patch of that cell has a white centre."""
+    from hardmax.applications.tokens.report import _extract_patches
 
-    pictures = torch.zeros(2, 1, 28, 28)
-    pictures[:, :, 8:12, 12:16] = 1
-    patches, cell = _patches(pictures, (7, 7))
+    images = torch.zeros(2, 1, 28, 28)
+    images[:, :, 8:12, 12:16] = 1
+    patches, cell = _extract_patches(images, (7, 7))
     assert (cell, patches.shape) == (4, (2, 49, 144))
     middle = patches.view(2, 7, 7, 12, 12)[:, :, :, 4:8, 4:8]
     assert middle[:, 2, 3].min() == 1
@@ -71,5 +71,5 @@ def test_a_page_of_a_prior(trained, tmp_path):
     )
     assert train(config)
     text = render_report([read_run(tmp_path / "prior")])
-    assert "Nearest pictures" in words(text)
+    assert "Nearest images" in words(text)
     assert "Prior over 49 tokens of 12 codes" in words(text)

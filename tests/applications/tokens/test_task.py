@@ -1,4 +1,4 @@
-"""Training of dVAEs and of priors over their tokens: what changes as it goes on, and that a run is one run."""
+"""Training of dVAEs and of priors over their tokens: schedules, results, and runs that are stopped and resumed."""
 
 from dataclasses import replace
 
@@ -7,7 +7,13 @@ import pytest
 import torch
 
 from hardmax.applications.runs import load_run, train
-from hardmax.applications.tokens.config import DvaeConfig, TokenPriorConfig, is_tended, kl_weight_at, resolve_estimator
+from hardmax.applications.tokens.config import (
+    DvaeConfig,
+    TokenPriorConfig,
+    is_revival_step,
+    kl_weight_at,
+    resolve_estimator,
+)
 from hardmax.applications.tokens.model import TokenVAE
 from hardmax.applications.tokens.task import DvaeTask, evaluate
 from hardmax.errors import ArgumentError
@@ -19,32 +25,32 @@ SMALL = DvaeConfig(codes=8, grid=4, dimensions=4, width=8, epochs=6, batch_size=
 
 
 @pytest.fixture(scope="module")
-def pictures(tmp_path_factory):
-    """Four kinds of patches, put together at random: what tokens are made for."""
+def images(tmp_path_factory):
+    """Images made of four kinds of patches, arranged at random: a token per patch describes them."""
     generator = np.random.default_rng(0)
     patches = generator.integers(0, 256, (4, 2, 2))
     grids = generator.integers(0, 4, (500, 4, 4))
-    whole = patches[grids].transpose(0, 1, 3, 2, 4).reshape(500, 8, 8)
+    pixels = patches[grids].transpose(0, 1, 3, 2, 4).reshape(500, 8, 8)
     path = tmp_path_factory.mktemp("data") / "patches.npy"
-    np.save(path, np.clip(whole + generator.normal(0, 5, whole.shape), 0, 255).astype(np.uint8))
+    np.save(path, np.clip(pixels + generator.normal(0, 5, pixels.shape), 0, 255).astype(np.uint8))
     return str(path)
 
 
-def trained(config, pictures, out):
+def trained(config, images, out):
     rows = []
-    assert train(replace(config, data=pictures, out=str(out)), Observer(rows=rows.append))
+    assert train(replace(config, data=images, out=str(out)), Observer(on_epoch=rows.append))
     return [row[2] for row in rows]
 
 
 @pytest.fixture(scope="module")
-def run(pictures, tmp_path_factory):
-    """A trained one."""
+def run(images, tmp_path_factory):
+    """The folder of a trained dVAE."""
     out = tmp_path_factory.mktemp("runs") / "dvae"
-    trained(SMALL, pictures, out)
+    trained(SMALL, images, out)
     return out
 
 
-WAYS = {
+OPTIONS = {
     "auto": {},
     "gumbel-softmax": {"estimator": "gumbel-softmax"},
     "hard": {"estimator": "gumbel-softmax", "hard": True},
@@ -54,9 +60,9 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_it_learns_the_patches(way, pictures, tmp_path):
-    rows = trained(replace(SMALL, **WAYS[way]), pictures, tmp_path)
+@pytest.mark.parametrize("name", OPTIONS)
+def test_it_learns_the_patches(name, images, tmp_path):
+    rows = trained(replace(SMALL, **OPTIONS[name]), images, tmp_path)
     assert rows[-1]["elbo"] > rows[0]["elbo"] + 5
     assert rows[-1]["mse"] < rows[0]["mse"]
     assert 1 < rows[-1]["perplexity"] <= 8
@@ -82,13 +88,13 @@ def test_the_temperature_falls_to_its_floor_and_only_where_there_is_one():
         assert resolve_estimator(kept, 1000).anneal == kept.anneal
 
 
-def test_codes_are_moved_in_the_first_half_alone():
+def test_codes_are_moved_only_in_the_first_half():
     config = DvaeConfig(revive_every=10)
-    assert [step for step in range(100) if is_tended(config, step, 100)] == [10, 20, 30, 40]
-    assert not any(is_tended(replace(config, revive_below=0.0), step, 100) for step in range(100))
+    assert [step for step in range(100) if is_revival_step(config, step, 100)] == [10, 20, 30, 40]
+    assert not any(is_revival_step(replace(config, revive_below=0.0), step, 100) for step in range(100))
 
 
-def test_unused_codes_come_to_life(pictures, tmp_path, monkeypatch):
+def test_unused_codes_come_to_life(images, tmp_path, monkeypatch):
     """Codes that start far from everything stay dead, unless they are moved."""
 
     def place(self, e, generator=None):
@@ -97,23 +103,23 @@ def test_unused_codes_come_to_life(pictures, tmp_path, monkeypatch):
 
     monkeypatch.setattr("hardmax.applications.tokens.networks.Codebook.place", place)
     config = replace(SMALL, quantize="nearest", epochs=8, lr=3e-3)
-    dead = trained(replace(config, revive_below=0.0), pictures, tmp_path / "dead")[-1]
-    alive = trained(config, pictures, tmp_path / "alive")[-1]
+    dead = trained(replace(config, revive_below=0.0), images, tmp_path / "dead")[-1]
+    alive = trained(config, images, tmp_path / "alive")[-1]
     assert dead["alive"] <= 0.25
     assert alive["alive"] >= 0.5
     assert alive["mse"] < dead["mse"]
 
 
-def test_a_run_that_was_stopped_is_the_run_that_was_not(pictures, run, tmp_path):
-    """Codes moved, counts of their use and all."""
-    config, steps = replace(SMALL, data=pictures, out=str(tmp_path / "again")), 0
+def test_a_stopped_and_resumed_run_equals_an_uninterrupted_one(images, run, tmp_path):
+    """Also the moved codes and the counts of their usage."""
+    config, steps = replace(SMALL, data=images, out=str(tmp_path / "again")), 0
 
     def stop():
         nonlocal steps
         steps += 1
         return steps == 13
 
-    assert not train(config, Observer(stop=stop))
+    assert not train(config, Observer(should_stop=stop))
     assert train(replace(config, resume=True))
     assert read_rows(tmp_path / "again" / "metrics.jsonl") == read_rows(run / "metrics.jsonl")
     first, second = (load_run(folder, "latest").model.state_dict() for folder in (run, tmp_path / "again"))
@@ -121,28 +127,28 @@ def test_a_run_that_was_stopped_is_the_run_that_was_not(pictures, run, tmp_path)
     assert first["decoder.codebook.used"].sum() > 0
 
 
-def test_what_was_measured_can_be_measured_again(run, pictures):
+def test_what_was_measured_can_be_measured_again(run, images):
     restored = load_run(run, "latest", kind=TokenVAE)
-    task = DvaeTask.start(restored.config, restored.load_data())
-    found = evaluate(restored.model, task.held_out["test"], restored.config, batch_size=500)
+    task = DvaeTask.build(restored.config, restored.load_data())
+    numbers = evaluate(restored.model, task.held_out["test"], restored.config, batch_size=500)
     row = read_rows(run / "metrics.jsonl")[-1]
     for name in ("elbo", "kl", "mse", "perplexity", "alive"):
-        assert found[name] == pytest.approx(row[name], rel=1e-5)
+        assert numbers[name] == pytest.approx(row[name], rel=1e-5)
 
 
-def test_a_prior_learns_what_goes_together(run, pictures, tmp_path):
+def test_a_prior_learns_what_goes_together(run, images, tmp_path):
     config = TokenPriorConfig(tokenizer=str(run), epochs=8, batch_size=40, width=16, layers=1, heads=2, lr=1e-2)
     rows = []
-    assert train(replace(config, out=str(tmp_path / "prior")), Observer(rows=rows.append))
+    assert train(replace(config, out=str(tmp_path / "prior")), Observer(on_epoch=rows.append))
     first, last = rows[0][2], rows[-1][2]
     model = load_run(tmp_path / "prior").model
     assert last["kl"] < first["kl"]
-    assert last["kl"] < model.tokenizer.space.log_size  # less than tokens take without a prior
+    assert last["kl"] < model.tokenizer.space.log_size  # less than without a prior
     assert last["bits"] == pytest.approx(last["kl"] / 16 / np.log(2))
-    assert model.tokenizer.fingerprint == load_run(run).model.fingerprint  # it has learned nothing
+    assert model.tokenizer.fingerprint == load_run(run).model.fingerprint  # it is not trained
     stopped = replace(config, out=str(tmp_path / "again"), epochs=8)
     count = iter(range(1000))
-    assert not train(stopped, Observer(stop=lambda: next(count) == 5))
+    assert not train(stopped, Observer(should_stop=lambda: next(count) == 5))
     assert train(replace(stopped, resume=True))
     names = ("prior", "again")
     assert len({(tmp_path / name / "metrics.jsonl").read_text() for name in names}) == 1

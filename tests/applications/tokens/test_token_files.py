@@ -1,4 +1,4 @@
-"""Files of tokens: written, read, and refused."""
+"""Token files: written, read, and rejected where they are invalid."""
 
 import numpy as np
 import pytest
@@ -17,14 +17,14 @@ def tokens(codes=300):
 def test_what_is_written_is_read(tmp_path, codes, dtype):
     written = tokens(codes)
     write_tokens(tmp_path / "new" / "tokens.npz", written)
-    found = read_tokens(tmp_path / "new" / "tokens.npz")
-    assert torch.equal(found.tokens, written.tokens)
-    assert (found.names, found.codes, found.model) == (written.names, codes, written.model)
+    contents = read_tokens(tmp_path / "new" / "tokens.npz")
+    assert torch.equal(contents.tokens, written.tokens)
+    assert (contents.names, contents.codes, contents.model) == (written.names, codes, written.model)
     assert np.load(tmp_path / "new" / "tokens.npz")["tokens"].dtype == dtype
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["tokens.npz"]
 
 
-def test_no_pictures(tmp_path):
+def test_no_images(tmp_path):
     write_tokens(tmp_path / "tokens.npz", Tokens(torch.zeros(0, 2, 3, dtype=torch.int64), [], 4, "m"))
     assert read_tokens(tmp_path / "tokens.npz").tokens.shape == (0, 2, 3)
 
@@ -42,7 +42,7 @@ def test_files_that_hold_no_tokens(tmp_path):
         ({"tokens": arrays["tokens"][0]}, r"\[2, 3\], expected whole numbers \[N, h, w\]"),
         ({"names": arrays["names"][:3]}, "names are .* for 5 grids"),
         ({"names": np.arange(5)}, "names are int64"),
-        ({"codes": np.array("many")}, "no number and no text"),
+        ({"codes": np.array("many")}, "codes is not a number or model is not a text"),
         ({"names": np.array(good.names, dtype=object)}, "pickled Python objects"),
     ):
         np.savez(path, **{**arrays, **wrong})

@@ -1,4 +1,4 @@
-"""A transformer that looks back alone."""
+"""The causal transformer: the scores of a token depend only on the tokens before it."""
 
 import pytest
 import torch
@@ -12,24 +12,24 @@ def network():
     return CausalTransformer(tokens=5, length=6, width=16, layers=2, heads=2).double()
 
 
-def test_scores_know_nothing_of_what_comes():
+def test_scores_do_not_depend_on_later_tokens():
     model, tokens = network(), torch.randint(5, (3, 6))
     before = model(tokens)
     for place in range(6):
         changed = tokens.clone()
         changed[:, place] = (changed[:, place] + 1) % 5
-        apart = (model(changed) - before).abs().amax((0, 2))
-        assert (apart[: place + 1] < 1e-12).all()
-        assert (apart[place + 1 :] > 1e-6).all()  # and all of what was
+        difference = (model(changed) - before).abs().amax((0, 2))
+        assert (difference[: place + 1] < 1e-12).all()
+        assert (difference[place + 1 :] > 1e-6).all()  # but on all earlier ones
 
 
-def test_a_beginning_gets_the_scores_of_what_comes_next():
+def test_a_prefix_gets_the_scores_of_the_next_token():
     model, tokens = network(), torch.randint(5, (3, 6))
-    whole = model(tokens)
+    scores = model(tokens)
     for length in range(6):
-        found = model(tokens[:, :length])
-        assert found.shape == (3, length + 1, 5)
-        torch.testing.assert_close(found, whole[:, : length + 1])
+        prefix_scores = model(tokens[:, :length])
+        assert prefix_scores.shape == (3, length + 1, 5)
+        torch.testing.assert_close(prefix_scores, scores[:, : length + 1])
 
 
 @pytest.mark.parametrize("wrong", [{"width": 15}, {"layers": 0}, {"tokens": 0}])

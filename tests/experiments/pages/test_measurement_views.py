@@ -1,4 +1,4 @@
-"""What a reader of a measurement sees: numbers, tables, pictures whose labels do not collide."""
+"""The page of a measurement: numbers, tables, and figures whose labels do not overlap."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from hardmax.drawing.labels import _spread, place_around
+from hardmax.drawing.labels import _spread, place_labels_around_points
 from hardmax.experiments.pages import measurement_ladders as ladders
 from hardmax.experiments.pages import measurement_points as points
 from hardmax.experiments.pages.blocks import Heading
@@ -23,9 +23,9 @@ def row(bias=0.5, deviation=1.0, biased=True):
 
 
 def measured_rows(measurement):
-    """Return every measurement with a row, no two alike."""
+    """Return every measurement with a row; all rows differ."""
     planned = measurement.plan(Path("out"))
-    return [(one, row(0.1 + 0.01 * i, 3 / (1 + i), i % 3 > 0)) for i, one in enumerate(planned)]
+    return [(plan, row(0.1 + 0.01 * i, 3 / (1 + i), i % 3 > 0)) for i, plan in enumerate(planned)]
 
 
 def test_numbers():
@@ -43,9 +43,9 @@ def texts(lines):
 
 
 def test_ladders_have_a_row_for_each_line_and_a_column_for_each_step():
-    title, bias, *others = ladders.tables(FIGURE1, measured_rows(FIGURE1))
-    assert len(others) == 4
-    assert title.text.startswith("**After 60 epochs: gradient of E[log p(x | z)].** Its size is 2")
+    title, bias, *rest = ladders.build_tables(FIGURE1, measured_rows(FIGURE1))
+    assert len(rest) == 4
+    assert title.text.startswith("**After 60 epochs: gradient of E[log p(x | z)].** The exact gradient of all images")
     assert [column.head for column in bias.columns] == ["bias", "0.01", "0.02", "0.05", "0.1", "0.2", "0.5", "1"]
     lines = texts(bias.lines)
     assert [line[0] for line in lines] == [
@@ -53,12 +53,12 @@ def test_ladders_have_a_row_for_each_line_and_a_column_for_each_step():
     ]  # fmt: skip
     assert lines[0][1:3] == ["–", "0.11"]
     assert lines[2][1:4] == ["", "", "0.24"]  # no tau so small
-    assert len(others[2].lines) == 6
+    assert len(rest[2].lines) == 6
 
 
 def test_points_come_best_first():
     pairs = measured_rows(QUALITY)
-    blocks = points.tables(QUALITY, pairs)
+    blocks = points.build_tables(QUALITY, pairs)
     assert [block.text for block in blocks if isinstance(block, Heading)] == [
         "After 1 epoch", "After 5 epochs", "After 20 epochs",
     ]  # fmt: skip
@@ -66,33 +66,33 @@ def test_points_come_best_first():
     assert errors == sorted(errors)
     assert len(errors) == len(QUALITY.estimators(QUALITY.parts[0]))
     assert blocks[1].caption == QUALITY.parts[0].title
-    missing = points.tables(QUALITY, [(planned, None) for planned, _ in pairs])[1]
+    missing = points.build_tables(QUALITY, [(planned, None) for planned, _ in pairs])[1]
     assert [line[1] for line in texts(missing.lines)] == ["not measured"] * len(errors)
 
 
 @pytest.mark.parametrize(("view", "measurement"), [(ladders, FIGURE1), (points, QUALITY)])
-def test_the_same_picture_every_time(view, measurement, tmp_path):
-    (name, *_) = view.pictures(measurement, measured_rows(measurement))
+def test_the_same_image_every_time(view, measurement, tmp_path):
+    (name, *_) = view.list_figures(measurement, measured_rows(measurement))
     for file in ("a.svg", "b.svg"):
         with matplotlib.rc_context({"font.size": 4 if file == "a.svg" else 20}):
-            view.draw(measurement, measured_rows(measurement), name, {"svg": tmp_path / file}, quick=False)
+            view.draw_figure(measurement, measured_rows(measurement), name, {"svg": tmp_path / file}, quick=False)
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 
 @pytest.mark.parametrize(("view", "measurement"), [(ladders, FIGURE1), (points, QUALITY)])
 def test_one_row_is_enough(view, measurement, tmp_path):
     pairs = measured_rows(measurement)
-    one = [(planned, row if i == 0 else None) for i, (planned, row) in enumerate(pairs)]
-    (name,) = view.pictures(measurement, one)
-    view.draw(measurement, one, name, {"png": tmp_path / "a.png"}, quick=True)
+    first_only = [(planned, row if i == 0 else None) for i, (planned, row) in enumerate(pairs)]
+    (name,) = view.list_figures(measurement, first_only)
+    view.draw_figure(measurement, first_only, name, {"png": tmp_path / "a.png"}, quick=True)
     assert (tmp_path / "a.png").exists()
-    assert view.pictures(measurement, [(planned, None) for planned, _ in pairs]) == {}
+    assert view.list_figures(measurement, [(planned, None) for planned, _ in pairs]) == {}
 
 
-def test_parts_that_are_not_drawn_have_no_picture():
+def test_parts_that_are_not_drawn_have_no_image():
     pairs, names = measured_rows(QUALITY), ["gradient-quality-29-evaluations", "gradient-quality-2-evaluations"]
-    assert list(points.pictures(QUALITY, pairs)) == names
-    assert list(points.pictures(QUALITY, [pair for pair in pairs if pair[0].part != QUALITY.parts[1]])) == names[:1]
+    assert list(points.list_figures(QUALITY, pairs)) == names
+    assert list(points.list_figures(QUALITY, [pair for pair in pairs if pair[0].part != QUALITY.parts[1]])) == names[:1]
 
 
 def test_noise_far_below_the_others_leaves_the_axis():
@@ -121,7 +121,7 @@ def test_labels_of_close_points_do_not_collide():
     figure.set_layout_engine("none")
     before = [text.get_window_extent() for text in texts]
     assert any(a.overlaps(b) for i, a in enumerate(before) for b in before[:i])
-    place_around(axes, texts)
+    place_labels_around_points(axes, texts)
     after = [text.get_window_extent() for text in texts]
     assert not any(a.overlaps(b) for i, a in enumerate(after) for b in after[:i])
     frame = axes.get_window_extent()

@@ -16,7 +16,7 @@ def summary_of(tmp_path):
     experiment = find_experiment("figure3")
     runs = experiment.plan(tmp_path, only=[experiment.cells[0].name])
 
-    def make(*said, metrics=(BOUND, NLL)):
+    def make(*own_fields, metrics=(BOUND, NLL)):
         test = [{"epoch": 1, "negative_elbo": 2.0, "nll": 1.0}, {"epoch": 2, "negative_elbo": 1.5, "nll": 1.0}]
         rows = [
             {
@@ -27,7 +27,7 @@ def summary_of(tmp_path):
                 "command": "",
                 **own,
             }
-            for run, own in zip(runs, said, strict=False)
+            for run, own in zip(runs, own_fields, strict=False)
         ]
         return summarize(replace(experiment, metrics=metrics), runs, rows)[runs[0].cell.name]
 
@@ -35,16 +35,16 @@ def summary_of(tmp_path):
 
 
 def test_a_metric_in_its_unit(summary_of):
-    """The first metric after each epoch, all of them after the last; what rows do not tell is left out."""
+    """The first metric after each epoch, all of them after the last; metrics that rows do not contain are left out."""
     test = [
         [{"epoch": 1, "accuracy": 0.5, "nll": 3.0}, {"epoch": 2, "accuracy": share, "nll": 1.0}] for share in (0.7, 0.9)
     ]
     rows = [{"seconds": [1.0, 1.0], "test": own} for own in test]
-    found = summary_of(*rows, metrics=(ACCURACY, NLL, SAMPLED))
-    assert [mean.value for mean in found.curve] == pytest.approx([50, 80])  # percent, not shares
-    assert found.curve[-1].error == pytest.approx(10)
-    assert found.last.keys() == {"accuracy", "nll"}
-    assert (found.last["accuracy"].value, found.last["nll"].value) == pytest.approx((80, 1))
+    summary = summary_of(*rows, metrics=(ACCURACY, NLL, SAMPLED))
+    assert [mean.value for mean in summary.curve] == pytest.approx([50, 80])  # percent, not shares
+    assert summary.curve[-1].error == pytest.approx(10)
+    assert summary.last.keys() == {"accuracy", "nll"}
+    assert (summary.last["accuracy"].value, summary.last["nll"].value) == pytest.approx((80, 1))
     assert summary_of(*rows, metrics=(SAMPLED,)).curve == []
 
 
@@ -53,7 +53,7 @@ def test_seconds_of_the_processor_count_where_they_are_known(summary_of):
     assert summary_of(busy).seconds == [2.0, 6.0]
     assert summary_of(busy).seconds_per_epoch == 3.0
     assert summary_of({**busy, "processor_seconds": [None, 4.0]}).seconds == [5.0, 14.0]
-    assert summary_of({"seconds": [5.0, 9.0]}).seconds == [5.0, 14.0]  # a row from before they were told
+    assert summary_of({"seconds": [5.0, 9.0]}).seconds == [5.0, 14.0]  # a row of an earlier version, without them
     assert summary_of(busy, {"seconds": [4.0, 4.0]}).seconds == [3.0, 7.0]
 
 

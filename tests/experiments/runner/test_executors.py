@@ -12,8 +12,8 @@ def test_without_options_no_other_process():
     assert choose_executor(None, None) is None
 
 
-def test_so_many_processes():
-    with choose_executor(3, None) as executor:  # which start with their first job
+def test_number_of_processes():
+    with choose_executor(3, None) as executor:  # processes start with their first job
         assert isinstance(executor, Processes)
         assert executor.size == 3
 
@@ -21,9 +21,9 @@ def test_so_many_processes():
 @pytest.mark.parametrize(("workers", "cluster", "words"), [
     (0, None, "at least 1, got 0"),
     (2, "ray://auto", "either --workers"),
-    (None, "http://host", "'http://host' is no address"),
-    (None, "ray", "'ray' is no address"),
-    (None, "tcp://", "'tcp://' is no address"),
+    (None, "http://host", "'http://host' is not an address"),
+    (None, "ray", "'ray' is not an address"),
+    (None, "tcp://", "'tcp://' is not an address"),
 ])  # fmt: skip
 def test_what_cannot_be_used(workers, cluster, words):
     with pytest.raises(ArgumentError, match=words):

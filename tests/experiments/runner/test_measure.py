@@ -1,4 +1,4 @@
-"""One model is trained, estimators are measured on the way, and a stop or a kill costs nothing but time."""
+"""One model is trained, estimators are measured in between, and a stop or a kill costs only time."""
 
 import json
 import math
@@ -31,42 +31,45 @@ PLAIN = Part("likelihood", "gradient of E[log p(x | z)]", "expectation", samples
 
 
 def list_estimators(part):
-    found = [
+    estimators = [
         MeasuredEstimator("Exact()", Exact()),
         MeasuredEstimator("Reinforce('leave-one-out')", Reinforce("leave-one-out")),
     ]
     if part == FULL:
-        found += [MeasuredEstimator("posterior Direct(1)", Direct(), "auto"), MeasuredEstimator("Direct(1)", Direct())]
-    return found + make_ladder("GumbelSoftmax", "GumbelSoftmax({})", (0.5, 1.0), GumbelSoftmax)
+        estimators += [
+            MeasuredEstimator("posterior Direct(1)", Direct(), "auto"),
+            MeasuredEstimator("Direct(1)", Direct()),
+        ]
+    return estimators + make_ladder("GumbelSoftmax", "GumbelSoftmax({})", (0.5, 1.0), GumbelSoftmax)
 
 
 TINY = Measurement(
     name="tiny",
     title="Tiny",
     claim="Small is beautiful.",
-    setting="The embedded pictures.",
+    setting="The embedded images.",
     options={"data": "sample", "categories": 4, "batch_size": 1500, "hidden": 8, "evaluate_images": 20},
     epochs=(1, 3),
     draws=24,
-    pictures=5,
+    images=5,
     parts=(FULL, PLAIN),
     estimators=list_estimators,
     view="points",
-    quick=QuickMeasurement({"hidden": 4}, "narrow", epochs=(1,), draws=8, pictures=3),
+    quick=QuickMeasurement({"hidden": 4}, "narrow", epochs=(1,), draws=8, images=3),
     notes=("A note.",),
 )
 ROWS = 2 * (6 + 4)  # epochs, estimators of each part
 
 
 class Log:
-    """Observes a measurement, and may stop it after so many steps of training or measuring."""
+    """Observes a measurement, and may stop it after a number of steps of training or measuring."""
 
     def __init__(self, steps=math.inf):
-        self.finished, self.said, self.doing, self.steps = [], [], [], steps
+        self.finished, self.messages, self.doing, self.steps = [], [], [], steps
 
     def callbacks(self):
         return ProgressCallbacks(
-            say=self.said.append,
+            say=self.messages.append,
             step=self.count,
             finished=lambda name, result: self.finished.append(name),
             stop=lambda: self.steps <= 0,
@@ -79,14 +82,14 @@ class Log:
 
 
 def measure(*arguments, **options):
-    """Reproduce; return whether it came to its end."""
+    """Reproduce; return whether it was completed."""
     return not reproduce(*arguments, **options).stopped
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
+def complete(tmp_path_factory):
     """The tiny measurement, made in one go."""
-    out, log = tmp_path_factory.mktemp("whole"), Log()
+    out, log = tmp_path_factory.mktemp("complete"), Log()
     assert measure(TINY, out, callbacks=log.callbacks())
     return out, log
 
@@ -96,54 +99,55 @@ def rows(out):
 
 
 def results(out):
-    """Return the rows without what depends on when they were made."""
-    return [{key: value for key, value in row.items() if key not in ("seconds", "commit")} for row in rows(out)]
+    """Return the rows without the fields that depend on when they were made."""
+    changing = ("seconds", "commit", "checksum")
+    return [{key: value for key, value in row.items() if key not in changing} for row in rows(out)]
 
 
-def copy(whole, tmp_path):
+def copy(complete, tmp_path):
     """Return a folder with the rows and no run."""
     for name in ("results.jsonl", "experiment.json"):
-        shutil.copy(whole[0] / name, tmp_path)
+        shutil.copy(complete[0] / name, tmp_path)
     return tmp_path
 
 
-def test_a_row_for_every_epoch_part_and_estimator(whole):
-    out, log = whole
-    found = rows(out)
-    assert len(found) == len(log.finished) == ROWS
-    assert [(row["epoch"], row["part"]) for row in found[::10]] == [(1, "8-evaluations"), (3, "8-evaluations")]
-    for row in found:
+def test_a_row_for_every_epoch_part_and_estimator(complete):
+    out, log = complete
+    all_rows = rows(out)
+    assert len(all_rows) == len(log.finished) == ROWS
+    assert [(row["epoch"], row["part"]) for row in all_rows[::10]] == [(1, "8-evaluations"), (3, "8-evaluations")]
+    for row in all_rows:
         assert row.keys() >= PlannedMeasurement.fields
         assert row["hash"] == hash_options(row["config"])
         assert row["config"]["training"]["epochs"] == 3
         assert row["command"].startswith("hardmax train --out runs/tiny ")
         assert (row["config"]["kl"] is None) == (row["part"] == "likelihood")
-    by_name = {(row["epoch"], row["part"], row["name"]): row for row in found}
+    by_name = {(row["epoch"], row["part"], row["name"]): row for row in all_rows}
     exact = by_name[1, "8-evaluations", "Exact()"]
     assert not exact["biased"]
     assert exact["deviation"] < 1e-5
     assert by_name[1, "8-evaluations", "Reinforce('leave-one-out')"]["samples"] == 8
     assert by_name[1, "likelihood", "Reinforce('leave-one-out')"]["samples"] == 2
-    # The whole integrand is another estimator than the KL beside; and the two gradients are not the same.
+    # An estimator of the entire integrand differs from one with the exact gradient of the KL; so do the two gradients.
     posterior, beside = (by_name[3, "8-evaluations", name] for name in ("posterior Direct(1)", "Direct(1)"))
     assert posterior["bias"] != beside["bias"]
     assert posterior["norm"] == beside["norm"] != by_name[3, "likelihood", "Exact()"]["norm"]
 
 
-def test_models_are_those_of_one_training(whole, tmp_path):
-    """What was stopped at the first epoch to be measured went on as if it had not been."""
+def test_models_are_those_of_one_training(complete, tmp_path):
+    """A training that stops at a measured epoch gives the same model as one without a stop."""
     config = replace(TINY.training, out=str(tmp_path / "run"))
     train(config)
     latest = (tmp_path / "run" / "latest").read_text().strip()
     expected = load_file(tmp_path / "run" / latest / "model.safetensors")
-    found = load_file(whole[0] / "run" / "epoch-3" / "model.safetensors")
-    first = load_file(whole[0] / "run" / "epoch-1" / "model.safetensors")
-    assert all(torch.equal(found[name], expected[name]) for name in expected)
+    model = load_file(complete[0] / "run" / "epoch-3" / "model.safetensors")
+    first = load_file(complete[0] / "run" / "epoch-1" / "model.safetensors")
+    assert all(torch.equal(model[name], expected[name]) for name in expected)
     assert not all(torch.equal(first[name], expected[name]) for name in expected)
 
 
-def test_what_is_shown(whole):
-    out, _ = whole
+def test_what_is_shown(complete):
+    out, _ = complete
     page = (out / "results.md").read_text()
     assert page.index("## After 1 epoch\n") < page.index("## After 3 epochs\n")
     assert page.count("| estimator | S |") == 4
@@ -156,41 +160,41 @@ def test_what_is_shown(whole):
     assert not list(out.glob("*.tmp"))
 
 
-def test_what_is_there_is_not_measured_again(whole, tmp_path):
-    out, log = copy(whole, tmp_path), Log()
+def test_finished_measurements_are_not_made_again(complete, tmp_path):
+    out, log = copy(complete, tmp_path), Log()
     assert measure(TINY, out, callbacks=log.callbacks())
     assert log.finished == log.doing == []
-    assert log.said == [f"{ROWS} of {ROWS} measurements are there already"]
+    assert log.messages == [f"{ROWS} of {ROWS} measurements are finished already"]
     assert not (out / "run").exists()
     for name in ("results.md", "tiny-8-evaluations.svg"):
-        assert (out / name).read_text() == (whole[0] / name).read_text()
+        assert (out / name).read_text() == (complete[0] / name).read_text()
 
 
-def test_other_terms_are_measured_again(whole, tmp_path):
-    found, _ = read_results(whole[0] / "results.jsonl", PlannedMeasurement.fields)
+def test_other_terms_are_measured_again(complete, tmp_path):
+    all_rows, _ = read_results(complete[0] / "results.jsonl", PlannedMeasurement.fields)
     wanted = TINY.plan(tmp_path)
     training = wanted[0].training
-    assert all(find_row(found, planned) for planned in wanted)
+    assert all(find_row(all_rows, planned) for planned in wanted)
     for changed in (
         replace(TINY, draws=25),
-        replace(TINY, pictures=6),
+        replace(TINY, images=6),
         replace(TINY, epochs=(2, 3)),
         replace(TINY, parts=(replace(FULL, evaluations=9), PLAIN)),
     ):
-        assert find_row(found, changed.plan(tmp_path)[0]) is None
-    assert find_row(found, replace(wanted[0], training=replace(training, hidden=9))) is None
-    assert find_row(found, replace(wanted[0], training=replace(training, data_dir="elsewhere"))) is not None
+        assert find_row(all_rows, changed.plan(tmp_path)[0]) is None
+    assert find_row(all_rows, replace(wanted[0], training=replace(training, hidden=9))) is None
+    assert find_row(all_rows, replace(wanted[0], training=replace(training, data_dir="elsewhere"))) is not None
 
 
 @pytest.fixture
-def unseen(monkeypatch):
-    """Nothing is drawn, which takes the most time."""
+def no_pages(monkeypatch):
+    """Do not render pages, which takes the most time."""
     monkeypatch.setattr(results_folder, "render", lambda *arguments, **options: None)
 
 
 @pytest.mark.parametrize("steps", [2, 20, 45])  # while it trains, measures, and trains for the second time
-@pytest.mark.usefixtures("unseen")
-def test_goes_on_after_a_stop(whole, tmp_path, steps):
+@pytest.mark.usefixtures("no_pages")
+def test_goes_on_after_a_stop(complete, tmp_path, steps):
     log = Log(steps)
     assert not measure(TINY, tmp_path, callbacks=log.callbacks())
     before, doing, log = log.finished, log.doing[-1], Log()
@@ -198,10 +202,10 @@ def test_goes_on_after_a_stop(whole, tmp_path, steps):
     assert measure(TINY, tmp_path, callbacks=log.callbacks())
     assert not set(before) & set(log.finished)
     assert len(before) + len(log.finished) == ROWS
-    assert results(tmp_path) == results(whole[0])
+    assert results(tmp_path) == results(complete[0])
 
 
-def test_a_kill_between_a_checkpoint_and_its_copy(whole, tmp_path):
+def test_a_kill_between_a_checkpoint_and_its_copy(complete, tmp_path):
     log = Log()
     config = replace(TINY.training, out=str(tmp_path / "run"))
     folder = train_to_epoch(1, config, TINY.epochs, log.callbacks())
@@ -209,42 +213,42 @@ def test_a_kill_between_a_checkpoint_and_its_copy(whole, tmp_path):
     log = Log()
     assert train_to_epoch(1, config, TINY.epochs, log.callbacks()) == folder
     assert log.doing == []  # nothing was trained again
-    found = load_file(folder / "model.safetensors")
-    expected = load_file(whole[0] / "run" / "epoch-1" / "model.safetensors")
-    assert all(torch.equal(found[name], expected[name]) for name in expected)
+    model = load_file(folder / "model.safetensors")
+    expected = load_file(complete[0] / "run" / "epoch-1" / "model.safetensors")
+    assert all(torch.equal(model[name], expected[name]) for name in expected)
 
 
-def test_a_model_that_was_lost_is_made_again(whole, tmp_path):
-    shutil.copytree(whole[0] / "run", tmp_path / "run")
+def test_a_model_that_was_lost_is_made_again(complete, tmp_path):
+    shutil.copytree(complete[0] / "run", tmp_path / "run")
     shutil.rmtree(tmp_path / "run" / "epoch-1")
     config, log = replace(TINY.training, out=str(tmp_path / "run")), Log()
     assert train_to_epoch(1, config, TINY.epochs, log.callbacks()) == tmp_path / "run" / "epoch-1"
-    assert "no longer" in log.said[0]
+    assert "no longer" in log.messages[0]
     assert log.doing
 
 
-@pytest.mark.usefixtures("unseen")
-def test_another_training_is_made_anew(whole, tmp_path):
-    out, log = copy(whole, tmp_path), Log()
-    shutil.copytree(whole[0] / "run", out / "run")
+@pytest.mark.usefixtures("no_pages")
+def test_another_training_is_made_again(complete, tmp_path):
+    out, log = copy(complete, tmp_path), Log()
+    shutil.copytree(complete[0] / "run", out / "run")
     changed = replace(TINY, options={**TINY.options, "hidden": 6}, epochs=(1,), parts=(PLAIN,))
     assert measure(changed, out, callbacks=log.callbacks())
-    assert "made anew" in log.said[0]
+    assert "made again" in log.messages[0]
     assert rows(out)[-1]["config"]["training"]["hidden"] == 6
     assert len(rows(out)) == ROWS + 4
 
 
-@pytest.mark.usefixtures("unseen")
-def test_broken_rows_are_measured_again(whole, tmp_path):
-    out, log = copy(whole, tmp_path), Log()
-    shutil.copytree(whole[0] / "run", out / "run")
+@pytest.mark.usefixtures("no_pages")
+def test_broken_rows_are_measured_again(complete, tmp_path):
+    out, log = copy(complete, tmp_path), Log()
+    shutil.copytree(complete[0] / "run", out / "run")
     lines = (out / "results.jsonl").read_text().splitlines()
     lines[3] = lines[3].replace('"draws": 24', '"draws": 25')  # no longer what the hash is of
     (out / "results.jsonl").write_text("\n".join(lines)[:-40])
     assert measure(TINY, out, callbacks=log.callbacks())
-    assert "2 broken lines" in log.said[0]
+    assert "2 broken lines" in log.messages[0]
     assert log.finished == ["epoch 1, 8-evaluations, Direct(1)", "epoch 3, likelihood, GumbelSoftmax(1)"]
-    assert sorted(map(str, results(out))) == sorted(map(str, results(whole[0])))
+    assert sorted(map(str, results(out))) == sorted(map(str, results(complete[0])))
 
 
 def test_one_part_of_the_quick_form(tmp_path):
@@ -258,7 +262,7 @@ def test_one_part_of_the_quick_form(tmp_path):
         measure(TINY, tmp_path)
 
 
-def test_who_refuses_is_named(tmp_path):
+def test_an_estimator_that_refuses_is_named(tmp_path):
     refuses = MeasuredEstimator("Reinforce('leave-one-out')", Reinforce("leave-one-out"))
     part = replace(PLAIN, samples=1)
     changed = replace(
@@ -269,7 +273,7 @@ def test_who_refuses_is_named(tmp_path):
     assert log.finished == ["epoch 1, likelihood, Exact()"]
     assert (
         "Reinforce('leave-one-out') is not measured: Reinforce(baseline='leave-one-out') needs at least two"
-        in log.said[0]
+        in log.messages[0]
     )
     assert "| `Reinforce('leave-one-out')` | not measured" in (tmp_path / "results.md").read_text()
 
@@ -280,11 +284,11 @@ def test_nothing_is_left_by_a_part_that_does_not_exist(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_the_measure_is_right(whole, monkeypatch):
-    """A bias that is planted is found: the reference of the likelihood for the gradient of the bound."""
-    config = replace(TINY.training, out=str(whole[0] / "run"))
-    trained = _TrainedModel(whole[0] / "run" / "epoch-1", config, TINY.pictures)
-    planned = TINY.plan(whole[0], only=[FULL.name])[0]
+def test_the_measure_is_right(complete, monkeypatch):
+    """A planted bias is detected: the reference of the likelihood for the gradient of the bound."""
+    config = replace(TINY.training, out=str(complete[0] / "run"))
+    trained = _TrainedModel(complete[0] / "run" / "epoch-1", config, TINY.images)
+    planned = TINY.plan(complete[0], only=[FULL.name])[0]
     assert planned.measured.name == "Exact()"
     (honest,) = trained.measure(planned, ProgressCallbacks()).rows
     wrong = trained._reference(PLAIN)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from hardmax.applications.mixed_vae.model import MixedVAE
-from hardmax.experiments.runner.model_figures import Drawn, compute_numbers, draw_settings
+from hardmax.experiments.runner.model_figures import GeneratedImages, draw_settings, measure_attributes
 from hardmax.metrics.images import Components
 from hardmax.spaces import Binary, Categorical
 
@@ -13,7 +13,7 @@ NAMES = ["top", "low"]
 
 
 def draw(settings, *, entangled=False):
-    """Pictures of 4x4 where each bit is a bright half, and a Gaussian a corner; entangled: the first bit is all."""
+    """Images of 4x4 where each bit is a bright half, and a Gaussian a corner; entangled: the first bit is all."""
     corner = torch.linspace(0, 1, 40)[:, None, None, None, None].expand(40, 4, 1, 1, 1)
     x = torch.zeros(40, 4, 1, 4, 4)
     x[..., :1, :1] += corner
@@ -30,44 +30,44 @@ def judged(x):
     return torch.stack([x[..., 0, 1, 2] > 0.5, x[..., 0, 3, 2] > 0.5], -1).long()
 
 
-def numbers(x, seen=None):
+def measure(x, recognised=None):
     real = draw(SETTINGS).flatten(0, 1)
     test = (judged(real), judged(real))
-    drawn = Drawn(x, judged(x) if seen is None else seen, SETTINGS)
-    return {line["of"]: line for line in compute_numbers(NAMES, drawn, test, Components.of(real, 5), seed=0)}
+    drawn = GeneratedImages(x, judged(x) if recognised is None else recognised, SETTINGS)
+    return {line["of"]: line for line in measure_attributes(NAMES, drawn, test, Components.fit(real, 5), seed=0)}
 
 
 def test_a_perfect_model():
-    found = numbers(draw(SETTINGS))
-    assert list(found) == ["top", "low", "all at once", "two samples"]
-    assert [found[name][key] for name in NAMES for key in ("real", "recognised", "others")] == [1, 1, 0, 1, 1, 0]
-    assert found["all at once"] == {"of": "all at once", "real": 1.0, "recognised": 1.0}
-    assert found["top"]["pixels"] == pytest.approx(6 / 16)
-    assert found["two samples"]["others"] == pytest.approx(0.5, abs=0.2)
-    assert found["two samples"]["pixels"] > 0.25
+    numbers = measure(draw(SETTINGS))
+    assert list(numbers) == ["top", "low", "all at once", "two samples"]
+    assert [numbers[name][key] for name in NAMES for key in ("real", "recognised", "others")] == [1, 1, 0, 1, 1, 0]
+    assert numbers["all at once"] == {"of": "all at once", "real": 1.0, "recognised": 1.0}
+    assert numbers["top"]["pixels"] == pytest.approx(6 / 16)
+    assert numbers["two samples"]["others"] == pytest.approx(0.5, abs=0.2)
+    assert numbers["two samples"]["pixels"] > 0.25
 
 
 def test_attributes_that_hang_together():
     """To turn on the first turns on the second too; the second by itself does nothing."""
-    found = numbers(draw(SETTINGS, entangled=True))
-    assert [found[name]["recognised"] for name in NAMES] == [1.0, 0.5]
-    assert [found[name]["others"] for name in NAMES] == [1.0, 0.0]
-    assert found["all at once"]["recognised"] == 0.5
-    assert found["top"]["pixels"] == pytest.approx(12 / 16)
-    assert found["low"]["pixels"] == found["low"]["features"] == 0.0
+    numbers = measure(draw(SETTINGS, entangled=True))
+    assert [numbers[name]["recognised"] for name in NAMES] == [1.0, 0.5]
+    assert [numbers[name]["others"] for name in NAMES] == [1.0, 0.0]
+    assert numbers["all at once"]["recognised"] == 0.5
+    assert numbers["top"]["pixels"] == pytest.approx(12 / 16)
+    assert numbers["low"]["pixels"] == numbers["low"]["features"] == 0.0
 
 
 def test_settings_out_of_order_would_show():
     x = draw(SETTINGS)
-    assert numbers(x.flip(1))["top"]["recognised"] == 0.0
-    assert numbers(x, judged(x)[..., [1, 0]])["all at once"]["recognised"] == 0.5
+    assert measure(x.flip(1))["top"]["recognised"] == 0.0
+    assert measure(x, judged(x)[..., [1, 0]])["all at once"]["recognised"] == 0.5
 
 
 def test_one_attribute_has_no_others():
     x = torch.rand(6, 2, 1, 4, 4)
-    drawn = Drawn(x, torch.zeros(6, 2, 1, dtype=torch.long), torch.tensor([[0], [1]]))
+    drawn = GeneratedImages(x, torch.zeros(6, 2, 1, dtype=torch.long), torch.tensor([[0], [1]]))
     test = torch.zeros(3, 1, dtype=torch.long), torch.tensor([[0], [1], [-1]])
-    only, everything, _ = compute_numbers(["top"], drawn, test, Components.of(x.flatten(0, 1), 3), seed=0)
+    only, everything, _ = measure_attributes(["top"], drawn, test, Components.fit(x.flatten(0, 1), 3), seed=0)
     assert only["others"] is None
     assert (only["real"], only["recognised"], everything["real"]) == (0.5, 0.5, 0.5)
 

@@ -50,9 +50,9 @@ def test_time_left(planned):
     status = SweepStatus(3, (planned("r0"),), waiting, size=2)
     assert pace.seconds_left(status, pace.update(status)) is None
     status = replace(status, running=(planned("r1", 4), planned("r2", 9, seconds=4.0)))
-    found = pace.update(status)
+    running = pace.update(status)
     each = (4 * 2 + 9 * 4) / 13
-    assert pace.seconds_left(status, found) == pytest.approx((6 * 2 + 1 * 4 + 20 * each) / 2)
+    assert pace.seconds_left(status, running) == pytest.approx((6 * 2 + 1 * 4 + 20 * each) / 2)
     last = replace(status, running=(planned("r3", 2, seconds=100.0),), waiting=(), size=8)
     assert pace.seconds_left(last, pace.update(last)) == pytest.approx(800)  # one run is not faster with more workers
 
@@ -66,10 +66,10 @@ def test_what_a_reader_sees(planned):
     )
     console = Console(file=io.StringIO(), width=130)
     console.print(display)
-    said = console.file.getvalue()
-    assert "3 of 9 done, 2 running, 1 waiting, 1 with other runners, 2 failed; 0:00:00, about 0:00:52 left" in said
-    assert "r1  epoch 5/10  −ELBO 96.00" in said
-    assert "r2  epoch 1/10" in said
+    output = console.file.getvalue()
+    assert "3 of 9 done, 2 running, 1 waiting, 1 with other runners, 2 failed; 0:00:00, about 0:00:52 left" in output
+    assert "r1  epoch 5/10  −ELBO 96.00" in output
+    assert "r2  epoch 1/10" in output
 
 
 def test_many_runs_are_not_all_shown(planned):
@@ -81,12 +81,12 @@ def test_many_runs_are_not_all_shown(planned):
 
 
 def test_without_a_terminal_a_line_now_and_then(planned, monkeypatch):
-    said = []
-    with live.show_runs(Console(file=io.StringIO()), ProgressCallbacks(said.append)) as callbacks:
+    output = []
+    with live.show_runs(Console(file=io.StringIO()), ProgressCallbacks(output.append)) as callbacks:
         callbacks.status(SweepStatus(1, waiting=(planned("w"),)))
-        assert said == []
+        assert output == []
         later = live.time.monotonic() + 61
         monkeypatch.setattr(live.time, "monotonic", lambda: later)
         callbacks.status(SweepStatus(1, waiting=(planned("v"),)))
         callbacks.status(SweepStatus(1, waiting=(planned("u"),)))
-    assert said == ["1 of 2 done, 0 running, 1 waiting; 0:01:01"]
+    assert output == ["1 of 2 done, 0 running, 1 waiting; 0:01:01"]

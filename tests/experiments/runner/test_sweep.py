@@ -1,4 +1,4 @@
-"""Runs are submitted, submitted again where a process is lost, and left to other runners that are making them."""
+"""Runs are submitted, submitted again if their process is lost, and skipped while other runners make them."""
 
 import json
 import time
@@ -16,29 +16,30 @@ from hardmax.experiments.runner import results_folder
 from hardmax.experiments.runner import sweep as module
 from hardmax.experiments.runner.executors import AbstractExecutor
 from hardmax.experiments.runner.job import Outcome, run_job
-from hardmax.experiments.runner.locks import lock_path, try_lock
+from hardmax.experiments.runner.locks import lock_path
 from hardmax.experiments.runner.progress import ProgressCallbacks
 from hardmax.experiments.runner.reproduce import reproduce
 from hardmax.experiments.runner.worker_check import collect_versions, inspect_worker
 from hardmax.experiments.tables.declaration import Cell, Experiment, Quick
+from hardmax.training.locks import try_lock
 
 TINY = Experiment(
     name="tiny",
     title="Tiny",
     claim="Small is beautiful.",
-    setting="The embedded pictures.",
+    setting="The embedded images.",
     options={"data": "sample", "epochs": 2, "batch_size": 2000, "hidden": 4, "evaluate_images": 20},
     cells=tuple(
         Cell(f"{k} categories", "exact", "ours", 1e-3, {"categories": k, "estimator": "exact"}) for k in (2, 3, 4)
     ),
     quick=Quick({"epochs": 1}, "one epoch"),
-    pictures=(),
+    figures=(),
 )
 NAMES = [f"{k}-categories-exact-seed0" for k in (2, 3, 4)]
 
 
 class StubExecutor(AbstractExecutor):
-    """Does what a test says, two jobs at a time; each future is ready when it is given back."""
+    """Calls a function of the test for each job, two at a time; each future is done when it is returned."""
 
     size = 2
 
@@ -94,20 +95,20 @@ def hurry(monkeypatch):
 
 
 @pytest.fixture
-def said():
+def messages():
     return []
 
 
 @pytest.fixture
-def run(tmp_path, said):
-    return partial(reproduce, TINY, tmp_path, callbacks=ProgressCallbacks(said.append))
+def run(tmp_path, messages):
+    return partial(reproduce, TINY, tmp_path, callbacks=ProgressCallbacks(messages.append))
 
 
 def rows(out):
     return [json.loads(line)["cell"] + "-seed0" for line in (out / "results.jsonl").read_text().splitlines()]
 
 
-def test_a_lost_process_costs_no_run(run, said, tmp_path):
+def test_a_lost_process_costs_no_run(run, messages, tmp_path):
     def act(job, time):
         if job.planned.name == NAMES[1] and time < 3:
             raise OSError("killed")
@@ -117,10 +118,10 @@ def test_a_lost_process_costs_no_run(run, said, tmp_path):
     assert run(executor=executor).failed == {}
     assert sorted(rows(tmp_path)) == NAMES
     assert executor.submitted == {NAMES[0]: 1, NAMES[1]: 3, NAMES[2]: 1}
-    assert said == [f"{NAMES[1]}: its process was lost; it goes on from its last checkpoint"] * 2
+    assert messages == [f"{NAMES[1]}: its process was lost; it is resumed from its last checkpoint"] * 2
 
 
-def test_a_run_that_processes_die_of_is_given_up(run, said, tmp_path):
+def test_a_run_that_processes_die_of_is_given_up(run, messages, tmp_path):
     def act(job, time):
         if job.planned.name == NAMES[0]:
             raise OSError("out of\nmemory")
@@ -135,7 +136,7 @@ def test_a_run_that_processes_die_of_is_given_up(run, said, tmp_path):
     assert "not run" in (tmp_path / "results.md").read_text()
 
 
-def test_a_run_that_fails_stops_no_other(run, said, tmp_path):
+def test_a_run_that_fails_stops_no_other(run, messages, tmp_path):
     executor = StubExecutor(
         lambda job, time: Outcome("failed", reason="no") if job.planned.name == NAMES[0] else made(job, time)
     )
@@ -169,8 +170,8 @@ def test_stopped(run, tmp_path):
     assert rows(tmp_path) == NAMES[:1]
 
 
-def test_runs_of_another_runner_are_waited_for(run, said, tmp_path):
-    """It makes one and leaves another: the first is taken from its rows, the second is made."""
+def test_runs_of_another_runner_are_waited_for(run, messages, tmp_path):
+    """The other runner finishes one run and releases another: the first row is copied, the second run is made."""
     held = {}
 
     def act(job, time):
@@ -190,12 +191,12 @@ def test_runs_of_another_runner_are_waited_for(run, said, tmp_path):
 
     executor = StubExecutor(act)
     finished = []
-    callbacks = ProgressCallbacks(said.append, status=release, finished=lambda name, result: finished.append(name))
+    callbacks = ProgressCallbacks(messages.append, status=release, finished=lambda name, result: finished.append(name))
     assert run(executor=executor, callbacks=callbacks).failed == {}
     assert executor.submitted == {NAMES[0]: 1, NAMES[1]: 2, NAMES[2]: 1}
     assert sorted(finished) == NAMES
     assert sorted(rows(tmp_path)) == NAMES
-    assert sorted(said) == [f"{name} is with another runner" for name in NAMES[:2]]
+    assert sorted(messages) == [f"{name} is being made by another runner" for name in NAMES[:2]]
 
 
 def test_a_row_that_came_meanwhile_is_not_doubled(run, tmp_path):
@@ -216,10 +217,10 @@ def test_half_a_row_spoils_no_other(run, tmp_path):
         return made(job, time)
 
     assert run(executor=StubExecutor(act)).failed == {}
-    said = []
+    messages = []
     executor = StubExecutor(made)
-    assert run(executor=executor, callbacks=ProgressCallbacks(said.append)).failed == {}
-    assert "1 broken lines" in said[0]
+    assert run(executor=executor, callbacks=ProgressCallbacks(messages.append)).failed == {}
+    assert messages == ["3 of 3 runs are finished already"]  # the next row has replaced the half one
     assert not executor.submitted
     assert sorted(rows(tmp_path)) == NAMES
 
@@ -273,7 +274,7 @@ class TestWork:
         assert run_job(job, lambda: False) == Outcome("made", row_of(job))
         assert not (job.out / NAMES[0]).exists()
 
-    def test_what_goes_wrong_is_told(self, job):
+    def test_errors_are_reported(self, job):
         def fails():
             raise RuntimeError("broken")
 
@@ -299,7 +300,7 @@ class TestWork:
      "a worker on far does not see .*; choose with --out a folder"),
     ({"respects_locks": False}, ArgumentError,
      "a worker on far could lock a file that is locked on .* no locks between"),
-    ({"data_error": "no pictures"}, DataError, "far: no pictures"),
+    ({"data_error": "no images"}, DataError, "far: no images"),
 ])  # fmt: skip
 def test_workers_that_cannot_do_the_work_are_refused(run, tmp_path, change, error, words):
     class Far(StubExecutor):
@@ -317,7 +318,7 @@ def test_workers_that_cannot_do_the_work_are_refused(run, tmp_path, change, erro
     assert not list(tmp_path.glob("locks/runner-*"))
 
 
-def test_missing_data_end_it_before_anything_is_given_out(run, tmp_path):
+def test_missing_data_end_it_before_any_run_is_submitted(run, tmp_path):
     executor = StubExecutor(made)
     broken = replace(TINY, options={**TINY.options, "data": "mnist"})
     with pytest.raises(DataError, match="nowhere"):

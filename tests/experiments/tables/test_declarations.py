@@ -1,9 +1,11 @@
-"""What is declared can be run: names, options, the quick form."""
+"""Every declaration can be run: names, options, the quick form."""
 
 import inspect
+import json
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +20,7 @@ from hardmax.experiments.tables.registry import NAMES, find_experiment
 from hardmax.spaces import Binary, Categorical
 from hardmax.training.estimators import choose_estimator
 
+RESULTS = Path(__file__).parents[3] / "docs" / "results"
 DECLARED = [find_experiment(name) for name in NAMES]
 TRAININGS = [each for each in DECLARED if isinstance(each, AbstractTrainings)]
 EXPERIMENTS = [each for each in DECLARED if isinstance(each, Experiment)]
@@ -34,7 +37,7 @@ def test_names():
 
 
 def space_of(config):
-    """Return what z may be, as far as the configuration tells."""
+    """Return the space of z for a configuration; sizes that depend on data are replaced by examples."""
     if config.model == "discrete":
         return make_space(config)
     if config.model == "dvae":
@@ -69,12 +72,12 @@ def test_runs_go_seed_by_seed(tmp_path):
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda each: each.name)
 def test_every_cell_is_shown(experiment):
-    """Panels are of problems that there are; where problems have panels, every one has."""
+    """Panels are of existing problems; if some problems have panels, all have."""
     problems = {cell.problem for cell in experiment.cells}
-    assert len({picture.name for picture in experiment.pictures}) == len(experiment.pictures)
-    for picture in experiment.pictures:
-        assert set(picture.problems) in (set(), problems)
-        assert len({len(row) for row in picture.rows}) == 1
+    assert len({figure.name for figure in experiment.figures}) == len(experiment.figures)
+    for figure in experiment.figures:
+        assert set(figure.problems) in (set(), problems)
+        assert len({len(row) for row in figure.rows}) == 1
     if experiment.view == "grid":
         assert len({(cell.problem, cell.method) for cell in experiment.cells}) == len(experiment.cells)
 
@@ -92,7 +95,7 @@ def test_figures_2_and_6_are_made_of_the_runs_of_table_1(tmp_path):
 
 
 def test_table_2_and_what_is_made_of_it(tmp_path):
-    """Every method has the same epochs; seeds draw other labels; the ablation and the grey form are what they say."""
+    """Every method has the same epochs; seeds have different labels; the other two change only what they name."""
     table, ablation, grey = (find_experiment(name) for name in ("table2", "table2-ablation", "table2-grey"))
     assert len(table.plan(tmp_path)) == 2 * 5 * 5 * 3
     for each in (table, ablation, grey):
@@ -102,8 +105,8 @@ def test_table_2_and_what_is_made_of_it(tmp_path):
         assert {config.encoder_input for config in configs} == {"grey" if each is grey else "same"}
     cells = {cell.method: table.config(cell, 0) for cell in table.cells if cell.problem == "Fashion-MNIST, 300 labels"}
     assert {config.labels for config in cells.values()} == {300}
-    told = {method: (c.estimator, c.kl, c.consistency > 0, c.augment, c.supervision) for method, c in cells.items()}
-    assert told == {
+    settings = {method: (c.estimator, c.kl, c.consistency > 0, c.augment, c.supervision) for method, c in cells.items()}
+    assert settings == {
         "direct": ("direct", "none", False, "none", "argmax"),
         "Gumbel-softmax": ("gumbel-softmax", "auto", False, "none", "argmax"),
         "posterior direct": ("auto", "auto", False, "none", "argmax"),
@@ -111,14 +114,14 @@ def test_table_2_and_what_is_made_of_it(tmp_path):
         "the same, labels by cross-entropy": ("auto", "auto", True, "flip", "cross-entropy"),
     }
     pieces = {cell.method: ablation.config(cell, 0) for cell in ablation.cells if cell.problem == "MNIST"}
-    told = {method: (c.elbo > 0, c.consistency > 0, c.augment != "none") for method, c in pieces.items()}
+    settings = {method: (c.elbo > 0, c.consistency > 0, c.augment != "none") for method, c in pieces.items()}
     assert (
-        list(told.values())
+        list(settings.values())
         == [(False, False, False), (False, False, True), (False, True, True), (True, False, True)]
         + [(True, True, True)] * 4
     )
-    whole = cells["posterior direct, augmentation, consistency"]
-    assert replace(pieces["VAE and consistency"], data="", augment="flip", labels=300) == replace(whole, data="")
+    complete = cells["posterior direct, augmentation, consistency"]
+    assert replace(pieces["VAE and consistency"], data="", augment="flip", labels=300) == replace(complete, data="")
 
 
 @pytest.mark.parametrize("gallery", GALLERIES, ids=lambda each: each.name)
@@ -127,7 +130,9 @@ def test_every_model_figure_can_be_drawn(gallery, quick):
     """There is such a figure, and it takes these options."""
     figure = gallery.choose_figure(quick=quick)
     parameters = inspect.signature(FIGURES[figure.kind]).parameters.values()
-    assert {one.name for one in parameters if one.kind is one.KEYWORD_ONLY} == set(figure.options)
+    assert {parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY} == set(
+        figure.options
+    )
 
 
 def test_a_measurement_has_no_seeds(tmp_path):
@@ -164,13 +169,22 @@ def test_names_are_what_a_user_would_type(measurement):
     """Each name, evaluated, is the estimator that goes by it."""
     for part in measurement.parts:
         for measured in measurement.estimators(part):
-            typed = measured.name.removeprefix("posterior ")
-            found = eval(typed, {type(each).__name__: type(each) for each in _with_inner(measured.estimator)})
-            assert found == measured.estimator or repr(found) == repr(measured.estimator)
+            expression = measured.name.removeprefix("posterior ")
+            estimator = eval(expression, {type(each).__name__: type(each) for each in _with_inner(measured.estimator)})
+            assert estimator == measured.estimator or repr(estimator) == repr(measured.estimator)
 
 
 def _with_inner(estimator):
     return [estimator, *([estimator.estimator] if hasattr(estimator, "estimator") else [])]
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("*.jsonl")), ids=lambda path: path.stem)
+def test_published_rows_have_a_cell(path):
+    """A renamed cell would orphan the rows that were made under its former name."""
+    if path.stem not in NAMES or not isinstance(find_experiment(path.stem), AbstractTrainings):
+        pytest.skip("not the rows of a table of trainings")
+    names = {cell.name for cell in find_experiment(path.stem).cells}
+    assert {json.loads(line)["cell"] for line in path.read_text().splitlines()} <= names
 
 
 def test_unknown_names():
@@ -189,8 +203,8 @@ def test_chosen_cells_keep_their_order():
     names = [cell.name for cell in experiment.cells]
     assert [cell.name for cell in experiment.choose_items([names[3], names[1], names[3]])] == [names[1], names[3]]
     assert experiment.choose_items() == list(experiment.cells)
-    found = experiment.choose_items(["general-*", names[0]])
-    assert found == [cell for cell in experiment.cells if cell.name == names[0] or cell.name.startswith("general-")]
+    chosen = experiment.choose_items(["general-*", names[0]])
+    assert chosen == [cell for cell in experiment.cells if cell.name == names[0] or cell.name.startswith("general-")]
 
 
 def test_declarations_need_no_torch():

@@ -1,4 +1,4 @@
-"""The gallery of codes: what is found for test pictures, by bits, by floats and by pixels."""
+"""The gallery of hashing: nearest images of test images, by bits, by floats and by pixels."""
 
 from dataclasses import replace
 
@@ -38,12 +38,12 @@ def test_codes(runs):
     (numbers,) = figure.numbers
     assert set(numbers) == {"precision_1", "precision_10", "precision_100"}
     assert 0.2 < numbers["precision_100"] <= 1
-    # The first picture beside a query is one with the nearest code.
+    # The first image next to a query has the nearest code.
     restored = load_run(runs[0].out, "latest")
     images = restored.load_data()
     test, base = prepare_split(runs[0], images, "test")[:60], prepare_split(runs[0], images, "train")
     distances = (encode_bits(restored.model, test[:1]) != encode_bits(restored.model, base)).sum(1)
-    drawn = np.asarray(read_data_uri(figure.picture))
+    drawn = np.asarray(read_data_uri(figure.image))
     query, first = (torch.from_numpy(drawn[1:29, 1 + 29 * i : 29 + 29 * i].copy()) for i in (0, 1))
     assert torch.equal(query, images.test[0, 0])
     place = (images.train[:, 0] == first).flatten(1).all(1).nonzero()[0]
@@ -53,7 +53,7 @@ def test_codes(runs):
 def test_floats_and_pixels(runs):
     figure = draw_neighbours(runs[1], rows=2, found=3, queries=60)
     assert [line["of"] for line in figure.numbers] == ["means", "raw pixels"]
-    assert figure.numbers[1]["precision_100"] == pytest.approx(0.61, abs=0.1)  # of the whole test set 0.6099
+    assert figure.numbers[1]["precision_100"] == pytest.approx(0.61, abs=0.1)  # on the complete test set 0.6099
 
 
 def test_without_classes(runs, tmp_path):
@@ -65,7 +65,7 @@ def test_without_classes(runs, tmp_path):
         draw_neighbours(config, rows=1, found=1, queries=5)
 
 
-def test_all_cells_are_searched_among_the_same_pictures():
+def test_all_cells_are_searched_among_the_same_images():
     configs = [HASHING.config(cell, seed=0) for cell in HASHING.cells]
     assert {(config.data, config.binarize) for config in configs} == {("fashion-mnist", "none")}
     assert [config.bits for config in configs if config.model == "hashing"] == [16] * 5 + [32] * 5 + [64] * 5

@@ -1,4 +1,4 @@
-"""A metric knows which way is better, its unit and its digits; and a metric that is wrong in one of them shows."""
+"""Metrics have a better direction, a unit and digits; an error in one of them is noticed."""
 
 import math
 from dataclasses import replace
@@ -9,45 +9,45 @@ from hardmax.experiments.tables.metrics import ACCURACY, BOUND, NLL, SAMPLED, Me
 
 
 def test_means():
-    assert BOUND.write_mean(Mean.of([2.0])) == "2.00"
-    assert BOUND.write_mean(Mean.of([1.0, 3.0])) == "2.00 ± 1.00"
-    assert BOUND.write_mean(Mean.of([math.nan])) == "not finite"
-    assert BOUND.write_mean(Mean.of([math.inf, 1.0])) == "not finite"
-    assert ACCURACY.write_mean(ACCURACY.mean([0.95, 0.97])) == "96.0 ± 1.0"
+    assert BOUND.format_mean(Mean.of([2.0])) == "2.00"
+    assert BOUND.format_mean(Mean.of([1.0, 3.0])) == "2.00 ± 1.00"
+    assert BOUND.format_mean(Mean.of([math.nan])) == "not finite"
+    assert BOUND.format_mean(Mean.of([math.inf, 1.0])) == "not finite"
+    assert ACCURACY.format_mean(ACCURACY.mean([0.95, 0.97])) == "96.0 ± 1.0"
 
 
 def test_which_way_is_better():
     assert BOUND.best([3.0, 1.0, 2.0]) == 1.0
     assert ACCURACY.best([3.0, 1.0, 2.0]) == 3.0
     assert BOUND.best([]) is None
-    assert BOUND.beats(1.0, 2.0)
-    assert not BOUND.beats(2.0, 1.0)
-    assert ACCURACY.beats(2.0, 1.0)
-    assert not ACCURACY.beats(1.0, 2.0)
+    assert BOUND.is_better(1.0, 2.0)
+    assert not BOUND.is_better(2.0, 1.0)
+    assert ACCURACY.is_better(2.0, 1.0)
+    assert not ACCURACY.is_better(1.0, 2.0)
 
 
 @pytest.mark.parametrize(("metric", "ours", "theirs"), [
     (BOUND, 129.811, 129.813), (BOUND, 90.244, 90.24), (ACCURACY, 92.64, 92.6), (ACCURACY, 92.6, 92.6),
 ])  # fmt: skip
 def test_what_is_written_the_same_is_no_better(metric, ours, theirs):
-    assert metric.write(ours) == metric.write(theirs)
-    assert not metric.beats(ours, theirs)
-    assert not metric.beats(theirs, ours)
+    assert metric.format(ours) == metric.format(theirs)
+    assert not metric.is_better(ours, theirs)
+    assert not metric.is_better(theirs, ours)
 
 
 def test_differences():
-    assert BOUND.write_difference(86.1, 90.24) == "−4.14"
-    assert ACCURACY.write_difference(97.0, 95.4) == "+1.6"
-    assert BOUND.write_difference(1.0, 1.001) == "+0.00"
+    assert BOUND.format_difference(86.1, 90.24) == "−4.14"
+    assert ACCURACY.format_difference(97.0, 95.4) == "+1.6"
+    assert BOUND.format_difference(1.0, 1.001) == "+0.00"
 
 
 def test_planted_errors():
     """A percent forgotten and a sign turned round make another table."""
     shares = [0.95, 0.97]
     forgotten, turned = replace(ACCURACY, scale=1.0), replace(ACCURACY, higher=False)
-    assert ACCURACY.beats(ACCURACY.mean(shares).value, 92.6)
-    assert not forgotten.beats(forgotten.mean(shares).value, 92.6)
-    assert not turned.beats(turned.mean(shares).value, 92.6)
+    assert ACCURACY.is_better(ACCURACY.mean(shares).value, 92.6)
+    assert not forgotten.is_better(forgotten.mean(shares).value, 92.6)
+    assert not turned.is_better(turned.mean(shares).value, 92.6)
 
 
 def test_units():

@@ -18,16 +18,16 @@ def test_every_published_number_has_a_cell():
     for file in files:
         users = [each for each in map(find_experiment, NAMES) if getattr(each, "published", None) == file.name]
         assert users
-        said = json.loads(file.read_text(encoding="utf-8"))["metrics"]
+        content = json.loads(file.read_text(encoding="utf-8"))["metrics"]
         for key, published in read_published(file.name).items():
             for experiment in users[:1]:
                 assert key in [metric.key for metric in experiment.metrics]
                 assert set(published.values) <= {cell.name for cell in experiment.cells}
                 problems = {cell.problem for cell in experiment.cells}
-                assert sum(len(published.of_problem(problem)) for problem in problems) == len(published.values)
+                assert sum(len(published.list_values(problem)) for problem in problems) == len(published.values)
                 assert set(published.other_data) <= problems
                 assert published.floor is None or set(published.floor.values) <= problems
-            for name, number in said[key]["values"].items():
+            for name, number in content[key]["values"].items():
                 assert set(number) == {"row", "column", "value"}, name
 
 
@@ -42,19 +42,19 @@ PRINTED = """
 
 
 def test_table1_is_the_papers():
-    ways = {"unbiased": "exact", "direct": "direct", "GSM": "gumbel-softmax"}
+    methods = {"unbiased": "exact", "direct": "direct", "GSM": "gumbel-softmax"}
     printed = {}
     for line in PRINTED.split("\n")[1:-1]:
         k, *numbers = line.split()
-        heads = [(data, way) for data in ("MNIST", "Fashion MNIST", "Omniglot") for way in ways]
-        for (data, way), number in zip(heads, numbers, strict=True):
-            name = f"{data.replace(' ', '-').lower()}-k-{k}-{ways[way]}"
-            printed[name] = {"row": f"k = {k}", "column": f"{data}, {way}", "value": float(number)}
+        heads = [(data, method) for data in ("MNIST", "Fashion MNIST", "Omniglot") for method in methods]
+        for (data, method), number in zip(heads, numbers, strict=True):
+            name = f"{data.replace(' ', '-').lower()}-k-{k}-{methods[method]}"
+            printed[name] = {"row": f"k = {k}", "column": f"{data}, {method}", "value": float(number)}
     file = resources.files("hardmax.experiments.tables").joinpath("table1.json")
-    said = json.loads(file.read_text(encoding="utf-8"))["metrics"]["negative_elbo"]
-    assert said["values"] == printed
+    content = json.loads(file.read_text(encoding="utf-8"))["metrics"]["negative_elbo"]
+    assert content["values"] == printed
     assert set(printed) == {cell.name for cell in TABLE1.cells if cell.group == "the paper's"}
-    assert said["floor"]["values"]["MNIST, k = 50"] == pytest.approx(139.65, abs=0.5)
+    assert content["floor"]["values"]["MNIST, k = 50"] == pytest.approx(139.65, abs=0.5)
 
 
 # As the paper prints it: labels, then of MNIST and of Fashion-MNIST accuracy and bound, each of direct and GSM.
@@ -69,15 +69,15 @@ PRINTED_2 = """
 
 def test_table2_is_the_papers():
     heads = list(product(("MNIST", "Fashion-MNIST"), ("accuracy", "bound"), ("direct", "GSM")))
-    keys, ways = {"accuracy": "accuracy", "bound": "negative_elbo"}, {"direct": "direct", "GSM": "gumbel-softmax"}
+    keys, methods = {"accuracy": "accuracy", "bound": "negative_elbo"}, {"direct": "direct", "GSM": "gumbel-softmax"}
     printed = {"accuracy": {}, "negative_elbo": {}}
     for line in PRINTED_2.split("\n")[1:-1]:
         labels, *numbers = line.split()
-        for (data, metric, way), number in zip(heads, numbers, strict=True):
+        for (data, metric, method), number in zip(heads, numbers, strict=True):
             assert number.endswith("%") == (metric == "accuracy")
-            told = {"row": labels, "column": f"{data}, {metric}, {way}", "value": float(number.strip("%"))}
-            printed[keys[metric]][f"{data.lower()}-{labels}-labels-{ways[way]}"] = told
+            number_record = {"row": labels, "column": f"{data}, {metric}, {method}", "value": float(number.strip("%"))}
+            printed[keys[metric]][f"{data.lower()}-{labels}-labels-{methods[method]}"] = number_record
     file = resources.files("hardmax.experiments.tables").joinpath("table2.json")
-    said = json.loads(file.read_text(encoding="utf-8"))["metrics"]
-    assert {key: own["values"] for key, own in said.items()} == printed
+    content = json.loads(file.read_text(encoding="utf-8"))["metrics"]
+    assert {key: own["values"] for key, own in content.items()} == printed
     assert set(printed["accuracy"]) == {cell.name for cell in TABLE2.cells if cell.group == "the paper's"}

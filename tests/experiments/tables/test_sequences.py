@@ -1,4 +1,4 @@
-"""What the table of sequences says of how estimators fail."""
+"""The verdict in the table of sequence GANs: how estimators fail."""
 
 import pytest
 
@@ -13,16 +13,19 @@ def end(validity, coverage):
 
 
 @pytest.mark.parametrize(
-    ("ends", "said"),
+    ("ends", "verdict"),
     [
         ([end(0.95, 0.8), end(0.99, 1.0)], "reached by 2 of 2"),
-        ([end(0.99, 0.99), end(0.9499, 0.9)], "reached by 1 of 2; writes wrong ones 1"),
-        ([end(0.99, 0.5), end(1.0, 0.01), end(0.5, 0.5)], "reached by 0 of 3; half learnt 1; leaves sentences out 2"),
+        ([end(0.99, 0.99), end(0.9499, 0.9)], "reached by 1 of 2; writes invalid ones 1"),
+        (
+            [end(0.99, 0.5), end(1.0, 0.01), end(0.5, 0.5)],
+            "reached by 0 of 3; leaves sentences out 2; partly learned 1",
+        ),
         ([end(0.0, 0.0)], "reached by 0 of 1; collapsed 1"),
     ],
 )
-def test_verdict(ends, said):
-    assert judge_seeds(ends) == said
+def test_verdict(ends, verdict):
+    assert judge_seeds(ends) == verdict
 
 
 def test_nothing_is_best_where_more_is_not_better():
@@ -30,10 +33,10 @@ def test_nothing_is_best_where_more_is_not_better():
     assert not any(entry.best for entry in entries)
 
 
-def test_every_way_is_tried_with_every_discriminator():
+def test_every_method_is_tried_with_every_discriminator():
     experiment = find_experiment("sequences")
     problems = {cell.problem for cell in experiment.cells}
-    for way in ("averaged direct", "ReinMax", "REINFORCE", "Gumbel-softmax"):
-        assert {cell.problem for cell in experiment.cells if cell.method == way} == problems
+    for method in ("averaged direct", "ReinMax", "REINFORCE", "Gumbel-softmax"):
+        assert {cell.problem for cell in experiment.cells if cell.method == method} == problems
     configs = [experiment.config(cell, 0) for cell in experiment.cells]
     assert len({repr(config) for config in configs}) == len(configs)

@@ -1,4 +1,4 @@
-"""Table 2 of made-up rows, from what a run writes to what a reader sees: percents, signs and marks."""
+"""Table 2 from invented rows, from the files of a run to the page: percents, signs and marks."""
 
 import json
 from dataclasses import replace
@@ -18,24 +18,24 @@ BOUNDS = {CELLS[0]: 90.5, CELLS[1]: 86.0}
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
-    """Rows of two cells and three seeds, from folders such as a training leaves."""
+    """Rows of two cells and three seeds, from folders like those of trainings."""
     out = tmp_path_factory.mktemp("table2")
-    found = []
+    rows = []
     for planned in TABLE2.plan(out, only=CELLS):
         name, run = planned.cell.name, out / planned.name
         run.mkdir()
-        told = {"accuracy": SHARES[name][planned.seed], "accuracy_sampled": SHARES[name][planned.seed] - 0.01}
-        test = {"elbo": -BOUNDS[name], "nll": 80.0, "kl": 20.0, "reconstruction": -70.0, **told}
+        metrics = {"accuracy": SHARES[name][planned.seed], "accuracy_sampled": SHARES[name][planned.seed] - 0.01}
+        test = {"elbo": -BOUNDS[name], "nll": 80.0, "kl": 20.0, "reconstruction": -70.0, **metrics}
         lines = [{"epoch": 1, "step": 9, "split": split, **test} for split in ("train", "validation", "test")]
         lines[0] |= {"accuracy": None, "accuracy_sampled": None, "evaluations": None}
         (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
         (run / "timing.jsonl").write_text(json.dumps({"epoch": 1, "train": 9.0, "evaluate": 1.0, "processor": 8.0}))
         (run / "config.json").write_text(json.dumps({"config": {**planned.config.to_dict(), "out": str(run)}}))
-        found.append(make_row("table2", planned, quick=False))
-    return found
+        rows.append(make_row("table2", planned, quick=False))
+    return rows
 
 
-def shown(rows, out, experiment=TABLE2):
+def render_grids(rows, out, experiment=TABLE2):
     """Return the grids of a page, without their heads, by caption."""
     runs = experiment.plan(out)
     render(experiment, runs, rows, out, quick=False)
@@ -53,7 +53,7 @@ def test_rows_keep_shares(rows):
 
 
 def test_percents_beside_the_papers(rows, tmp_path):
-    grids = shown(rows, tmp_path)
+    grids = render_grids(rows, tmp_path)
     assert list(grids) == ["Test accuracy", "Test −ELBO", "Test accuracy of a sample", "Seconds per epoch"]
     assert [len(table) for table in grids.values()] == [10] * 4
     assert grids["Test accuracy"][0] == [
@@ -74,4 +74,4 @@ def test_percents_beside_the_papers(rows, tmp_path):
 ])  # fmt: skip
 def test_a_sign_turned_round_or_a_percent_forgotten_shows(planted, entry, rows, tmp_path):
     wrong = replace(TABLE2, metrics=(planted, *TABLE2.metrics[1:]))
-    assert shown(rows, tmp_path, wrong)["Test accuracy"][0][4] == entry
+    assert render_grids(rows, tmp_path, wrong)["Test accuracy"][0][4] == entry

@@ -1,4 +1,4 @@
-"""What a diagnosis says to arguments of the wrong kind; under jaxtyping's hook they would not reach it."""
+"""Errors of a diagnosis for arguments of the wrong type, which jaxtyping's hook would reject first."""
 
 import pytest
 import torch

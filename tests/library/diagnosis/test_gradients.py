@@ -1,4 +1,4 @@
-"""The gradient of a bound: the exact one, and what the ways to treat the KL are worth."""
+"""The gradient of a bound: the exact one, and the bias of each treatment of the KL."""
 
 from typing import get_args
 
@@ -6,7 +6,14 @@ import pytest
 import torch
 
 import hardmax as hm
-from hardmax.diagnosis import bounded, candidates, diagnose_elbo, enumerated, monte_carlo
+import hardmax.diagnosis
+from hardmax.diagnosis import (
+    diagnose_elbo,
+    enumerate_reference,
+    estimate_reference,
+    list_candidates,
+    make_elbo_call,
+)
 from hardmax.training.config import EstimatorName
 
 SPACES = [hm.Categorical(5), hm.Categorical(3, 2), hm.Binary(4), hm.PairwiseBinary(4), hm.Subset(5, 2), hm.Chain(3, 3)]
@@ -34,28 +41,28 @@ def gradient(likelihood, scores, space, prior):
 def test_exact_gradient(space, learned):
     likelihood, scores, prior = problem(space, learned)
     linear = (prior if learned else 0) - scores
-    found = enumerated(likelihood, scores, space, linear=linear)
-    torch.testing.assert_close(found.gradient, gradient(likelihood, scores, space, prior))
+    reference = enumerate_reference(likelihood, scores, space, linear=linear)
+    torch.testing.assert_close(reference.gradient, gradient(likelihood, scores, space, prior))
 
 
 @pytest.mark.parametrize("space", [hm.Binary(4), hm.PairwiseBinary(4)], ids=str)
 def test_exact_gradient_by_draws(space):
     likelihood, scores, prior = problem(space)
-    call = bounded(likelihood, space, prior=prior)
-    found = monte_carlo(call, scores, space, draws=2000, generator=torch.Generator().manual_seed(0))
-    away = (found.gradient - gradient(likelihood, scores, space, prior)).square()
-    assert float(away.sum()) == pytest.approx(float(found.variance.sum()), rel=0.7)
-    assert found.error < 0.05
+    call = make_elbo_call(likelihood, space, prior=prior)
+    reference = estimate_reference(call, scores, space, draws=2000, generator=torch.Generator().manual_seed(0))
+    error = (reference.gradient - gradient(likelihood, scores, space, prior)).square()
+    assert float(error.sum()) == pytest.approx(float(reference.variance.sum()), rel=0.7)
+    assert reference.error < 0.05
 
 
 @pytest.mark.parametrize("kl", ["auto", "beside"])
-def test_unbiased_ones(kl):
-    """Whether the KL's gradient is inside or beside."""
+def test_unbiased_estimators(kl):
+    """With the KL inside the integrand, and with its gradient added."""
     space = hm.Binary(4)
     likelihood, scores, prior = problem(space)
     estimators = [hm.LocalExpectation(), hm.GibbsCovariance(), hm.Exact(), hm.StraightThrough()]
-    found = diagnose_elbo(likelihood, scores, space, estimators, prior=prior, kl=kl, draws=500)
-    assert [row.biased for row in found.rows] == [False, False, False, True]
+    diagnosis = diagnose_elbo(likelihood, scores, space, estimators, prior=prior, kl=kl, draws=500)
+    assert [row.biased for row in diagnosis.rows] == [False, False, False, True]
 
 
 def test_without_the_kl_its_gradient_is_missing():
@@ -68,7 +75,7 @@ def test_without_the_kl_its_gradient_is_missing():
 
 
 def test_posterior_direct():
-    """With the whole integrand inside, direct at epsilon 1 is `p(z | x) - q(z)` in the mean."""
+    """With the complete integrand as the objective, direct at epsilon 1 is `p(z | x) - q(z)` in the mean."""
     space = hm.Categorical(5)
     likelihood, scores, prior = problem(space)
     posterior = (likelihood.table() + prior.log_softmax(-1)).softmax(-1).detach()
@@ -84,15 +91,22 @@ def test_posterior_direct():
 @pytest.mark.parametrize("space", SPACES, ids=str)
 def test_candidates_serve_their_space(space):
     likelihood, scores, prior = problem(space)
-    found = diagnose_elbo(likelihood, scores, space, prior=prior, draws=2)
-    assert not found.refused
-    names = [row.name for row in found.rows]
+    diagnosis = diagnose_elbo(likelihood, scores, space, prior=prior, draws=2)
+    assert not diagnosis.refused
+    names = [row.name for row in diagnosis.rows]
     assert {"direct, epsilon 0.05", "direct, epsilon 1"} <= set(names) or not space.offers("change")
     assert {name.split(",")[0] for name in names} <= set(get_args(EstimatorName))
 
 
 def test_candidates_play_roulette_only_where_it_saves():
     space = hm.Binary(3)
-    assert "local-expectation, roulette" in candidates(space, problem(space)[0])
-    assert "local-expectation, roulette" not in candidates(space, lambda z: z.sum(-1))
-    assert "local-expectation, roulette" not in candidates(space)
+    assert "local-expectation, roulette" in list_candidates(space, problem(space)[0])
+    assert "local-expectation, roulette" not in list_candidates(space, lambda z: z.sum(-1))
+    assert "local-expectation, roulette" not in list_candidates(space)
+
+
+@pytest.mark.parametrize(("name", "new"), hardmax.diagnosis._RENAMED.items())
+def test_former_names_warn_with_the_new_one(name, new):
+    """Also the name of a module of the package, `candidates`."""
+    with pytest.warns(DeprecationWarning, match=f"use hardmax.diagnosis.{new}"):
+        assert getattr(hardmax.diagnosis, name) is getattr(hardmax.diagnosis, new)

@@ -1,4 +1,4 @@
-"""Bias, noise, cosine and cost against what was planted."""
+"""Measured bias, noise, cosine and cost of estimators whose bias and noise are known."""
 
 from dataclasses import dataclass
 from math import pi, sqrt
@@ -8,15 +8,23 @@ import torch
 from cases import Rows, Toy
 
 import hardmax as hm
-from hardmax.diagnosis import Reference, enumerated, exactly, expected, measure, monte_carlo
-from hardmax.estimators import carry
+from hardmax.diagnosis import (
+    Reference,
+    enumerate_reference,
+    estimate_reference,
+    make_exact_reference,
+    make_expectation_call,
+    measure_estimators,
+)
+from hardmax.estimators import attach_gradient
 
 
 @dataclass(frozen=True, eq=False)
 class Planted(hm.AbstractEstimator):
-    """`gradient + sigma * (independent noise of variance one)` per score, for the logistic noise of bits.
+    """Estimates `gradient + sigma * (independent noise of variance one)` per score, for the logistic noise of bits.
 
-    A sample costs one evaluation and divides the variance; `gradient` is `[*B, n]`, what the estimates are in the mean.
+    A sample costs one evaluation, and S samples divide the variance by S. `gradient` `[*B, n]` is the mean of the
+    estimates.
     """
 
     gradient: torch.Tensor
@@ -24,13 +32,15 @@ class Planted(hm.AbstractEstimator):
 
     def estimate(self, f, scores, space, noise):
         unit = noise * sqrt(3) / pi
-        found = self.gradient + self.sigma * unit.mean(0)
+        estimate = self.gradient + self.sigma * unit.mean(0)
         z = space.argmax(noise)
-        return hm.Estimate(carry(f(z).mean(0), space.dot(found, scores)), z, f.evaluations, float(len(noise)))
+        return hm.Estimate(
+            attach_gradient(f(z).mean(0), space.dot(estimate, scores)), z, f.evaluations, float(len(noise))
+        )
 
 
 def problem(batch=(50,), bits=4, seed=0):
-    """Return scores, f and the exact gradient: f is linear, so that one can write it down."""
+    """Return scores, f and the exact gradient, which has a closed form because f is linear."""
     generator = torch.Generator().manual_seed(seed)
     scores = torch.randn(*batch, bits, generator=generator, dtype=torch.float64)
     weight = torch.randn(*batch, bits, generator=generator, dtype=torch.float64)
@@ -70,7 +80,7 @@ class TestPlanted:
         assert not row.biased
         assert row.cosine == pytest.approx(1)
 
-    def test_an_error_across(self):
+    def test_an_orthogonal_error(self):
         """A bias at right angles to the gradient: the cosine is 1 / sqrt(1 + bias^2)."""
         across = self.gradient.roll(1, -1)
         across = across - self.gradient * (across * self.gradient).sum(-1, keepdim=True) / self.gradient.square().sum(
@@ -80,6 +90,26 @@ class TestPlanted:
         row = self.measure(Planted(self.gradient + across), draws=4)
         assert row.bias == pytest.approx(0.75)
         assert row.cosine == pytest.approx(0.8)
+
+    @pytest.mark.parametrize("tiny", [0.0, 1e-9, 5e-3])
+    def test_an_example_without_a_gradient_has_no_cosine(self, tiny):
+        """Next to a gradient of length 1 the direction of a tiny one is of no interest, and often noise."""
+        gradient = torch.tensor([[3.0, 4.0], [0.6, 0.8], [0.6, 0.8]], dtype=torch.float64)
+        gradient[1] *= tiny
+        estimate = torch.tensor([[3.0, 4.0], [1.0, 1.0], [0.8, -0.6]], dtype=torch.float64)  # the last at right angles
+        scores, space = torch.zeros(3, 2, dtype=torch.float64), hm.Binary(2)
+        diagnosis = measure_estimators(
+            make_expectation_call(lambda z: z.sum(-1), space),
+            scores,
+            space,
+            [Planted(estimate)],
+            exact=make_exact_reference(gradient),
+            draws=4,
+        )
+        assert diagnosis.rows[0].cosine == pytest.approx(0.5)
+        assert diagnosis.with_gradient == 2
+        text = " ".join(str(diagnosis).split())
+        assert "mean over 2 of the 3 examples; the others have no gradient, or one below 1 %" in text
 
     def test_noise(self):
         row = self.measure(Planted(self.gradient, 0.3), draws=2000)
@@ -92,61 +122,62 @@ class TestPlanted:
         assert four == pytest.approx(one / 2, rel=0.03)
 
     def test_the_noise_floor_is_removed(self):
-        """Noise alone moves the mean by half the gradient, and yet there is no bias."""
+        """Noise moves the mean by half the gradient, and yet there is no bias."""
         draws = 100
         sigma = 0.5 * sqrt(draws) * norm(self.gradient) / sqrt(self.gradient.numel())
-        none = self.measure(Planted(self.gradient, sigma), draws)
-        assert none.floor == pytest.approx(0.5, rel=0.05)
-        assert none.bias < 0.2
-        assert not none.biased
-        # What would have been told without the removal, and what a true bias is told as.
-        assert sqrt(none.bias**2 + none.floor**2) > 0.45
-        some = self.measure(Planted(1.7 * self.gradient, sigma), draws)
-        assert some.bias == pytest.approx(0.7, abs=0.06)
-        assert some.biased
+        unbiased = self.measure(Planted(self.gradient, sigma), draws)
+        assert unbiased.floor == pytest.approx(0.5, rel=0.05)
+        assert unbiased.bias < 0.2
+        assert not unbiased.biased
+        # The bias that would be reported without the removal, and the report of a true bias.
+        assert sqrt(unbiased.bias**2 + unbiased.floor**2) > 0.45
+        biased = self.measure(Planted(1.7 * self.gradient, sigma), draws)
+        assert biased.bias == pytest.approx(0.7, abs=0.06)
+        assert biased.biased
 
-    def test_a_noisy_reference_is_no_bias(self):
-        """The reference is off by half its size, and says so: the exact gradient is not biased by that."""
+    def test_a_noisy_reference_is_not_a_bias(self):
+        """The reference has a known error of half its size, which does not count as bias of the exact gradient."""
         sigma = 0.5 * norm(self.gradient) / sqrt(self.gradient.numel())
         noise = torch.randn(self.gradient.shape, generator=seeded(1), dtype=torch.float64)
         reference = Reference(self.gradient + sigma * noise, torch.full_like(self.gradient, sigma**2), "a test")
-        call = expected(self.f, self.space)
-        found = measure(call, self.scores, self.space, [Planted(self.gradient)], exact=reference, draws=10)
-        row = found.rows[0]
-        assert found.norm == pytest.approx(norm(self.gradient), rel=0.1)
-        assert found.source_error == pytest.approx(0.5, rel=0.1)
+        call = make_expectation_call(self.f, self.space)
+        diagnosis = measure_estimators(
+            call, self.scores, self.space, [Planted(self.gradient)], exact=reference, draws=10
+        )
+        row = diagnosis.rows[0]
+        assert diagnosis.norm == pytest.approx(norm(self.gradient), rel=0.1)
+        assert diagnosis.source_error == pytest.approx(0.5, rel=0.1)
         assert row.floor == pytest.approx(0.5, rel=0.1)
         assert row.bias < 0.2
         assert not row.biased
-        assert (
-            measure(call, self.scores, self.space, [Planted(self.gradient)], exact=exactly(reference.gradient))
-            .rows[0]
-            .biased
-        )  # if it said that it were exact
+        exact = make_exact_reference(reference.gradient)  # the same gradient, but with no known error
+        assert measure_estimators(call, self.scores, self.space, [Planted(self.gradient)], exact=exact).rows[0].biased
 
     def test_examples_with_tiny_gradients_do_not_decide(self):
-        """Squares are added before they are divided: an example without a gradient, twice wrong, is nothing."""
+        """Squares are added before they are divided, so a large relative error of a tiny gradient is ignored."""
         size = torch.ones(100, 1, dtype=torch.float64)
         size[50:] = 1e-6
         error = torch.where(size < 1, 3.0, 1.1)  # relative, by example
-        row = measure(
-            expected(self.f, self.space),
+        row = measure_estimators(
+            make_expectation_call(self.f, self.space),
             self.scores,
             self.space,
             [Planted(error * size * self.gradient)],
-            exact=exactly(size * self.gradient),
+            exact=make_exact_reference(size * self.gradient),
             draws=4,
         ).rows[0]
         assert row.bias == pytest.approx(0.1, abs=1e-6)
 
 
 @pytest.mark.parametrize("batch", [(), (20,)], ids=str)
-def test_a_bias_is_seldom_seen_where_there_is_none(batch):
-    """Each time with another seed; the worst case is one score, where the noise has one degree of freedom."""
+def test_false_alarms_are_rare(batch):
+    """Without a bias, over many seeds. The worst case is one score, where the noise has one degree of freedom."""
     scores, f, gradient = problem(batch, bits=1)
-    call, reference = expected(f, hm.Binary(1)), exactly(gradient)
+    call, reference = make_expectation_call(f, hm.Binary(1)), make_exact_reference(gradient)
     alarms = sum(
-        measure(call, scores, hm.Binary(1), [Planted(gradient, 1.0)], exact=reference, draws=32, generator=seeded(seed))
+        measure_estimators(
+            call, scores, hm.Binary(1), [Planted(gradient, 1.0)], exact=reference, draws=32, generator=seeded(seed)
+        )
         .rows[0]
         .biased
         for seed in range(60)
@@ -156,24 +187,24 @@ def test_a_bias_is_seldom_seen_where_there_is_none(batch):
 
 class TestReference:
     @pytest.mark.parametrize("space", [hm.Categorical(4), hm.Categorical(3, 2), hm.Binary(3)], ids=str)
-    def test_enumerated(self, space):
+    def test_enumeration(self, space):
         f = Toy(space, (5,))
         scores = torch.randn(5, *space.score_shape, generator=seeded(), dtype=torch.float64).requires_grad_()
         (gradient,) = torch.autograd.grad(hm.expectation(f, scores, space, hm.Exact()).value.sum(), scores)
         for chunk_size in (None, 2):
-            found = enumerated(f, scores, space, chunk_size=chunk_size)
-            torch.testing.assert_close(found.gradient, gradient)
-            assert found.error == 0
+            reference = enumerate_reference(f, scores, space, chunk_size=chunk_size)
+            torch.testing.assert_close(reference.gradient, gradient)
+            assert reference.error == 0
 
     @pytest.mark.parametrize("space", [hm.Binary(4), hm.PairwiseBinary(4)], ids=str)
-    def test_monte_carlo_knows_its_error(self, space):
+    def test_monte_carlo_reports_its_error(self, space):
         f = Toy(space, (40,))
         scores = torch.randn(40, *space.score_shape, generator=seeded(), dtype=torch.float64)
-        truth = enumerated(f, scores, space)
-        found = monte_carlo(expected(f, space), scores, space, draws=200, generator=seeded(1))
-        away = float((found.gradient - truth.gradient).square().sum())
-        assert away == pytest.approx(float(found.variance.sum()), rel=0.4)
-        assert 0 < found.error < 0.2
+        truth = enumerate_reference(f, scores, space)
+        reference = estimate_reference(make_expectation_call(f, space), scores, space, draws=200, generator=seeded(1))
+        error = float((reference.gradient - truth.gradient).square().sum())
+        assert error == pytest.approx(float(reference.variance.sum()), rel=0.4)
+        assert 0 < reference.error < 0.2
 
     def test_no_unbiased_gradient(self):
         space = hm.PairwiseBinary(30)
@@ -184,7 +215,7 @@ class TestReference:
         with pytest.raises(hm.NotExactError, match="members"):
             hm.diagnose(lambda z: z.sum(-1), torch.zeros(2, 40), hm.Binary(40), [hm.LocalExpectation()])
 
-    def test_monte_carlo_finds_what_enumeration_finds(self):
+    def test_monte_carlo_agrees_with_enumeration(self):
         space = hm.Binary(4)
         f, scores = Toy(space, (20,)), torch.randn(20, 4, generator=seeded(), dtype=torch.float64)
         estimators = [hm.StraightThrough(), hm.LocalExpectation()]
@@ -206,21 +237,21 @@ class TestEvaluations:
     def diagnose(self, estimators, **kwargs):
         return hm.diagnose(self.f, self.scores, self.space, estimators, draws=8, generator=seeded(), **kwargs)
 
-    def test_all_get_as_many_as_the_dearest_needs(self):
+    def test_the_most_expensive_estimator_sets_the_budget(self):
         estimators = [hm.LocalExpectation(), hm.Reinforce("leave-one-out"), hm.StraightThrough(), hm.Direct(0.5)]
-        found = self.diagnose(estimators)
-        assert found.evaluations == 17
-        assert [row.evaluations for row in found.rows] == [17, 17, 17, 17]
-        assert [row.samples for row in found.rows] == [1, 17, 17, 1]
+        diagnosis = self.diagnose(estimators)
+        assert diagnosis.evaluations == 17
+        assert [row.evaluations for row in diagnosis.rows] == [17, 17, 17, 17]
+        assert [row.samples for row in diagnosis.rows] == [1, 17, 17, 1]
 
     @pytest.mark.parametrize("budget", [20, 50, 51])
-    def test_a_budget_is_used_up_and_kept_to(self, budget):
-        found = self.diagnose([hm.LocalExpectation(), hm.Reinforce(), hm.Direct(0.5)], evaluations=budget)
-        assert [row.samples for row in found.rows] == [budget // 17, budget, budget // 17]
-        for row in found.rows:
+    def test_a_budget_is_used_and_not_exceeded(self, budget):
+        diagnosis = self.diagnose([hm.LocalExpectation(), hm.Reinforce(), hm.Direct(0.5)], evaluations=budget)
+        assert [row.samples for row in diagnosis.rows] == [budget // 17, budget, budget // 17]
+        for row in diagnosis.rows:
             assert row.evaluations == row.samples * (1 if isinstance(row.estimator, hm.Reinforce) else 17) <= budget
 
-    def test_evaluations_that_are_drawn(self):
+    def test_random_numbers_of_evaluations(self):
         row = self.diagnose([hm.LocalExpectation(roulette=hm.Roulette(1.0))], evaluations=60).rows[0]
         assert row.samples > 3
         assert 60 * (1 - 1.5 / row.samples) < row.evaluations < 62
@@ -229,15 +260,15 @@ class TestEvaluations:
         rows = self.diagnose([hm.LocalExpectation(), hm.Reinforce("leave-one-out")], evaluations=1).rows
         assert [(row.samples, row.evaluations) for row in rows] == [(1, 17), (2, 2)]
 
-    def test_what_samples_share_is_not_sampled_more(self):
+    def test_samples_that_share_evaluations_are_not_increased(self):
         space = hm.Categorical(7)
         f, scores = Toy(space, (6,)), torch.randn(6, 7, generator=seeded(), dtype=torch.float64)
         estimators = [hm.Exact(), hm.Direct(), hm.Reinforce("leave-one-out")]
-        found = hm.diagnose(f, scores, space, estimators, draws=8, evaluations=100)
-        assert [(row.samples, row.evaluations) for row in found.rows] == [(1, 7), (1, 7), (100, 100)]
+        diagnosis = hm.diagnose(f, scores, space, estimators, draws=8, evaluations=100)
+        assert [(row.samples, row.evaluations) for row in diagnosis.rows] == [(1, 7), (1, 7), (100, 100)]
 
     def test_estimates_counted_by_f_itself(self):
-        """What f was asked for, by its own count, is what the table says, but for the probes and the reference."""
+        """f counts its own evaluations: they are those of the table, apart from test calls and the reference."""
         asked = 0
 
         def f(z):
@@ -254,36 +285,36 @@ class TestEvaluations:
         assert count(60) - count(20) == 40 * 2 * 17
 
     def test_samples_may_be_fixed(self):
-        found = self.diagnose([hm.Reinforce(), hm.Reinforce("leave-one-out")], samples=1)
-        assert found.rows[0].samples == 1
-        assert "at least two samples" in found.refused[0].reason
+        diagnosis = self.diagnose([hm.Reinforce(), hm.Reinforce("leave-one-out")], samples=1)
+        assert diagnosis.rows[0].samples == 1
+        assert "at least two samples" in diagnosis.refused[0].reason
 
 
 class TestRefusals:
-    def test_they_say_why(self):
+    def test_reasons(self):
         def f(z):
             return z.detach().sum(-1).square()
 
         estimators = [hm.StraightThrough(), hm.ConditionalGradient(), hm.Exact(), hm.Direct()]
-        found = hm.diagnose(f, torch.zeros(3, 25), hm.Binary(25), estimators, draws=4, exact="monte-carlo")
-        assert [type(refusal.estimator) for refusal in found.refused] == [hm.StraightThrough, hm.Exact]
-        assert "differentiable" in found.refused[0].reason
-        assert "members" in found.refused[1].reason
-        assert [type(row.estimator) for row in found.rows] == [hm.ConditionalGradient, hm.Direct]
+        diagnosis = hm.diagnose(f, torch.zeros(3, 25), hm.Binary(25), estimators, draws=4, exact="monte-carlo")
+        assert [type(refusal.estimator) for refusal in diagnosis.refused] == [hm.StraightThrough, hm.Exact]
+        assert "differentiable" in diagnosis.refused[0].reason
+        assert "members" in diagnosis.refused[1].reason
+        assert [type(row.estimator) for row in diagnosis.rows] == [hm.ConditionalGradient, hm.Direct]
 
-    def test_all_of_them(self):
-        found = hm.diagnose(lambda z: z[..., 0], torch.zeros(3), hm.Categorical(3), [hm.ConditionalGradient()])
-        assert found.rows == ()
-        assert found.recommendation is None
-        assert "refused" in str(found)
+    def test_every_estimator_refuses(self):
+        diagnosis = hm.diagnose(lambda z: z[..., 0], torch.zeros(3), hm.Categorical(3), [hm.ConditionalGradient()])
+        assert diagnosis.rows == ()
+        assert diagnosis.recommendation is None
+        assert "refused" in str(diagnosis)
 
 
 class TestAcrossTheBatch:
-    def test_the_mean_of_others_is_not_that_of_copies(self):
-        """A batch of one has no other draw: this baseline is none, though copies in one call would make a good one."""
+    def test_a_baseline_does_not_average_over_copies(self):
+        """A batch of one has no other draws, so its baseline is zero; copies in one call would give a good baseline."""
         space = hm.Binary(3)
         f, scores = Toy(space), torch.randn(3, generator=seeded(), dtype=torch.float64)
-        found = hm.diagnose(
+        diagnosis = hm.diagnose(
             lambda z: f(z) + 5,
             scores,
             space,
@@ -292,12 +323,12 @@ class TestAcrossTheBatch:
             samples=1,
             generator=seeded(),
         )
-        none, mean = found.rows
+        none, mean = diagnosis.rows
         assert mean.deviation == pytest.approx(none.deviation, rel=0.1)  # a sixth of it with copies in one call
-        assert len(found.notes) == 1
-        assert "Reinforce(baseline='mean') looks at the whole batch" in str(found)
+        assert len(diagnosis.notes) == 1
+        assert "Reinforce(baseline='mean') uses the entire batch" in str(diagnosis)
 
-    def test_nor_are_others_slowed_down(self):
+    def test_other_estimators_are_not_slowed_down(self):
         space = hm.Binary(3)
         calls = 0
 
@@ -310,12 +341,12 @@ class TestAcrossTheBatch:
         assert calls < 60
 
 
-def test_perturb_and_map_is_told():
+def test_perturb_and_map_is_noted():
     space = hm.PairwiseBinary(3)
     scores = torch.randn(4, *space.score_shape, generator=seeded(), dtype=torch.float64)
-    found = hm.diagnose(Toy(space, (4,)), scores, space, [hm.Direct(), hm.GibbsCovariance()], draws=4)
-    assert len(found.notes) == 1
-    assert found.notes[0].startswith("Drawn by perturb-and-MAP: Direct.")
+    diagnosis = hm.diagnose(Toy(space, (4,)), scores, space, [hm.Direct(), hm.GibbsCovariance()], draws=4)
+    assert len(diagnosis.notes) == 1
+    assert diagnosis.notes[0].startswith("Drawn by perturb-and-MAP: Direct.")
 
 
 class TestReproducible:
@@ -326,13 +357,15 @@ class TestReproducible:
     def numbers(self, row):
         return row.bias, row.floor, row.deviation, row.cosine, row.evaluations, row.solves
 
-    def test_a_row_is_its_own(self):
-        """The same generator gives the same numbers, whatever other estimators there are."""
-        one, other = hm.Direct(0.5), hm.LocalExpectation()
-        first = hm.diagnose(self.f, self.scores, self.space, [one], draws=20, evaluations=9, generator=seeded())
-        second = hm.diagnose(self.f, self.scores, self.space, [other, one], draws=20, evaluations=9, generator=seeded())
+    def test_a_row_does_not_depend_on_other_rows(self):
+        """The same generator gives the same numbers, whatever the other estimators are."""
+        direct, other = hm.Direct(0.5), hm.LocalExpectation()
+        first = hm.diagnose(self.f, self.scores, self.space, [direct], draws=20, evaluations=9, generator=seeded())
+        second = hm.diagnose(
+            self.f, self.scores, self.space, [other, direct], draws=20, evaluations=9, generator=seeded()
+        )
         assert self.numbers(first.rows[0]) == self.numbers(second.rows[1])
-        third = hm.diagnose(self.f, self.scores, self.space, [one], draws=20, evaluations=9, generator=seeded(1))
+        third = hm.diagnose(self.f, self.scores, self.space, [direct], draws=20, evaluations=9, generator=seeded(1))
         assert self.numbers(first.rows[0]) != self.numbers(third.rows[0])
 
     def test_chunks(self):
@@ -352,14 +385,14 @@ class TestReproducible:
             assert (most <= 5) == (chunk_size is not None)
         assert rows[0].deviation == pytest.approx(rows[1].deviation, rel=0.3)
 
-    def test_scores_are_left_alone(self):
+    def test_scores_are_unchanged(self):
         scores = self.scores.clone().requires_grad_()
         hm.diagnose(self.f, scores, self.space, [hm.Direct(0.5)], draws=4)
         assert scores.grad is None
         assert self.f.weight.grad is None
 
     def test_progress(self):
-        seen = {}
+        counts = {}
         hm.diagnose(
             self.f,
             self.scores,
@@ -367,17 +400,17 @@ class TestReproducible:
             [hm.Direct(0.5), hm.Exact()],
             draws=20,
             exact="monte-carlo",
-            observe=lambda name, count: seen.update({name: seen.get(name, 0) + count}),
+            observe=lambda name, count: counts.update({name: counts.get(name, 0) + count}),
         )
-        assert seen == {"reference": 80, "Direct(epsilon=0.5)": 20, "Exact()": 20}
+        assert counts == {"reference": 80, "Direct(epsilon=0.5)": 20, "Exact()": 20}
 
 
-def test_single_precision_is_no_bias():
+def test_single_precision_is_not_a_bias():
     space = hm.Categorical(6)
     scores, worth = torch.randn(8, 6, generator=seeded()), torch.randn(8, 6, generator=seeded(1))
-    found = hm.diagnose(lambda z: (z * worth).sum(-1) - 300, scores, space, [hm.Exact()], draws=8)
-    assert not found.rows[0].biased
-    assert found.rows[0].bias < 1e-3
+    diagnosis = hm.diagnose(lambda z: (z * worth).sum(-1) - 300, scores, space, [hm.Exact()], draws=8)
+    assert not diagnosis.rows[0].biased
+    assert diagnosis.rows[0].bias < 1e-3
 
 
 @pytest.mark.parametrize(

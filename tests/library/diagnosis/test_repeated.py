@@ -1,11 +1,11 @@
-"""f for many copies of a batch is f called for each copy, in every way that f can be called."""
+"""The objective for many copies of a batch equals f called for each copy, for every method of f."""
 
 import pytest
 import torch
 from cases import Rows, Table, Toy
 
 import hardmax as hm
-from hardmax.diagnosis import Repeated
+from hardmax.diagnosis import RepeatedObjective
 
 COPIES = 3
 BATCHES = [(), (4,), (2, 3)]
@@ -38,7 +38,7 @@ def test_call(space, batch):
     f = Toy(space, batch)
     z = draws(space, COPIES, *batch)
     expected = torch.stack([f(z[:, d]) for d in range(COPIES)], 1)
-    torch.testing.assert_close(Repeated(f, COPIES, batch)(z), expected)
+    torch.testing.assert_close(RepeatedObjective(f, COPIES, batch)(z), expected)
 
 
 @pytest.mark.parametrize("batch", BATCHES, ids=str)
@@ -46,19 +46,19 @@ def test_rows(batch):
     space = hm.Binary(3)
     f = Rows(space, batch)
     z = draws(space, COPIES, *batch)
-    everywhere = Repeated(f, COPIES, batch)(z)[0].flatten()
+    everywhere = RepeatedObjective(f, COPIES, batch)(z)[0].flatten()
     index = torch.randperm(everywhere.numel(), generator=torch.Generator().manual_seed(1))[:5]
-    found = Repeated(f, COPIES, batch).rows(z[0].reshape(-1, 3)[index], index)
-    torch.testing.assert_close(found, everywhere[index])
+    values = RepeatedObjective(f, COPIES, batch).rows(z[0].reshape(-1, 3)[index], index)
+    torch.testing.assert_close(values, everywhere[index])
 
 
 @pytest.mark.parametrize("batch", BATCHES, ids=str)
 def test_table_and_pairs(batch):
     f = Everything(hm.Categorical(4), batch)
-    repeated = Repeated(f, COPIES, batch)
-    for found in (repeated.table(), repeated.pairs(torch.eye(4, dtype=torch.float64))):
-        assert found.shape == (COPIES, *batch, 4)
-        for copy in found:
+    repeated = RepeatedObjective(f, COPIES, batch)
+    for values in (repeated.table(), repeated.pairs(torch.eye(4, dtype=torch.float64))):
+        assert values.shape == (COPIES, *batch, 4)
+        for copy in values:
             torch.testing.assert_close(copy, f.table())
 
 
@@ -66,21 +66,21 @@ def test_table_and_pairs(batch):
 def test_flips(batch):
     space, f = likelihood(batch)
     z = draws(space, COPIES, *batch)
-    flips = Repeated(f, COPIES, batch).flips(z)
+    flips = RepeatedObjective(f, COPIES, batch).flips(z)
     wanted = torch.rand(z.shape, generator=torch.Generator().manual_seed(2)) < 0.5
     gains = torch.zeros_like(z)
     gains[wanted] = flips.gains(wanted)
     assert flips.bounds.shape == z.shape
     for d in range(COPIES):
-        alone = f.flips(z[:, d])
-        torch.testing.assert_close(flips.bounds[:, d], alone.bounds)
-        torch.testing.assert_close(gains[:, d][wanted[:, d]], alone.gains(wanted[:, d]))
+        flips_of_copy = f.flips(z[:, d])
+        torch.testing.assert_close(flips.bounds[:, d], flips_of_copy.bounds)
+        torch.testing.assert_close(gains[:, d][wanted[:, d]], flips_of_copy.gains(wanted[:, d]))
 
 
 def test_offers_what_f_offers():
     space = hm.Binary(3)
     for f, names in ((Toy(space), set()), (Rows(space), {"rows"}), (Everything(space), {"rows", "table", "pairs"})):
-        offered = {name for name in ("rows", "table", "pairs", "flips") if hasattr(Repeated(f, 2, ()), name)}
+        offered = {name for name in ("rows", "table", "pairs", "flips") if hasattr(RepeatedObjective(f, 2, ()), name)}
         assert offered == names
 
 
@@ -90,7 +90,7 @@ def test_offers_what_f_offers():
     ids=str,
 )
 def test_an_estimate_of_copies_is_an_estimate_of_each(estimator):
-    """Flips, rows and pairs of a likelihood, as estimators use them, with the evaluations that they count."""
+    """Estimators use flips, rows and pairs of a likelihood, and count the same evaluations."""
     batch = (4,)
     space, f = likelihood(batch)
     generator = torch.Generator().manual_seed(0)
@@ -102,7 +102,7 @@ def test_an_estimate_of_copies_is_an_estimate_of_each(estimator):
         out = hm.expectation(f, scores, space, estimator, noise=noise)
         return torch.autograd.grad(out.value.sum(), scores)[0], out.evaluations
 
-    together, evaluations = gradient(Repeated(f, COPIES, batch), scores.expand(COPIES, 4, 5), noise)
-    alone = [gradient(f, scores, noise[:, d]) for d in range(COPIES)]
-    torch.testing.assert_close(together, torch.stack([found for found, _ in alone]))
-    assert evaluations == pytest.approx(sum(count for _, count in alone) / COPIES)
+    together, evaluations = gradient(RepeatedObjective(f, COPIES, batch), scores.expand(COPIES, 4, 5), noise)
+    separate = [gradient(f, scores, noise[:, d]) for d in range(COPIES)]
+    torch.testing.assert_close(together, torch.stack([estimate for estimate, _ in separate]))
+    assert evaluations == pytest.approx(sum(count for _, count in separate) / COPIES)

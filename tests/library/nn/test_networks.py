@@ -1,10 +1,12 @@
-"""The names of weights are those of saved models: changed names would make every saved model unreadable."""
+"""The names of weights must not change: saved models could no longer be loaded."""
 
+import pytest
 import torch
 
 import hardmax as hm
-from hardmax.applications.completion.networks import ConvBeside
-from hardmax.nn import ConvDecoder, ConvEncoder, MLPDecoder, MLPEncoder, conv_pixels, conv_trunk
+import hardmax.nn
+from hardmax.applications.completion.networks import UNetCompletionDecoder
+from hardmax.nn import ConvDecoder, ConvEncoder, MLPDecoder, MLPEncoder, build_conv_decoder, build_conv_trunk
 
 
 def weights(module):
@@ -33,7 +35,7 @@ def test_names_and_shapes():
         "steps.1": [64, 32, 4, 4],
         "steps.2": [32, 3, 4, 4],
     }
-    assert weights(ConvBeside(7, 2, (3, 17, 33), 9, width=4)) == {
+    assert weights(UNetCompletionDecoder(7, 2, (3, 17, 33), 9, width=4)) == {
         "first.0": [9, 9],
         "first.2": [16 * 3 * 5, 9],
         "glances.0": [4, 3, 3, 3],
@@ -47,12 +49,17 @@ def test_names_and_shapes():
     }
 
 
-def test_any_size_goes_through_and_back():
+def test_images_of_any_size():
     for shape in ((3, 64, 64), (1, 9, 31), (2, 8, 5)):
-        assert ConvBeside(7, 2, shape)(torch.zeros(2, 7), torch.zeros(2, 2), torch.zeros(2, *shape)).shape == (
-            2,
-            *shape,
-        )
-        h = conv_trunk(shape, 11)(torch.zeros(2, *shape))
+        decoder = UNetCompletionDecoder(7, 2, shape)
+        assert decoder(torch.zeros(2, 7), torch.zeros(2, 2), torch.zeros(2, *shape)).shape == (2, *shape)
+        h = build_conv_trunk(shape, 11)(torch.zeros(2, *shape))
         assert h.shape == (2, 11)
-        assert conv_pixels(11, shape, 7)(h).shape == (2, *shape)
+        assert build_conv_decoder(11, shape, 7)(h).shape == (2, *shape)
+
+
+@pytest.mark.parametrize(("name", "new"), hardmax.nn._RENAMED.items())
+def test_former_names_warn_with_the_new_one(name, new):
+    """Also the name of a module of the package, `mlp`."""
+    with pytest.warns(DeprecationWarning, match=f"use hardmax.nn.{new}"):
+        assert getattr(hardmax.nn, name) is getattr(hardmax.nn, new)

@@ -1,4 +1,4 @@
-"""The losses of the game, in logits: against their probabilities, and where they stand still."""
+"""The losses of adversarial training: the same from logits as from probabilities, and their stationary points."""
 
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid
@@ -8,11 +8,11 @@ import hardmax as hm
 LOGITS = torch.linspace(-6, 6, 25, dtype=torch.float64)
 
 
-def test_the_discriminator_loses_what_cross_entropy_says():
+def test_the_discriminator_loss_is_cross_entropy():
     real, generated = hm.discriminator_loss(LOGITS, LOGITS)
-    for found, label in ((real, 1.0), (generated, 0.0)):
+    for loss, label in ((real, 1.0), (generated, 0.0)):
         labels = torch.full_like(LOGITS, label)
-        torch.testing.assert_close(found, binary_cross_entropy_with_logits(LOGITS, labels, reduction="none"))
+        torch.testing.assert_close(loss, binary_cross_entropy_with_logits(LOGITS, labels, reduction="none"))
 
 
 def test_the_best_discriminator_is_the_log_ratio_and_the_printed_one_has_no_best():
@@ -23,17 +23,17 @@ def test_the_best_discriminator_is_the_log_ratio_and_the_printed_one_has_no_best
     torch.testing.assert_close(
         torch.autograd.grad((p * real + q * generated).sum(), logits)[0], torch.zeros(3, dtype=torch.float64)
     )
-    # With a minus between the terms the loss falls for ever.
-    printed = [float((p * real - q * generated).sum()) for real, generated in map(twice, (1.0, 10.0, 100.0))]
+    # With a minus between the terms the loss falls without bound.
+    printed = [float((p * real - q * generated).sum()) for real, generated in map(lose_at, (1.0, 10.0, 100.0))]
     assert printed[0] > printed[1] + 5 > printed[2] + 50
 
 
-def twice(scale):
+def lose_at(scale):
     logits = torch.tensor([scale, scale, scale], dtype=torch.float64)
     return hm.discriminator_loss(logits, logits)
 
 
-def test_what_the_generator_gains():
+def test_generator_rewards():
     d = torch.sigmoid(LOGITS)
     torch.testing.assert_close(hm.generator_reward(LOGITS, "saturating"), -(1 - d).log())
     torch.testing.assert_close(hm.generator_reward(LOGITS, "non-saturating"), d.log())

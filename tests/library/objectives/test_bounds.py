@@ -1,4 +1,4 @@
-"""Exact bounds against brute force, importance-weighted ones against their exact mean."""
+"""Exact bounds against brute force, importance-weighted bounds against their exact mean."""
 
 import itertools
 import math
@@ -12,10 +12,10 @@ import hardmax as hm
 SPACES = [hm.Categorical(4), hm.Categorical(3, 1), hm.Categorical(3, 2), hm.Binary(3)]
 
 
-def largest_z(found, exact):
-    """Return the largest |z| of the mean of draws `[draws, ...]`; above 5.5 it is no chance (1e-6, 25 components)."""
-    error = found.std(0) / len(found) ** 0.5
-    return ((found.mean(0) - exact) / error.clamp_min(1e-12)).abs().max().item()
+def largest_z(draws, exact):
+    """Return the largest |z| of the mean of draws `[draws, ...]`; above 5.5 is not chance (1e-6, 25 components)."""
+    error = draws.std(0) / len(draws) ** 0.5
+    return ((draws.mean(0) - exact) / error.clamp_min(1e-12)).abs().max().item()
 
 
 def problem(space, batch=(4,)):
@@ -43,7 +43,7 @@ def by_hand(likelihood, scores, space, prior):
     images = likelihood.x.view(*batch, -1)
     members = space.enumerate(dtype=torch.float64)
     prior = torch.zeros(space.score_shape, dtype=torch.float64) if prior is None else prior
-    found = []
+    rows = []
     for at in itertools.product(*map(range, batch)):
         weight_q, weight_p = ([math.exp((s * space.statistics(z)).sum()) for z in members] for s in (scores[at], prior))
         logits = likelihood.decoder(members)
@@ -57,8 +57,8 @@ def by_hand(likelihood, scores, space, prior):
             joint += p * math.exp(log_likelihood)
             reconstruction += q * log_likelihood
             kl += q * math.log(q / p)
-        found.append([reconstruction - kl, math.log(joint), reconstruction, kl])
-    return torch.tensor(found, dtype=torch.float64).T.view(4, *batch)
+        rows.append([reconstruction - kl, math.log(joint), reconstruction, kl])
+    return torch.tensor(rows, dtype=torch.float64).T.view(4, *batch)
 
 
 def stacked(bounds):
@@ -98,7 +98,7 @@ def test_exact_bounds_have_the_gradient_of_the_exact_elbo(space):
 
 
 def mean_bound(likelihood, scores, space, prior, samples):
-    """Return E[log 1/S sum_s p(x, z_s) / q(z_s)] by going through all S-tuples of z: `[B]`."""
+    """Return E[log 1/S sum_s p(x, z_s) / q(z_s)] from all S-tuples of z: `[B]`."""
     table = likelihood.pairs(space.enumerate(dtype=torch.float64)).detach()
     log_q, log_p = space.log_probs(scores), space.log_probs(prior)
     ratio = table + log_p - log_q
@@ -109,7 +109,7 @@ def mean_bound(likelihood, scores, space, prior, samples):
 
 @pytest.mark.parametrize("space", SPACES, ids=str)
 def test_importance_weighted_bounds_have_their_exact_mean(space):
-    """For S = 1, the ELBO, and 2 and 3; these rise, and stay below log p(x)."""
+    """For S = 1 (the ELBO), 2 and 3; the bounds rise, and stay below log p(x)."""
     draws = 50_000
     likelihood, scores, prior = problem(space, (1,))
     exact = hm.exact_bounds(likelihood, scores, space, prior=prior)
@@ -131,14 +131,14 @@ def test_importance_weighted_bounds_have_their_exact_mean(space):
         assert largest_z(bounds.reconstruction.detach(), exact.reconstruction.detach()) < 5.5
         torch.testing.assert_close(bounds.kl, exact.kl.expand(draws))
         torch.testing.assert_close(bounds.elbo, bounds.reconstruction - bounds.kl)
-        # What would have shown: the bound of another S (a forgotten log S is larger still).
+        # The test would detect the bound of another S (a forgotten log S is a larger error).
         assert largest_z(bounds.log_likelihood.detach(), means[samples % 3]) > 5.5
     assert means[0] < means[1] < means[2] < exact.log_likelihood
 
 
 @pytest.mark.parametrize("space", SPACES, ids=str)
 def test_importance_weighted_bounds_rise_to_the_likelihood(space):
-    """The mean weight is p(x) exactly; its logarithm comes within its Monte Carlo error, delta method, at large S."""
+    """The mean weight is exactly p(x). At large S its logarithm is within its Monte Carlo error (delta method)."""
     likelihood, scores, _ = problem(space)
     exact = hm.exact_bounds(likelihood, scores, space)
     samples, generator = 100_000, torch.Generator().manual_seed(0)
@@ -161,7 +161,7 @@ def test_batches(space, batch):
 
 
 class Counted:
-    """Another likelihood, and the most z it got in one call."""
+    """Calls another likelihood, and records the largest number of z in one call."""
 
     def __init__(self, likelihood):
         self._likelihood = likelihood

@@ -10,14 +10,14 @@ SPACES = [hm.Categorical(4), hm.Categorical(3, 1), hm.Categorical(3, 2), hm.Bina
 DRAWS = 200_000
 
 
-def largest_z(found, exact):
-    """Return the largest |z| of the mean of draws `[draws, ...]`; above 5.5 it is no chance (1e-6, 25 components)."""
-    error = found.std(0) / len(found) ** 0.5
-    return ((found.mean(0) - exact) / error.clamp_min(1e-12)).abs().max().item()
+def largest_z(draws, exact):
+    """Return the largest |z| of the mean of draws `[draws, ...]`; above 5.5 is not chance (1e-6, 25 components)."""
+    error = draws.std(0) / len(draws) ** 0.5
+    return ((draws.mean(0) - exact) / error.clamp_min(1e-12)).abs().max().item()
 
 
 class Model:
-    """A decoder, images, scores and a prior, small enough that all is known by enumeration."""
+    """A decoder, images, scores and a prior, small enough to enumerate."""
 
     def __init__(self, space, batch=()):
         generator = torch.Generator().manual_seed(0)
@@ -41,7 +41,7 @@ class Model:
         return hm.BernoulliLikelihood(self.decoder, x, batch_dims=x.dim() - 1)
 
     def tables(self, prior=None):
-        """Return log q(z) and log p(x, z) of every member, `[*B, M]`, from nothing but the definitions."""
+        """Return log q(z) and log p(x, z) of every member, `[*B, M]`, from the definitions only."""
         statistics = self.space.statistics(self.members).flatten(1)
         log_q = (self.scores.flatten(len(self.batch)) @ statistics.mT).log_softmax(-1)
         prior = torch.zeros(self.space.score_shape, dtype=torch.float64) if prior is None else prior
@@ -76,11 +76,11 @@ def test_exact_value_and_gradient(space, batch, prior):
     expected = model.bound(prior)
     out = hm.elbo(model.likelihood(), model.scores, space, hm.Exact(), prior=prior)
     torch.testing.assert_close(out.value, expected, rtol=1e-10, atol=1e-10)
-    found, want = (
+    gradients, exact_gradients = (
         torch.autograd.grad(value.sum(), model.leaves(), materialize_grads=True, allow_unused=True)
         for value in (out.value, expected)
     )
-    torch.testing.assert_close(found, want, rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(gradients, exact_gradients, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("kl", ["auto", "beside", "none"])
@@ -91,7 +91,7 @@ def test_exact_value_and_gradient(space, batch, prior):
 )
 @pytest.mark.parametrize("space", SPACES, ids=str)
 def test_value_is_reconstruction_minus_kl(space, estimator, kl):
-    """Whatever takes part in the gradient, value and terms mean the same."""
+    """Value and terms are the same, whichever terms have a gradient."""
     model = Model(space, (2, 3))
     generator = torch.Generator().manual_seed(0)
     out = hm.elbo(
@@ -142,33 +142,33 @@ def posterior_direct(model, epsilon, prior=None):
 def test_posterior_direct_has_its_closed_form(space, epsilon, prior):
     model = Model(space)
     prior = model.prior.detach() if prior else None
-    value, found = model.gradients(hm.Direct(epsilon), prior=prior)
+    value, estimates = model.gradients(hm.Direct(epsilon), prior=prior)
     assert largest_z(value, model.bound(prior).detach()) < 5.5
-    assert largest_z(found, posterior_direct(model, epsilon, prior)) < 5.5
-    # What would have shown: a forgotten prior, log q left out of the objective, a forgotten 1/epsilon.
+    assert largest_z(estimates, posterior_direct(model, epsilon, prior)) < 5.5
+    # The test would detect a forgotten prior, log q left out of the objective, and a forgotten 1/epsilon.
     if prior is not None:
-        assert largest_z(found, posterior_direct(model, epsilon)) > 5.5
-    assert largest_z(found, plain_direct(model, epsilon)) > 5.5
+        assert largest_z(estimates, posterior_direct(model, epsilon)) > 5.5
+    assert largest_z(estimates, plain_direct(model, epsilon)) > 5.5
     if epsilon < 1:
-        assert largest_z(found, epsilon * posterior_direct(model, epsilon, prior)) > 5.5
+        assert largest_z(estimates, epsilon * posterior_direct(model, epsilon, prior)) > 5.5
 
 
 def test_at_epsilon_one_the_mean_gradient_is_posterior_minus_q():
     model = Model(hm.Categorical(4))
     log_q, log_joint = (table.detach() for table in model.tables())
     posterior = (log_joint - log_joint.logsumexp(-1)).exp()
-    _, found = model.gradients(hm.Direct(1.0))
-    assert largest_z(found, posterior - log_q.exp()) < 5.5
+    _, estimates = model.gradients(hm.Direct(1.0))
+    assert largest_z(estimates, posterior - log_q.exp()) < 5.5
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])
 def test_where_q_is_the_posterior_no_draw_has_a_gradient(epsilon):
-    """There the integrand is log p(x) for every z, so both arg maxes agree; the plain form has no such rest."""
+    """There the integrand is log p(x) for every z, so both arg maxes agree; this does not hold for the plain form."""
     model = Model(hm.Categorical(4))
     model.scores = (model.tables(model.prior)[1] + 3.0).detach()
     prior = model.prior.detach()
-    value, found = model.gradients(hm.Direct(epsilon), draws=2000, prior=prior)
-    assert (found == 0).all()
+    value, estimates = model.gradients(hm.Direct(epsilon), draws=2000, prior=prior)
+    assert (estimates == 0).all()
     _, beside = model.gradients(hm.Direct(epsilon), draws=2000, prior=prior, kl="beside")
     assert (beside != 0).any()
     evidence = model.tables(prior)[1].logsumexp(-1).detach()
@@ -176,7 +176,7 @@ def test_where_q_is_the_posterior_no_draw_has_a_gradient(epsilon):
 
 
 def test_the_fixed_point_is_the_posterior_at_any_epsilon():
-    """Following the closed-form mean gradient from afar leads to p(z | x), not only near it."""
+    """Ascent along the closed-form mean gradient from a distant start leads to p(z | x)."""
     for epsilon in (0.1, 0.5, 1.0):
         model = Model(hm.Categorical(4))
         for _ in range(1000):
@@ -191,17 +191,17 @@ def test_posterior_direct_on_several_bits_moves_one_at_a_time(epsilon):
     model = Model(hm.Binary(3))
     log_q, log_joint = (table.detach() for table in model.tables(model.prior))
     scores, members = model.scores.detach(), model.members
-    place = torch.tensor([4, 2, 1])  # the code with bit i set or cleared stands so many places away
+    place = torch.tensor([4, 2, 1])  # distance to the code with bit i set or cleared
     index = torch.arange(8)[:, None]
     one, zero = index + ((1 - members) * place).long(), index - (members * place).long()
     gain = log_joint[one] - log_joint[zero]
     each = (((1 - epsilon) * scores + epsilon * gain).sigmoid() - scores.sigmoid()) / epsilon
-    value, found = model.gradients(hm.Direct(epsilon), prior=model.prior.detach())
+    value, estimates = model.gradients(hm.Direct(epsilon), prior=model.prior.detach())
     assert largest_z(value, model.bound(model.prior).detach()) < 5.5
-    assert largest_z(found, log_q.exp() @ each) < 5.5
+    assert largest_z(estimates, log_q.exp() @ each) < 5.5
 
 
-# ------------------------------------------------------------------------------------------- the KL beside, or nowhere
+# ------------------------------------------------------------------------------------------- the KL added, or left out
 def plain_direct(model, epsilon, kl=True):
     """Closed form for one categorical: (softmax(h + e log p(x | z)) - q) / e, minus the gradient of the KL."""
     log_q, log_likelihood = (table.detach() for table in model.tables())  # the uniform prior only shifts it
@@ -215,11 +215,11 @@ def plain_direct(model, epsilon, kl=True):
 @pytest.mark.parametrize("epsilon", [0.3, 1.0])
 def test_direct_with_the_kl_beside_has_its_closed_form(epsilon):
     model = Model(hm.Categorical(4))
-    _, found = model.gradients(hm.Direct(epsilon), kl="beside")
-    assert largest_z(found, plain_direct(model, epsilon)) < 5.5
-    assert largest_z(found, plain_direct(model, epsilon, kl=False)) > 5.5
-    _, found = model.gradients(hm.Direct(epsilon), kl="none")
-    assert largest_z(found, plain_direct(model, epsilon, kl=False)) < 5.5
+    _, estimates = model.gradients(hm.Direct(epsilon), kl="beside")
+    assert largest_z(estimates, plain_direct(model, epsilon)) < 5.5
+    assert largest_z(estimates, plain_direct(model, epsilon, kl=False)) > 5.5
+    _, estimates = model.gradients(hm.Direct(epsilon), kl="none")
+    assert largest_z(estimates, plain_direct(model, epsilon, kl=False)) < 5.5
 
 
 @pytest.mark.parametrize(
@@ -249,12 +249,12 @@ def test_unbiased_estimators_are_unbiased_for_the_bound(space, estimator, sample
     model = Model(space)
     exact = model.bound(model.prior)
     gradient = torch.autograd.grad(exact, model.scores)[0]
-    value, found = model.gradients(estimator, samples=samples, prior=model.prior.detach())
+    value, estimates = model.gradients(estimator, samples=samples, prior=model.prior.detach())
     assert largest_z(value, exact.detach()) < 5.5
-    assert largest_z(found, gradient) < 5.5
-    assert largest_z(1.2 * found, gradient) > 5.5  # would have shown
-    _, found = model.gradients(estimator, samples=samples, prior=model.prior.detach(), kl="none")
-    assert largest_z(found, gradient) > 5.5  # as would a missing KL
+    assert largest_z(estimates, gradient) < 5.5
+    assert largest_z(1.2 * estimates, gradient) > 5.5  # this error would be detected
+    _, estimates = model.gradients(estimator, samples=samples, prior=model.prior.detach(), kl="none")
+    assert largest_z(estimates, gradient) > 5.5  # as would be a missing KL
 
 
 # ------------------------------------------------------------------------------------------- a learned prior
@@ -262,17 +262,17 @@ def test_unbiased_estimators_are_unbiased_for_the_bound(space, estimator, sample
 @pytest.mark.parametrize("estimator", [hm.Exact(), hm.Direct(0.3), hm.LocalExpectation()], ids=str)
 @pytest.mark.parametrize("space", SPACES, ids=str)
 def test_a_learned_prior_keeps_its_gradient(space, estimator, kl):
-    """q - p in closed form, also where the whole integrand is the estimator's objective."""
+    """q - p in closed form, also where the complete integrand is the estimator's objective."""
     model = Model(space, (4,))
     out = hm.elbo(model.likelihood(), model.scores, space, estimator, prior=model.prior, kl=kl, samples=3)
-    found = torch.autograd.grad(out.value.sum(), model.prior)[0]
+    gradient = torch.autograd.grad(out.value.sum(), model.prior)[0]
     expected = (space.marginals(model.scores) - space.marginals(model.prior)).sum(0)
-    torch.testing.assert_close(found, expected.detach(), rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(gradient, expected.detach(), rtol=1e-10, atol=1e-10)
 
 
 # ------------------------------------------------------------------------------------------- what auto chooses
 class Bare:
-    """A likelihood without shortcuts, or with those named."""
+    """A likelihood without optional methods, or with the given ones only."""
 
     def __init__(self, likelihood, *names):
         self._likelihood = likelihood
@@ -332,13 +332,13 @@ def test_table_serves_exact():
 def test_shortcuts_change_nothing_of_posterior_direct(space, methods):
     model = Model(space, (2, 3))
     noise = space.noise((2, 2, 3), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    found, expected = (
+    out, expected = (
         hm.elbo(f, model.scores, space, hm.Direct(0.5), prior=model.prior, noise=noise)
         for f in (Bare(model.likelihood(), *methods), Bare(model.likelihood()))
     )
-    torch.testing.assert_close(found.value, expected.value)
+    torch.testing.assert_close(out.value, expected.value)
     torch.testing.assert_close(
-        torch.autograd.grad(found.value.sum(), model.leaves()),
+        torch.autograd.grad(out.value.sum(), model.leaves()),
         torch.autograd.grad(expected.value.sum(), model.leaves()),
         rtol=1e-10,
         atol=1e-10,
@@ -379,10 +379,10 @@ def test_generators():
 
 
 # ------------------------------------------------------------------------------------------- bad input
-def test_nan_is_found_unless_told_not_to_look():
+def test_nan_raises_unless_validation_is_off():
     space, scores = hm.Categorical(3), torch.zeros(4, 3)
     for estimator in (hm.Exact(), hm.Direct(), hm.Reinforce()):
-        with pytest.raises(hm.ArgumentError, match="NaN for example"):
+        with pytest.raises(hm.ArgumentError, match="f returned nan for example"):
             hm.elbo(lambda z: z.sum(-1) * float("nan"), scores, space, estimator)
     scores[2, 1] = float("nan")
     with pytest.raises(hm.ArgumentError, match=r"finite.*\[2, 1\]"):
@@ -398,27 +398,27 @@ def test_a_space_too_large_for_exact():
 
 @pytest.mark.parametrize("weight", [0.0, 0.5, 3.0])
 def test_a_weight_of_the_kl_against_enumeration(weight):
-    """Value and gradient, of scores and prior; what is told of the KL stays as it is."""
+    """Value and gradient, of scores and prior; the reported KL does not depend on the weight."""
     space, x = hm.Categorical(3, 2), torch.rand(4, 9, dtype=torch.float64)
     likelihood = hm.BernoulliLikelihood(nn.Sequential(nn.Flatten(), nn.Linear(6, 9, dtype=torch.float64)), x)
     scores = torch.randn(4, 2, 3, dtype=torch.float64, requires_grad=True)
     prior = torch.randn(2, 3, dtype=torch.float64, requires_grad=True)
     out = hm.elbo(likelihood, scores, space, hm.Exact(), prior=prior, kl_weight=weight)
     bounds = hm.exact_bounds(likelihood, scores, space, prior=prior)
-    wanted = bounds.reconstruction - weight * bounds.kl
-    torch.testing.assert_close(out.value, wanted)
+    expected = bounds.reconstruction - weight * bounds.kl
+    torch.testing.assert_close(out.value, expected)
     torch.testing.assert_close(out.kl, bounds.kl.detach())
-    found = torch.autograd.grad(out.value.sum(), [scores, prior])
-    torch.testing.assert_close(found, torch.autograd.grad(wanted.sum(), [scores, prior]))
+    gradients = torch.autograd.grad(out.value.sum(), [scores, prior])
+    torch.testing.assert_close(gradients, torch.autograd.grad(expected.sum(), [scores, prior]))
 
 
 @pytest.mark.parametrize("weight", [0.5, 2.0])
-def test_posterior_direct_with_a_weight_is_content_with_the_tempered_posterior(weight):
+def test_posterior_direct_with_a_weight_is_stationary_at_the_tempered_posterior(weight):
     """F is constant where q is proportional to p(z) p(x | z)^(1 / w), and nowhere else."""
     space, x = hm.Categorical(4), torch.rand(3, 9, dtype=torch.float64).round()
     likelihood = hm.BernoulliLikelihood(nn.Linear(4, 9, dtype=torch.float64), x)
     table = likelihood.table().detach()
-    for power, content in ((1 / weight, True), (1.0, False)):
+    for power, is_stationary in ((1 / weight, True), (1.0, False)):
         scores = (power * table).requires_grad_()
         hm.elbo(likelihood, scores, space, hm.AveragedDirect(), kl_weight=weight).value.sum().backward()
-        assert (scores.grad.abs().max() < 1e-9) == content
+        assert (scores.grad.abs().max() < 1e-9) == is_stationary

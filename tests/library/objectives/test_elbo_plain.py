@@ -1,4 +1,4 @@
-"""hm.elbo without shape checks: arguments that cannot be used, and torch.compile and torch.func."""
+"""hm.elbo without shape checks: invalid arguments, and torch.compile and torch.func."""
 
 import pytest
 import torch
@@ -80,7 +80,7 @@ def test_grad_and_compile(space, kl, estimator):
 
 
 class TestPriorsAndBatches:
-    """What would be broadcast or reshaped in silence is refused."""
+    """Shapes that torch would silently broadcast or reshape raise an error."""
 
     space, scores = hm.Categorical(10), torch.zeros(2, 10)
 
@@ -104,7 +104,7 @@ class TestPriorsAndBatches:
         out = hm.elbo(self.likelihood(0), self.scores[:0], self.space, hm.Direct())
         assert out.value.shape == (0,)
 
-    def test_integer_pictures(self):
+    def test_integer_images(self):
         with pytest.raises(hm.DtypeError, match="uint8"):
             hm.BernoulliLikelihood(torch.nn.Linear(10, 784), torch.zeros(2, 784, dtype=torch.uint8))
 

@@ -1,4 +1,4 @@
-"""Flips of single bits by shortcuts: the values of as many decoder passes, and the same z(epsilon)."""
+"""Fast flips of single bits: the same values as separate decoder passes, and the same z(epsilon)."""
 
 import pytest
 import torch
@@ -30,7 +30,7 @@ def test_gains_and_bounds(model):
     torch.testing.assert_close(flips.gains(wanted), expected[wanted])
     torch.testing.assert_close(flips.gains(torch.ones(3, 5, 6, dtype=torch.bool)).view(3, 5, 6), expected)
     assert (flips.bounds >= expected - 1e-9).all()
-    assert (flips.bounds - expected).median() < expected.abs().median()  # tight enough to be of use
+    assert (flips.bounds - expected).median() < expected.abs().median()  # tight enough to be useful
     assert flips.gains(torch.zeros(3, 5, 6, dtype=torch.bool)).shape == (0,)
 
 
@@ -42,12 +42,12 @@ def test_lazy_flips_change_nothing(model, space, epsilon, kl):
     scores = torch.randn(5, *space.score_shape, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     scores = torch.cat([scores[:, :6], scores[:, 6:].abs() / 5], -1) if space == SPACES[2] else scores
     noise = space.noise((8, 5), generator=torch.Generator().manual_seed(3), dtype=torch.float64)
-    found = []
+    results = []
     for f in (model, lambda z: model(z)):
         held = scores.clone().requires_grad_()
         out = hm.elbo(f, held, space, hm.Direct(epsilon), noise=noise, kl=kl)
-        found.append((out, torch.autograd.grad(out.value.sum(), held)[0]))
-    (lazy, gradient), (every, expected) = found
+        results.append((out, torch.autograd.grad(out.value.sum(), held)[0]))
+    (lazy, gradient), (every, expected) = results
     torch.testing.assert_close(gradient, expected)
     torch.testing.assert_close(lazy.value, every.value)
     assert lazy.evaluations < every.evaluations == 8 * 7
@@ -65,13 +65,13 @@ def test_conditional_gradient_by_flips_by_rows_and_by_f(model, space, roulette):
 
     scores = torch.randn(5, *space.score_shape, dtype=torch.float64).abs() / 5
     noise = space.noise((2, 5), dtype=torch.float64)
-    found = []
+    gradients = []
     for f in (model, Rows(), lambda z: model(z)):
         held = scores.clone().requires_grad_()
         out = hm.elbo(f, held, space, hm.ConditionalGradient(roulette=roulette), noise=noise)
-        found.append(torch.autograd.grad(out.value.sum(), held)[0])
-    torch.testing.assert_close(found[1], found[0])
-    torch.testing.assert_close(found[2], found[0])
+        gradients.append(torch.autograd.grad(out.value.sum(), held)[0])
+    torch.testing.assert_close(gradients[1], gradients[0])
+    torch.testing.assert_close(gradients[2], gradients[0])
 
 
 def test_other_decoders_have_no_flips():

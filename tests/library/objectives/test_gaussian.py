@@ -1,4 +1,4 @@
-"""Gaussian latents against torch.distributions, a model solved by hand, and the slips of the sources."""
+"""Gaussian latents against torch.distributions, a model with closed forms, and the errors of the sources."""
 
 import math
 import runpy
@@ -16,10 +16,10 @@ FORMS = ["prior-contrastive", "joint-contrastive"]
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
-def largest_z(found, exact):
-    """Return the largest |z| of the mean of draws `[draws, ...]`; above 5.5 it is no chance (1e-6, 25 components)."""
-    error = found.std(0) / len(found) ** 0.5
-    return ((found.mean(0) - exact) / error.clamp_min(1e-12)).abs().max().item()
+def largest_z(draws, exact):
+    """Return the largest |z| of the mean of draws `[draws, ...]`; above 5.5 is not chance (1e-6, 25 components)."""
+    error = draws.std(0) / len(draws) ** 0.5
+    return ((draws.mean(0) - exact) / error.clamp_min(1e-12)).abs().max().item()
 
 
 def random(*shape, seed=0):
@@ -38,7 +38,7 @@ def diagonal(mean, log_variance):
 
 # ------------------------------------------------------------------------------------------- KL, closed forms
 def check_kl(kl):
-    """What a KL between diagonal Gaussians must satisfy."""
+    """Assert what a KL between diagonal Gaussians must satisfy."""
     for batch in [(), (4,), (2, 3)]:
         mean, log_variance, mean2, log_variance2 = random(4, *batch, 5)
         q, p = diagonal(mean, log_variance), diagonal(mean2, log_variance2)
@@ -60,14 +60,14 @@ def zeros(mean, mean2, log_variance2):
 
 
 def published_standard(mean, log_variance, mean2=None, log_variance2=None):
-    """The sign slip of the notes on auto-encoding variational Bayes: half the sum without the minus."""
+    """The sign error of the notes on auto-encoding variational Bayes: half the sum without the minus."""
     if mean2 is not None or log_variance2 is not None:
         return hm.gaussian_kl(mean, log_variance, mean2, log_variance2)
     return (1 + log_variance - mean.square() - log_variance.exp()).sum(-1) / 2
 
 
 def published_distance(mean, log_variance, mean2=None, log_variance2=None):
-    """The slips of the loss of pluralistic image completion: the distance of the means subtracted, no -d/2."""
+    """The errors of the loss of pluralistic image completion: the distance of the means subtracted, no -d/2."""
     mean2, log_variance2 = zeros(mean, mean2, log_variance2)
     gap = log_variance2 - log_variance
     return (gap + (-gap).exp() - (mean - mean2).square() * (-log_variance2).exp()).sum(-1) / 2
@@ -79,18 +79,18 @@ def upside_down(mean, log_variance, mean2=None, log_variance2=None):
 
 
 def mean_of_one(mean, log_variance, mean2=None, log_variance2=None):
-    """The slip of the lecture notes: a standard normal with mean 1."""
+    """The error of the lecture slides: a standard normal with mean 1."""
     return hm.gaussian_kl(mean, log_variance, torch.ones_like(mean) if mean2 is None else mean2, log_variance2)
 
 
 @pytest.mark.parametrize("wrong", [published_standard, published_distance, upside_down, mean_of_one])
-def test_published_slips_are_caught(wrong):
+def test_published_errors_are_detected(wrong):
     with pytest.raises(AssertionError):
         check_kl(wrong)
 
 
 def test_descent_on_the_published_sign_drives_q_away():
-    """Why the sign matters: following -KL leads from the prior, following KL to it."""
+    """Why the sign matters: descent on -KL leads away from the prior, descent on KL leads to it."""
     for kl, ends in [(hm.gaussian_kl, True), (published_standard, False)]:
         mean = torch.full((1,), 0.5, dtype=torch.float64, requires_grad=True)
         for _ in range(200):
@@ -148,7 +148,7 @@ def test_kl_gradients():
         torch.testing.assert_close(gradient, torch.zeros_like(gradient))
 
 
-def test_what_stands_above_the_diagonal_is_not_looked_at():
+def test_entries_above_the_diagonal_are_ignored():
     mean, scale, scale2, noise = random(3), factor(d=3), factor(d=3, seed=1), random(3, 3, seed=2)
     filled, filled2 = ((scale + noise.triu(1)).requires_grad_(), (scale2 + noise.triu(1)).requires_grad_())
     kl = hm.gaussian_kl_full(mean, filled, None, filled2)
@@ -163,13 +163,13 @@ def test_what_stands_above_the_diagonal_is_not_looked_at():
 
 def test_kl_close_to_equality_is_not_lost_to_rounding():
     gap = torch.tensor([1e-3], dtype=torch.float32)
-    found = hm.gaussian_kl(torch.zeros(1), gap).double().item()
-    assert found == pytest.approx(hm.gaussian_kl(torch.zeros(1).double(), gap.double()).item(), rel=1e-3)
+    kl = hm.gaussian_kl(torch.zeros(1), gap).double().item()
+    assert kl == pytest.approx(hm.gaussian_kl(torch.zeros(1).double(), gap.double()).item(), rel=1e-3)
 
 
 # ------------------------------------------------------------------------------------------- samples
 def check_sample(sample):
-    """Samples follow the law, component by component."""
+    """Assert that every component of samples follows its distribution."""
     mean, log_variance = random(3), torch.tensor([-3.0, 0.5, 2.0], dtype=torch.float64)
     z = sample(mean, log_variance, 50_000, generator=torch.Generator().manual_seed(0))
     for i in range(3):
@@ -181,8 +181,8 @@ def test_samples_follow_the_law():
 
 
 @pytest.mark.parametrize("power", [1.0, 0.25])
-def test_samples_with_another_scale_are_caught(power):
-    """The slip of the lecture notes, noise times the variance (power 1), and half the standard deviation's log."""
+def test_samples_with_another_scale_are_detected(power):
+    """The error of the lecture slides, noise times the variance (power 1), and half the logarithm of the deviation."""
 
     def wrong(mean, log_variance, samples, generator):
         noise = torch.randn(samples, *mean.shape, generator=generator, dtype=mean.dtype)
@@ -199,7 +199,7 @@ def test_full_samples_have_the_covariance():
     centred = z - mean
     products = centred[:, :, None] * centred[:, None, :]
     assert largest_z(products, scale @ scale.mT) < 5.5
-    assert largest_z(products, scale.mT @ scale) > 5.5  # the transposed factor would have shown
+    assert largest_z(products, scale.mT @ scale) > 5.5  # the transposed factor would be detected
 
 
 def test_full_samples_of_a_diagonal_factor_are_the_diagonal_samples():
@@ -275,7 +275,7 @@ def test_kl_is_the_mean_of_the_log_ratio():
 
 # ------------------------------------------------------------------------------------------- the bound
 class Linear:
-    """z ~ N(0, I), x = W z + b + noise of variance s2: everything about it is known.
+    """z ~ N(0, I), x = W z + b + noise of variance s2: a model whose quantities have closed forms.
 
     log p(x) = log N(x; b, W W^T + s2 I); the posterior is N(C W^T (x - b) / s2, C), C = (I + W^T W / s2)^-1;
     E_q[log p(x | z)] = log N(x; W mean + b, s2) - tr(W C_q W^T) / (2 s2) for q with covariance C_q.
@@ -315,7 +315,7 @@ class Linear:
 
 
 def test_the_bound_of_the_true_posterior_is_the_evidence():
-    """The closed forms against each other: full covariance closes the gap, a diagonal one does not."""
+    """The closed forms agree: a full covariance closes the gap, a diagonal one does not."""
     model = Linear()
     mean, covariance = model.posterior()
     scale = torch.linalg.cholesky(covariance).expand(2, 3, 3)
@@ -326,7 +326,7 @@ def test_the_bound_of_the_true_posterior_is_the_evidence():
 
 
 def check_bound(elbo, samples=1, draws=100_000):
-    """Value and gradient of a sampled bound have the exact ones as their means."""
+    """Assert that the means of value and gradient of a sampled bound are exact."""
     model, generator = Linear(), torch.Generator().manual_seed(0)
     mean, log_variance = random(2, 2, 3)
     leaves = [t.clone().requires_grad_() for t in (mean, log_variance)]
@@ -336,8 +336,8 @@ def check_bound(elbo, samples=1, draws=100_000):
     value = elbo(model.likelihood(draws), *batch, samples=samples, generator=generator)
     gradients = torch.autograd.grad(value.sum(), batch)
     assert largest_z(value.detach(), exact.detach()) < 5.5
-    for found, expected in zip(gradients, exact_gradients, strict=True):
-        assert largest_z(found, expected) < 5.5
+    for estimates, expected in zip(gradients, exact_gradients, strict=True):
+        assert largest_z(estimates, expected) < 5.5
     return value.detach().std(0), gradients
 
 
@@ -362,7 +362,7 @@ def wrong_sign(likelihood, mean, log_variance, **kwargs):
 
 
 def forgotten_density(likelihood, mean, log_variance, **kwargs):
-    """The joint-contrastive form with log q held fixed: its gradient for the variance lacks the entropy's."""
+    """The joint-contrastive form with log q held fixed: the gradient of the entropy is missing."""
     out = hm.gaussian_elbo(likelihood, mean, log_variance, form="joint-contrastive", **kwargs)
     entropy = log_variance.sum(-1) / 2
     return out.value - (entropy - entropy.detach())
@@ -375,7 +375,7 @@ def cut_sample(likelihood, mean, log_variance, **kwargs):
 
 
 @pytest.mark.parametrize("wrong", [wrong_sign, forgotten_density, cut_sample])
-def test_wrong_bounds_are_caught(wrong):
+def test_wrong_bounds_are_detected(wrong):
     with pytest.raises(AssertionError):
         check_bound(wrong)
 
@@ -451,7 +451,7 @@ def test_full_covariance_reaches_the_evidence():
     diagonal_gap = model.log_evidence() - model.bound(
         model.posterior()[0], -torch.linalg.inv(model.posterior()[1]).diagonal().log()[None]
     )
-    assert diagonal_gap.item() > 0.1  # what no diagonal q can do
+    assert diagonal_gap.item() > 0.1  # no diagonal q closes the gap
 
 
 def test_bernoulli_likelihood_trains_encoder_and_decoder():
@@ -466,7 +466,7 @@ def test_bernoulli_likelihood_trains_encoder_and_decoder():
     assert decoder.weight.grad.abs().sum() > 0
 
 
-# ------------------------------------------------------------------------------------------- values that cannot be used
+# ------------------------------------------------------------------------------------------- invalid values
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize("which", ["mean", "log_variance"])
 def test_parameters_that_are_not_finite(which, bad):
@@ -481,7 +481,7 @@ def test_parameters_that_are_not_finite(which, bad):
 def test_nan_of_the_likelihood_names_the_example():
     worth = torch.ones(2, 4)
     worth[1, 3] = float("nan")
-    with pytest.raises(hm.ArgumentError, match=r"NaN for example \[1, 3\]"):
+    with pytest.raises(hm.ArgumentError, match=r"nan for example \[1, 3\]"):
         hm.gaussian_elbo(lambda z: z.sum(-1) * worth, torch.zeros(2, 4, 3), torch.zeros(2, 4, 3), samples=2)
 
 
@@ -506,7 +506,7 @@ def test_arguments():
         hm.gaussian_kl_full(zero, negative.abs() + torch.eye(3), None, negative)
 
 
-# ------------------------------------------------------------------------------------------- the example of the notes
+# ------------------------------------------------------------------------------------------- the example of the slides
 PROGRAM = runpy.run_path(str(EXAMPLES / "score_function_versus_reparameterization.py"))
 
 
@@ -515,9 +515,9 @@ PROGRAM = runpy.run_path(str(EXAMPLES / "score_function_versus_reparameterizatio
 def test_gradients_of_the_example_have_the_closed_mean_and_variance(name, theta):
     """z-tests of the mean and of the variance, the latter by the spread of the squares."""
     method, m = PROGRAM[name], PROGRAM["A"] * theta + PROGRAM["B"]
-    found = PROGRAM["gradients"](method, theta, 1_000_000, torch.Generator().manual_seed(0))
+    estimates = PROGRAM["gradients"](method, theta, 1_000_000, torch.Generator().manual_seed(0))
     mean, variance = 2 * PROGRAM["A"] * m, PROGRAM["variance"](method, m)
-    assert largest_z(found, mean) < 5.5
-    squares = (found - mean).square()
+    assert largest_z(estimates, mean) < 5.5
+    squares = (estimates - mean).square()
     assert largest_z(squares, variance) < 5.5
-    assert largest_z(squares, 1.1 * variance) > 5.5  # a tenth more would have shown
+    assert largest_z(squares, 1.1 * variance) > 5.5  # a tenth more would be detected

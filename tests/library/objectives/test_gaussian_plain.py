@@ -97,13 +97,13 @@ def test_vmap_of_the_divergences():
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"latents": 0}, "latents must be at least 1, got 0"),
         ({"architecture": "flow"}, "architecture must be 'mlp' or 'conv', got 'flow'"),
         ({"likelihood": "poisson"}, "likelihood must be 'bernoulli' or 'gaussian', got 'poisson'"),
     ],
 )
-def test_models_that_cannot_be_built(options, said):
-    with pytest.raises(hm.ArgumentError, match=said):
+def test_models_that_cannot_be_built(options, message):
+    with pytest.raises(hm.ArgumentError, match=message):
         hm.GaussianVAE.build(**{"latents": 2, "shape": (1, 4, 4), **options})

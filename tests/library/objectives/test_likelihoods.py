@@ -1,4 +1,4 @@
-"""Likelihoods against torch.distributions: f itself, and each shortcut."""
+"""Likelihoods against torch.distributions: f itself, and each optional method."""
 
 from functools import partial
 
@@ -31,7 +31,7 @@ def network():
 
 
 def convolution():
-    """Two variables of five values as a picture of five channels, upsampled: pixels come as an image."""
+    """Two variables of five values as an image of five channels, upsampled: pixels come as an image."""
     return nn.Sequential(Reshape(5, 2, 1), nn.ConvTranspose2d(5, 1, (2, 4))), (2, 5)
 
 
@@ -70,9 +70,9 @@ class TestAgainstTorch:
         likelihood, expected, x, event = problem(make, kind, batch)
         z = torch.rand(6, *batch, *event, dtype=torch.float64)
         rows = expected(z.reshape(-1, *event), x.expand(6, *x.shape).reshape(-1, *PIXELS))
-        found = likelihood(z)
-        assert found.shape == (6, *batch)
-        torch.testing.assert_close(found, rows.view(6, *batch), rtol=1e-12, atol=1e-12)
+        values = likelihood(z)
+        assert values.shape == (6, *batch)
+        torch.testing.assert_close(values, rows.view(6, *batch), rtol=1e-12, atol=1e-12)
 
     def test_rows(self, make, kind, batch):
         likelihood, expected, x, event = problem(make, kind, batch)
@@ -86,26 +86,28 @@ class TestAgainstTorch:
         likelihood, expected, x, event = problem(make, kind, batch)
         z = torch.rand(6, *event, dtype=torch.float64)
         columns = torch.stack(
-            [expected(one.expand(x[..., 0, 0, 0].numel(), *event), x.reshape(-1, *PIXELS)) for one in z]
+            [expected(row.expand(x[..., 0, 0, 0].numel(), *event), x.reshape(-1, *PIXELS)) for row in z]
         )
-        found = likelihood.pairs(z)
-        assert found.shape == (*batch, 6)
-        torch.testing.assert_close(found, columns.mT.view(*batch, 6), rtol=1e-12, atol=1e-12)
+        values = likelihood.pairs(z)
+        assert values.shape == (*batch, 6)
+        torch.testing.assert_close(values, columns.mT.view(*batch, 6), rtol=1e-12, atol=1e-12)
 
     def test_gradients(self, make, kind, batch):
-        """Every way gives the decoder, z and x's own parameters the gradient that torch.distributions gives."""
+        """Every method gives the decoder and z the same gradient as torch.distributions."""
         likelihood, expected, x, event = problem(make, kind, batch)
         examples, parameters = x.reshape(-1, *PIXELS), list(likelihood.decoder.parameters())
         z = torch.rand(len(examples), *event, dtype=torch.float64, requires_grad=True)
         index = torch.arange(len(examples))
-        want = torch.autograd.grad(expected(z, examples).sum(), [z, *parameters])
-        ways = [
+        expected_gradients = torch.autograd.grad(expected(z, examples).sum(), [z, *parameters])
+        values = [
             likelihood(z.view(1, *batch, *event)).sum(),
             likelihood.rows(z, index).sum(),
             likelihood.pairs(z).view(-1, len(z)).diagonal().sum(),
         ]
-        for value in ways:
-            torch.testing.assert_close(torch.autograd.grad(value, [z, *parameters]), want, rtol=1e-10, atol=1e-10)
+        for value in values:
+            torch.testing.assert_close(
+                torch.autograd.grad(value, [z, *parameters]), expected_gradients, rtol=1e-10, atol=1e-10
+            )
 
 
 @pytest.mark.parametrize("batch", BATCHES, ids=str)
@@ -165,7 +167,7 @@ def test_saturated_logits_are_finite_and_right(size):
     ids=["categorical", "binary", "convolution"],
 )
 def test_shortcuts_change_nothing_but_the_cost(make, kind, space):
-    """The same noise gives the same value and gradients with f alone and with all its methods."""
+    """The same noise gives the same value and gradients with f only and with all its methods."""
     likelihood, _, _, _ = problem(make, kind, (2, 3))
     generator = torch.Generator().manual_seed(0)
     scores = torch.randn(2, 3, *space.score_shape, generator=generator, dtype=torch.float64, requires_grad=True)

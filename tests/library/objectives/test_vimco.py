@@ -12,7 +12,7 @@ SPACES = [hm.Binary(2), hm.Categorical(3), hm.Categorical(2, 2), hm.PairwiseBina
 
 
 def problem(space):
-    """Return scores, and an f that looks its values up in a table."""
+    """Return scores, prior, a table of values, and an f that looks its values up in the table."""
     generator = torch.Generator().manual_seed(0)
     scores = torch.randn(space.score_shape, generator=generator, dtype=torch.float64)
     prior = torch.randn(space.score_shape, generator=generator, dtype=torch.float64)
@@ -26,7 +26,7 @@ def problem(space):
     return scores, prior, worth, f
 
 
-def enumerated(space, scores, prior, worth, samples):
+def enumerate_bound(space, scores, prior, worth, samples):
     """Return E[L] and its gradient from every tuple of members."""
     scores = scores.clone().requires_grad_()
     log_q, log_p = space.log_probs(scores), space.log_probs(prior)
@@ -38,7 +38,7 @@ def enumerated(space, scores, prior, worth, samples):
     return total.detach(), torch.autograd.grad(total, scores)[0]
 
 
-def found(space, f, scores, prior, samples, draws=60_000):
+def estimate_bound(space, f, scores, prior, samples, draws=60_000):
     copies = scores.expand(draws, *scores.shape).clone().requires_grad_()
     generator = torch.Generator().manual_seed(1)
     out = hm.importance_weighted_elbo(f, copies, space, samples=samples, prior=prior, generator=generator)
@@ -50,20 +50,20 @@ def found(space, f, scores, prior, samples, draws=60_000):
 @pytest.mark.parametrize("space", SPACES, ids=str)
 def test_value_and_gradient_are_unbiased(space, samples):
     scores, prior, worth, f = problem(space)
-    value, gradient = enumerated(space, scores, prior, worth, samples)
-    out, estimates = found(space, f, scores, prior, samples)
+    value, gradient = enumerate_bound(space, scores, prior, worth, samples)
+    out, estimates = estimate_bound(space, f, scores, prior, samples)
     root = len(estimates) ** 0.5
     values = out.value.detach()
     assert float((values.mean() - value) / (values.std() / root)) == pytest.approx(0, abs=5.5)
     z = (estimates.mean(0) - gradient) / (estimates.std(0) / root)
     assert float(z.abs().max()) < 5.5
     # Without the term of the weights themselves, or with half of it, the test would fail.
-    without = estimates.mean(0) + _of_the_weights(space, f, scores, prior, samples)
+    without = estimates.mean(0) + _average_weight_term(space, f, scores, prior, samples)
     assert float(((without - gradient) / (estimates.std(0) / root)).abs().max()) > 5.5
     assert out.evaluations == samples
 
 
-def _of_the_weights(space, f, scores, prior, samples, draws=20_000):
+def _average_weight_term(space, f, scores, prior, samples, draws=20_000):
     leaf = scores.expand(draws, *scores.shape).clone().requires_grad_()
     z = space.sample(leaf, samples, generator=torch.Generator().manual_seed(2))
     log_q = space.log_prob(leaf, z)

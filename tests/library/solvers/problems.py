@@ -26,7 +26,7 @@ def balanced(couplings, unary, edges):
 
 
 def problem(kind, n, batch, seed=0, dtype=torch.float64):
-    """unary [B, n], couplings [B, E], edges [E, 2]"""
+    """Return unary `[B, n]`, couplings `[B, E]` and edges `[E, 2]` of random problems."""
     generator = torch.Generator().manual_seed(1000 * n + KINDS.index(kind.removeprefix("sparse-")) + 17 * seed)
 
     def normal(*shape):
@@ -37,7 +37,7 @@ def problem(kind, n, batch, seed=0, dtype=torch.float64):
         edges = edges[torch.rand(len(edges), generator=generator) < max(0.2, 3 / n)]
         edges = torch.where(
             torch.rand(len(edges), 1, generator=generator) < 0.5, edges, edges.flip(1)
-        )  # either way round
+        )  # in either direction
     unary, couplings = normal(batch, n), 0.3 * normal(batch, len(edges))
     if kind == "strong":
         couplings = 5 * couplings
@@ -62,7 +62,7 @@ def problem(kind, n, batch, seed=0, dtype=torch.float64):
     return unary.to(dtype), couplings.to(dtype), edges
 
 
-def worth(z, unary, couplings, edges):
+def evaluate(z, unary, couplings, edges):
     z = z.double()
     return (unary.double() * z).sum(-1) + (couplings.double() * z[..., edges[:, 0]] * z[..., edges[:, 1]]).sum(-1)
 
@@ -72,7 +72,7 @@ def scale(unary, couplings):
 
 
 def brute_force(unary, couplings, edges):
-    """The best value of each example, by doubling: the values of all codes of k + 1 bits from those of k bits."""
+    """Return the best value of each example: the values of all codes of k + 1 bits follow from those of k bits."""
     batch, n = unary.shape
     weights = torch.zeros(batch, n, n, dtype=torch.float64)
     weights[:, edges[:, 0], edges[:, 1]] = couplings.double()
@@ -89,16 +89,17 @@ def brute_force(unary, couplings, edges):
     return torch.cat(best)
 
 
-def assert_valid(found, unary, couplings, edges, optimum, *, exact=True, tolerance=1e-9):
-    """z is bits, value is what it is worth, and value <= optimum <= bound; with `exact`, all three are equal."""
+def assert_valid(solution, unary, couplings, edges, optimum, *, exact=True, tolerance=1e-9):
+    """Check that z has bits, value is its score, and value <= optimum <= bound; with `exact`, all three are equal."""
     within = tolerance * scale(unary, couplings)
-    assert found.z.shape == unary.shape
-    assert found.z.dtype == unary.dtype
-    assert ((found.z == 0) | (found.z == 1)).all()
-    assert ((found.value - worth(found.z, unary, couplings, edges)).abs() <= within).all(), "value is not that of z"
-    assert (found.value <= optimum + within).all(), "worth more than the optimum"
-    assert (found.bound >= optimum - within).all(), "bound below the optimum"
-    assert (found.bound >= found.value).all()
+    assert solution.z.shape == unary.shape
+    assert solution.z.dtype == unary.dtype
+    assert ((solution.z == 0) | (solution.z == 1)).all()
+    error = (solution.value - evaluate(solution.z, unary, couplings, edges)).abs()
+    assert (error <= within).all(), "value is not that of z"
+    assert (solution.value <= optimum + within).all(), "value above the optimum"
+    assert (solution.bound >= optimum - within).all(), "bound below the optimum"
+    assert (solution.bound >= solution.value).all()
     if exact:
-        assert found.exact, f"gap {found.gap.max()}"
-        assert (found.value >= optimum - within).all(), "not the best z"
+        assert solution.exact, f"gap {solution.gap.max()}"
+        assert (solution.value >= optimum - within).all(), "not the best z"

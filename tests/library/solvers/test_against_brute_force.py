@@ -7,10 +7,10 @@ from library.solvers.problems import KINDS, SUPERMODULAR, assert_valid, balanced
 
 from hardmax.solvers import min_cut, min_cut_sparse, solve_pairwise
 from hardmax.solvers.enumeration import find_persistent_bits
-from hardmax.solvers.pairwise import _dense, _reduced
+from hardmax.solvers.pairwise import build_matrix, solve_reduced
 
 EXACT = ["auto", "enumeration", "branch-and-bound"]
-FOR_SUPERMODULAR = ["min-cut", "min-cut-sparse", "max-flow", "push-relabel"]
+SUPERMODULAR_SOLVERS = ["min-cut", "min-cut-sparse", "max-flow", "push-relabel"]
 BATCH = 256
 
 
@@ -20,18 +20,18 @@ BATCH = 256
 def test_all_solvers(n, kind, dtype):
     unary, couplings, edges = problem(kind, n, BATCH, seed=int(dtype == torch.float64), dtype=dtype)
     optimum = brute_force(unary, couplings, edges)
-    solvers = EXACT + (FOR_SUPERMODULAR if kind in SUPERMODULAR else [])
+    solvers = EXACT + (SUPERMODULAR_SOLVERS if kind in SUPERMODULAR else [])
     for solver in solvers:
         batch = 32 if solver in ("max-flow", "enumeration") and n > 12 else BATCH
-        some = unary[:batch], couplings[:batch], edges
-        found = solve_pairwise(*some, supermodular=False, solver=solver)
-        assert_valid(found, *some, optimum[:batch])
-    some = unary[:32], couplings[:32], edges
-    found = solve_pairwise(*some, supermodular=False, solver="heuristic")
-    assert_valid(found, *some, optimum[:32], exact=False)
+        instance = unary[:batch], couplings[:batch], edges
+        solution = solve_pairwise(*instance, supermodular=False, solver=solver)
+        assert_valid(solution, *instance, optimum[:batch])
+    instance = unary[:32], couplings[:32], edges
+    solution = solve_pairwise(*instance, supermodular=False, solver="heuristic")
+    assert_valid(solution, *instance, optimum[:32], exact=False)
     if len(edges):
         double = unary[:64].double(), couplings[:64].double(), edges
-        assert_valid(_reduced(*double, None), *double, optimum[:64])
+        assert_valid(solve_reduced(*double, None), *double, optimum[:64])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -43,8 +43,8 @@ def test_min_cut(n, kind):
     unary[::2] = balanced(couplings[::2], unary[::2], edges)
     optimum = brute_force(unary, couplings, edges)
     for solver, batch in [("min-cut", 2 * BATCH), ("min-cut-sparse", 2 * BATCH), ("push-relabel", 64)]:
-        some = unary[:batch], couplings[:batch], edges
-        assert_valid(solve_pairwise(*some, supermodular=True, solver=solver), *some, optimum[:batch])
+        instance = unary[:batch], couplings[:batch], edges
+        assert_valid(solve_pairwise(*instance, supermodular=True, solver=solver), *instance, optimum[:batch])
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "sparse-balanced"])
@@ -52,10 +52,10 @@ def test_min_cut(n, kind):
 def test_dual(n, kind):
     unary, couplings, edges = problem(kind, n, 16)
     optimum = brute_force(unary, couplings, edges)
-    found = solve_pairwise(unary, couplings, edges, supermodular=False, solver="dual")
-    assert_valid(found, unary, couplings, edges, optimum, exact=False)
-    if kind in SUPERMODULAR:  # there is no gap in theory, and little after a while
-        assert (found.gap <= 1e-3 * scale(unary, couplings)).all()
+    solution = solve_pairwise(unary, couplings, edges, supermodular=False, solver="dual")
+    assert_valid(solution, unary, couplings, edges, optimum, exact=False)
+    if kind in SUPERMODULAR:  # there is no gap in theory, and a small one after a limited number of iterations
+        assert (solution.gap <= 1e-3 * scale(unary, couplings)).all()
 
 
 @pytest.mark.parametrize("kind", ["balanced", "sparse-balanced", "zero"])
@@ -77,13 +77,13 @@ def test_flow_equals_cut(n, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_persistency(kind):
-    """Decided bits leave the optimum as it is."""
+    """Fixing the decided bits does not change the optimum."""
     unary, couplings, edges = problem(kind, 9, 500)
     optimum = brute_force(unary, couplings, edges)
-    least, greatest = find_persistent_bits(unary, _dense(unary, couplings, edges))
+    least, greatest = find_persistent_bits(unary, build_matrix(unary, couplings, edges))
     assert (least <= greatest).all()
     forced = 10 * scale(unary, couplings)[:, None] * torch.where(least == greatest, 2 * least - 1, 0)
-    held = brute_force(unary + forced, couplings, edges) - forced.clamp_min(0).sum(1)
-    assert ((held - optimum).abs() <= 1e-9 * scale(unary, couplings)).all()
+    optimum_of_rest = brute_force(unary + forced, couplings, edges) - forced.clamp_min(0).sum(1)
+    assert ((optimum_of_rest - optimum).abs() <= 1e-9 * scale(unary, couplings)).all()
     if kind in ("easy", "zero"):
         assert (least == greatest).double().mean() > 0.5

@@ -19,8 +19,8 @@ SOLVERS = ["auto", "enumeration", "branch-and-bound", "heuristic", "dual"]
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_dtypes(solver, dtype):
     instance = problem("strong", 6, 20, dtype=dtype)
-    found = solve_pairwise(*instance, supermodular=False, solver=solver)
-    assert_valid(found, *instance, brute_force(*instance), exact=solver not in ("heuristic", "dual"))
+    solution = solve_pairwise(*instance, supermodular=False, solver=solver)
+    assert_valid(solution, *instance, brute_force(*instance), exact=solver not in ("heuristic", "dual"))
     assert pairwise_argmax(*instance, False).dtype == dtype
 
 
@@ -29,19 +29,19 @@ def test_dtypes(solver, dtype):
 def test_batch_shapes(solver, shape):
     generator = torch.Generator().manual_seed(0)
     unary, couplings = torch.randn(*shape, 4, generator=generator), torch.randn(*shape, 6, generator=generator)
-    found = solve_pairwise(unary, couplings, complete(4), supermodular=False, solver=solver)
-    assert found.z.shape == (*shape, 4)
-    assert found.value.shape == found.bound.shape == found.gap.shape == shape
+    solution = solve_pairwise(unary, couplings, complete(4), supermodular=False, solver=solver)
+    assert solution.z.shape == (*shape, 4)
+    assert solution.value.shape == solution.bound.shape == solution.gap.shape == shape
     z = pairwise_argmax(unary, couplings, complete(4), False, solver)
-    assert torch.equal(z, found.z)
+    assert torch.equal(z, solution.z)
 
 
 def test_no_edges():
     unary = torch.tensor([[1.0, -1.0, 0.5]])
-    found = solve_pairwise(unary, torch.zeros(1, 0), torch.zeros(0, 2, dtype=torch.long), supermodular=True)
-    assert found.z.tolist() == [[1.0, 0.0, 1.0]]
-    assert found.value.item() == 1.5
-    assert found.exact
+    solution = solve_pairwise(unary, torch.zeros(1, 0), torch.zeros(0, 2, dtype=torch.long), supermodular=True)
+    assert solution.z.tolist() == [[1.0, 0.0, 1.0]]
+    assert solution.value.item() == 1.5
+    assert solution.exact
 
 
 def test_parts_of_one_tensor_and_scores_with_gradients():
@@ -96,14 +96,14 @@ def _two_threads():
 
 @pytest.mark.usefixtures("_two_threads")
 def test_a_batch_is_split_without_loss():
-    seen, lock = [], threading.Lock()
+    indices, lock = [], threading.Lock()
 
     def solve(part):
         with lock:
-            seen.extend(range(103)[part])
+            indices.extend(range(103)[part])
 
     solve_in_threads(solve, 103, 1.0)
-    assert sorted(seen) == list(range(103))
+    assert sorted(indices) == list(range(103))
 
 
 @pytest.mark.usefixtures("_two_threads")
@@ -123,16 +123,16 @@ def test_threads_find_the_same(kind):
     torch.set_num_threads(1)
     expected = pairwise_argmax(*instance, False)
     torch.set_num_threads(2)
-    found = {}
+    results = {}
     callers = [
-        threading.Thread(target=lambda k=k: found.update({k: pairwise_argmax(*instance, False)})) for k in range(3)
+        threading.Thread(target=lambda k=k: results.update({k: pairwise_argmax(*instance, False)})) for k in range(3)
     ]
     for caller in callers:
         caller.start()
     for caller in callers:
         caller.join()
-    assert len(found) == 3
-    assert all(torch.equal(z, expected) for z in found.values())
+    assert len(results) == 3
+    assert all(torch.equal(z, expected) for z in results.values())
 
 
 FORK = """

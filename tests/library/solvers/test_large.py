@@ -16,7 +16,7 @@ FLOW_SOLVERS = ["auto", "min-cut-sparse", "max-flow"]
 
 
 def integer_problem(n, edges, batch, seed):
-    """Couplings are even and >= 0, so that capacities of half a coupling are integers: scipy takes nothing else."""
+    """Couplings are even and >= 0, so that capacities of half a coupling are integers, as scipy needs."""
     generator = torch.Generator().manual_seed(seed)
     couplings = 2.0 * torch.randint(0, 50, (batch, len(edges)), generator=generator)
     unary = torch.randint(-300, 301, (batch, n), generator=generator) * math.sqrt(len(edges) / n) / 2
@@ -45,18 +45,18 @@ def test_dense_supermodular(n, solver):
     instance = integer_problem(n, complete(n), 10, n)
     if solver == "branch-and-bound" and n > 40:
         pytest.skip("exponential")
-    found = solve_pairwise(*instance, supermodular=True, solver=solver)
-    assert_valid(found, *instance, scipy_optimum(*instance))
-    assert 0.1 < found.z.mean() < 0.9  # not trivial
+    solution = solve_pairwise(*instance, supermodular=True, solver=solver)
+    assert_valid(solution, *instance, scipy_optimum(*instance))
+    assert 0.1 < solution.z.mean() < 0.9  # not trivial
 
 
 @pytest.mark.parametrize("solver", FLOW_SOLVERS)
 @pytest.mark.parametrize(("side", "batch"), [(9, 20), (30, 10), (100, 3)])
 def test_grids(side, batch, solver):
     instance = integer_problem(side**2, grid(side, side), batch, side)
-    found = solve_pairwise(*instance, supermodular=True, solver=solver)
-    assert_valid(found, *instance, scipy_optimum(*instance))
-    assert 0.1 < found.z.mean() < 0.9
+    solution = solve_pairwise(*instance, supermodular=True, solver=solver)
+    assert_valid(solution, *instance, scipy_optimum(*instance))
+    assert 0.1 < solution.z.mean() < 0.9
 
 
 @pytest.mark.parametrize("n", [20, 50, 100, 130])
@@ -67,7 +67,7 @@ def test_floats_against_ortools(n):
 
 
 def cp_sat_optimum(unary, couplings, edges):
-    """Of integer scores, one example after the other."""
+    """Return the optimum for integer scores, one example after the other."""
     best = []
     for a, w in zip(unary.long().tolist(), couplings.long().tolist(), strict=True):
         model = cp_model.CpModel()
@@ -96,11 +96,11 @@ def test_any_sign_against_cp_sat(n, neighbours):
     couplings = torch.randint(-40, 41, (3, len(edges)), generator=generator).double()
     optimum = cp_sat_optimum(unary, couplings, edges)
     for solver in ("auto", "branch-and-bound"):
-        found = solve_pairwise(unary, couplings, edges, supermodular=False, solver=solver)
-        assert_valid(found, unary, couplings, edges, optimum)
-    found = solve_pairwise(unary, couplings, edges, supermodular=False, solver="heuristic")
-    assert_valid(found, unary, couplings, edges, optimum, exact=False)
-    assert (found.gap <= 0.1 * scale(unary, couplings)).all()
+        solution = solve_pairwise(unary, couplings, edges, supermodular=False, solver=solver)
+        assert_valid(solution, unary, couplings, edges, optimum)
+    solution = solve_pairwise(unary, couplings, edges, supermodular=False, solver="heuristic")
+    assert_valid(solution, unary, couplings, edges, optimum, exact=False)
+    assert (solution.gap <= 0.1 * scale(unary, couplings)).all()
 
 
 @pytest.mark.parametrize("kind", ["easy", "strong", "negative", "mixed"])
@@ -124,8 +124,8 @@ def test_any_sign_against_min_cut(n):
     moved = moved.index_add(1, left, couplings * (sign[left] * f[right]))
     moved = moved.index_add(1, right, couplings * (sign[right] * f[left]))
     constant = (unary * f).sum(1) + (couplings * (f[left] * f[right])).sum(1)
-    others = couplings * (sign[left] * sign[right])
-    assert (others < 0).any()
-    found = solve_pairwise(moved, others, edges, supermodular=False)
-    assert found.solver == "branch-and-bound"
-    assert_valid(found, moved, others, edges, optimum - constant)
+    other_couplings = couplings * (sign[left] * sign[right])
+    assert (other_couplings < 0).any()
+    solution = solve_pairwise(moved, other_couplings, edges, supermodular=False)
+    assert solution.solver == "branch-and-bound"
+    assert_valid(solution, moved, other_couplings, edges, optimum - constant)

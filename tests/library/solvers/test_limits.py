@@ -1,4 +1,4 @@
-"""What cannot be proved is reported with its gap, promptly."""
+"""Solutions that cannot be proved best are reported with their gap, and quickly."""
 
 from time import perf_counter
 
@@ -15,9 +15,9 @@ from hardmax.solvers import pairwise, pairwise_argmax, solve_pairwise
 def test_node_limit_leaves_a_valid_bound(kind, limit):
     instance = problem(kind, 14, 400)
     optimum = brute_force(*instance)
-    found = solve_pairwise(*instance, supermodular=False, solver="branch-and-bound", node_limit=limit)
-    assert_valid(found, *instance, optimum, exact=False)
-    assert limit > 1 or not found.exact
+    solution = solve_pairwise(*instance, supermodular=False, solver="branch-and-bound", node_limit=limit)
+    assert_valid(solution, *instance, optimum, exact=False)
+    assert limit > 1 or not solution.exact
 
 
 def test_a_larger_limit_closes_the_gap():
@@ -46,12 +46,12 @@ def test_argmax_refuses_what_it_cannot_prove(monkeypatch):
 
 
 def test_solve_returns_the_gap():
-    found = solve_pairwise(*hard(90, 2), supermodular=False, node_limit=200)
-    assert not found.exact
-    assert (found.gap > 0).all()
+    solution = solve_pairwise(*hard(90, 2), supermodular=False, node_limit=200)
+    assert not solution.exact
+    assert (solution.gap > 0).all()
     good = solve_pairwise(*hard(90, 2), supermodular=False, solver="heuristic")
-    assert (good.value <= found.bound).all()
-    assert (found.value <= good.bound).all()
+    assert (good.value <= solution.bound).all()
+    assert (solution.value <= good.bound).all()
     assert good.solver == "heuristic"
 
 
@@ -60,10 +60,10 @@ def test_large_graph_of_any_sign():
     generator = torch.Generator().manual_seed(0)
     edges = grid(40, 40)
     unary, couplings = torch.randn(2, 1600, generator=generator), torch.randn(2, len(edges), generator=generator)
-    found = solve_pairwise(unary, couplings, edges, supermodular=False)
-    assert found.solver == "heuristic"
-    assert (found.gap > 0).all()
-    assert (found.gap < 0.1 * found.value).all()
+    solution = solve_pairwise(unary, couplings, edges, supermodular=False)
+    assert solution.solver == "heuristic"
+    assert (solution.gap > 0).all()
+    assert (solution.gap < 0.1 * solution.value).all()
     with pytest.raises(NotExactError, match="n = 1600"):
         pairwise_argmax(unary, couplings, edges, False)
     easy = pairwise_argmax(unary, 0.01 * couplings, edges, False)
@@ -81,8 +81,8 @@ def test_enumeration_has_a_limit():
 def test_scores_that_are_not_finite_do_not_hang(solver, bad, where):
     instance = [tensor.clone() for tensor in problem("strong", 12, 3)]
     instance[where][1, 2] = bad
-    found = solve_pairwise(*instance, supermodular=False, solver=solver)
-    assert found.z.shape == (3, 12)
+    solution = solve_pairwise(*instance, supermodular=False, solver=solver)
+    assert solution.z.shape == (3, 12)
 
 
 @pytest.mark.parametrize("solver", ["auto", "min-cut-sparse", "max-flow", "push-relabel"])
@@ -91,5 +91,5 @@ def test_scores_that_are_not_finite_do_not_hang(solver, bad, where):
 def test_flows_that_are_not_finite_do_not_hang(solver, bad, where):
     instance = [tensor.clone() for tensor in problem("balanced", 12, 3)]
     instance[where][1, 2] = bad
-    found = solve_pairwise(*instance, supermodular=True, solver=solver)
-    assert found.z.shape == (3, 12)
+    solution = solve_pairwise(*instance, supermodular=True, solver=solver)
+    assert solution.z.shape == (3, 12)

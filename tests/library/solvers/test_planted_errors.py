@@ -4,47 +4,47 @@ from dataclasses import replace
 
 import pytest
 import torch
-from library.solvers.problems import assert_valid, brute_force, problem, worth
+from library.solvers.problems import assert_valid, brute_force, evaluate, problem
 
 from hardmax.solvers import Solution, branch_and_bound, min_cut, solve_pairwise
 
 PROBLEM = problem("strong", 8, 300)
 OPTIMUM = brute_force(*PROBLEM)
-FOUND = solve_pairwise(*PROBLEM, supermodular=False)
+SOLUTION = solve_pairwise(*PROBLEM, supermodular=False)
 
 
-def check(found, **options):
-    assert_valid(found, *PROBLEM, OPTIMUM, **options)
+def check(solution, **options):
+    assert_valid(solution, *PROBLEM, OPTIMUM, **options)
 
 
 def test_the_true_solution_passes():
-    check(FOUND)
+    check(SOLUTION)
 
 
 @pytest.mark.parametrize("exact", [True, False])
 def test_wrong_bound(exact):
     with pytest.raises(AssertionError, match="bound below the optimum"):
-        check(replace(FOUND, bound=FOUND.bound - 1e-3), exact=exact)
+        check(replace(SOLUTION, bound=SOLUTION.bound - 1e-3), exact=exact)
 
 
 def test_wrong_value():
     with pytest.raises(AssertionError, match="value is not that of z"):
-        check(replace(FOUND, value=FOUND.value - 1e-3, bound=FOUND.bound), exact=False)
+        check(replace(SOLUTION, value=SOLUTION.value - 1e-3, bound=SOLUTION.bound), exact=False)
 
 
 def test_one_wrong_bit_in_one_example():
-    z = FOUND.z.clone()
+    z = SOLUTION.z.clone()
     z[7, 3] = 1 - z[7, 3]
-    value = worth(z, *PROBLEM)
+    value = evaluate(z, *PROBLEM)
     with pytest.raises(AssertionError, match="bound below the optimum"):
         check(Solution(z, value, value, "claims to be best"))
     with pytest.raises(AssertionError, match="gap"):
-        check(Solution(z, value, FOUND.bound.maximum(value), "admits a gap"))
+        check(Solution(z, value, SOLUTION.bound.maximum(value), "admits a gap"))
 
 
 def test_gap():
     with pytest.raises(AssertionError, match="gap"):
-        check(replace(FOUND, bound=FOUND.bound + 1e-3))
+        check(replace(SOLUTION, bound=SOLUTION.bound + 1e-3))
 
 
 def test_a_kernel_that_solves_another_problem(monkeypatch):

@@ -29,9 +29,9 @@ def test_compiled(supermodular, solver):
     torch._dynamo.reset()
     compiled = torch.compile(best, fullgraph=True, backend="aot_eager")
     leaves = [tensor.clone().requires_grad_() for tensor in scores(supermodular)]
-    found, expected = compiled(*leaves), best(*leaves)
-    torch.testing.assert_close(found, expected)
-    torch.testing.assert_close(torch.autograd.grad(found, leaves), torch.autograd.grad(expected, leaves))
+    value, expected = compiled(*leaves), best(*leaves)
+    torch.testing.assert_close(value, expected)
+    torch.testing.assert_close(torch.autograd.grad(value, leaves), torch.autograd.grad(expected, leaves))
 
 
 @CASES
@@ -85,7 +85,7 @@ def test_the_operator_is_registered_properly():
 
 
 def test_nan_passes_through():
-    """Callers look at values where they can; here nothing must hang or raise."""
+    """Callers check values where they can read them; compiled code must not hang or raise."""
     unary = UNARY.clone()
     unary[2, 1] = float("nan")
     best = torch.compile(

@@ -1,4 +1,4 @@
-"""torch alone: exact, or a gap that is said."""
+"""Solvers without Numba, in pure torch: exact, or with a reported gap."""
 
 import sys
 from types import SimpleNamespace
@@ -29,10 +29,10 @@ def _without_numba(monkeypatch):
 @pytest.mark.parametrize("n", [1, 2, 5, 9, 14])
 def test_equals_brute_force(n, kind):
     instance = problem(kind, n, 128)
-    found = solve_pairwise(*instance, supermodular=kind in SUPERMODULAR)
+    solution = solve_pairwise(*instance, supermodular=kind in SUPERMODULAR)
     expected = "push-relabel" if kind in SUPERMODULAR or not (instance[1] < 0).any() else "reduced-enumeration"
-    assert found.solver == expected or instance[1].numel() == 0
-    assert_valid(found, *instance, brute_force(*instance))
+    assert solution.solver == expected or instance[1].numel() == 0
+    assert_valid(solution, *instance, brute_force(*instance))
 
 
 def test_larger_problems():
@@ -50,9 +50,9 @@ def test_without_ortools_either(monkeypatch):
     generator = torch.Generator().manual_seed(0)
     unary = torch.randn(3, 625, generator=generator).double()
     couplings = torch.rand(3, len(edges), generator=generator).double()
-    found = solve_pairwise(unary - 0.9, couplings, edges, supermodular=True)
-    assert found.solver == "dual"
-    assert (found.gap <= 1e-4 * scale(unary, couplings)).all()
+    solution = solve_pairwise(unary - 0.9, couplings, edges, supermodular=True)
+    assert solution.solver == "dual"
+    assert (solution.gap <= 1e-4 * scale(unary, couplings)).all()
     with pytest.raises(MissingExtraError, match=r"pip install 'hardmax\[solvers\]'"):
         solve_pairwise(unary, couplings, edges, supermodular=True, solver="max-flow")
 
@@ -60,9 +60,9 @@ def test_without_ortools_either(monkeypatch):
 def test_too_many_bits_are_reported():
     generator = torch.Generator().manual_seed(0)
     hard = torch.zeros(2, 40), torch.randn(2, 780, generator=generator), complete(40)
-    found = solve_pairwise(*hard, supermodular=False)
-    assert found.solver == "reduced-enumeration, heuristic"
-    assert (found.gap > 0).all()
+    solution = solve_pairwise(*hard, supermodular=False)
+    assert solution.solver == "reduced-enumeration, heuristic"
+    assert (solution.gap > 0).all()
     with pytest.raises(NotExactError, match=r"pip install 'hardmax\[solvers\]'"):
         pairwise_argmax(*hard, False)
 
@@ -74,7 +74,7 @@ def test_named_solvers_name_the_extra(solver):
 
 
 class Graph:
-    """What we use of PyMaxflow's graph, on top of OR-tools: the library itself is under the GPL and not installed."""
+    """The part of PyMaxflow's graph that hardmax uses, built on OR-tools: PyMaxflow is under the GPL, not installed."""
 
     def __class_getitem__(cls, kind):
         assert kind is float
@@ -115,9 +115,9 @@ class Graph:
 def test_pymaxflow_is_called_by_name(monkeypatch):
     monkeypatch.setitem(sys.modules, "maxflow", SimpleNamespace(Graph=Graph))
     instance = problem("balanced", 10, 20)
-    found = solve_pairwise(*instance, supermodular=True, solver="pymaxflow")
-    assert found.solver == "pymaxflow"
-    assert_valid(found, *instance, brute_force(*instance))
+    solution = solve_pairwise(*instance, supermodular=True, solver="pymaxflow")
+    assert solution.solver == "pymaxflow"
+    assert_valid(solution, *instance, brute_force(*instance))
 
 
 def test_pymaxflow_is_never_required(monkeypatch):

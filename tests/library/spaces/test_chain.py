@@ -89,8 +89,8 @@ def test_long_chains_are_accurate_in_float32():
 def test_samples_of_a_long_chain_have_its_marginals():
     space, draws = hm.Chain(40, 3), 20_000
     scores = random_scores(space)
-    found = space.sample(scores, draws, generator=torch.Generator().manual_seed(0))
-    joint, p = space.statistics(found).mean(0), space.marginals(scores)
+    samples = space.sample(scores, draws, generator=torch.Generator().manual_seed(0))
+    joint, p = space.statistics(samples).mean(0), space.marginals(scores)
     z = (joint - p) / (p * (1 - p) / draws).sqrt()
     assert z.abs().max() < 5.5  # two-sided normal tail of 1e-5 among 351
 
@@ -115,8 +115,8 @@ def test_what_holds_for_every_size(length, states, batch, seed):
     assert (space.dot(scores, space.statistics(space.neighbours(z))) <= best + 1e-12).all()
     joint = space.marginals(scores)
     torch.testing.assert_close(joint[..., :-1, :, :].sum(-2), joint[..., 1:, :, :].sum(-1))
-    for some in (z, space.relax(scores, 0.1), space.sample(scores, 1, generator=generator)[0]):
-        torch.testing.assert_close(some.sum(-1), torch.ones(*batch, length, dtype=torch.float64))
+    for probabilities in (z, space.relax(scores, 0.1), space.sample(scores, 1, generator=generator)[0]):
+        torch.testing.assert_close(probabilities.sum(-1), torch.ones(*batch, length, dtype=torch.float64))
     torch.testing.assert_close(space.kl(scores), length * math.log(states) - space.entropy(scores))
     backwards = space.entropy(scores.flip(-3).mT)
     torch.testing.assert_close(backwards, space.entropy(scores))

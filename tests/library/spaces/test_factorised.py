@@ -51,7 +51,7 @@ def test_leftover_is_uniform_and_independent_of_z(space):
                 assert kstest(left[values[:, other] == value, variable], "uniform").pvalue > 1e-6
 
 
-def test_leftover_survives_sure_variables():
+def test_leftover_of_almost_certain_variables_is_uniform():
     space, scores = hm.Binary(2), torch.tensor([60.0, -60.0])
     noise = space.noise((1000,), generator=torch.Generator().manual_seed(0))
     left = space.leftover(scores, noise, space.draw(scores, noise))

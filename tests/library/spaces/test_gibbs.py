@@ -1,4 +1,4 @@
-"""What holds for every structured space with a partition function: derivatives, extremes, batches, estimators."""
+"""Tests of all structured spaces with a partition function: derivatives, extremes, batches, estimators."""
 
 import pytest
 import torch
@@ -35,11 +35,11 @@ def test_gradients_against_enumeration(space):
         (space.kl(scores), space.log_size - enumerated_entropy(space, scores)),
         (space.kl(scores, prior), enumerated_kl(scores, prior)),
     ]
-    for found, expected in pairs:
-        torch.testing.assert_close(found, expected)
+    for value, expected in pairs:
+        torch.testing.assert_close(value, expected)
         inputs = {"inputs": [scores, prior], "allow_unused": True, "materialize_grads": True}
         torch.testing.assert_close(
-            torch.autograd.grad(found.sum(), **inputs), torch.autograd.grad(expected.sum(), **inputs)
+            torch.autograd.grad(value.sum(), **inputs), torch.autograd.grad(expected.sum(), **inputs)
         )
     (gradient,) = torch.autograd.grad(space.log_partition(scores).sum(), scores)
     torch.testing.assert_close(gradient, space.marginals(scores))
@@ -53,7 +53,7 @@ def test_derivatives_of_first_and_second_order(space):
     for quantity in quantities:
         assert torch.autograd.gradcheck(quantity, scores)
         assert torch.autograd.gradgradcheck(quantity, scores)
-    assert torch.autograd.gradcheck(lambda s: space.relax(s, 0.7), scores, atol=1e-4 if _newton(space) else 1e-5)
+    assert torch.autograd.gradcheck(lambda s: space.relax(s, 0.7), scores, atol=1e-4 if _uses_newton(space) else 1e-5)
 
 
 @each
@@ -70,9 +70,9 @@ def test_second_derivatives_at_a_distance_are_finite(space):
 @pytest.mark.parametrize("size", [50.0, 1e4])
 def test_large_scores(space, dtype, size):
     scores = scores_of(space, 20, size=size, dtype=dtype).requires_grad_()
-    found = space.entropy(scores) + space.kl(scores) + space.kl(-scores, scores) / size + space.log_partition(scores)
-    (gradient,) = torch.autograd.grad(found.sum() + space.relax(scores, 0.1).square().sum(), scores)
-    assert found.isfinite().all()
+    total = space.entropy(scores) + space.kl(scores) + space.kl(-scores, scores) / size + space.log_partition(scores)
+    (gradient,) = torch.autograd.grad(total.sum() + space.relax(scores, 0.1).square().sum(), scores)
+    assert total.isfinite().all()
     assert gradient.isfinite().all()
     expected = enumerated_entropy(space, scores.detach().double())
     off = (space.entropy(scores).detach().double() - expected).abs().max()
@@ -90,9 +90,9 @@ def test_half_precision(space, dtype):
         "entropy": space.entropy(scores), "marginals": space.marginals(scores), "relax": space.relax(scores, 1e-4),
         "log_partition": space.log_partition(scores),
     }  # fmt: skip
-    for name, found in everything.items():
-        assert found.dtype == dtype, name
-        assert found.isfinite().all(), name
+    for name, value in everything.items():
+        assert value.dtype == dtype, name
+        assert value.isfinite().all(), name
     torch.testing.assert_close(space.entropy(scores).double(), space.entropy(scores.double()), atol=1e-2, rtol=1e-2)
     torch.testing.assert_close(everything["relax"], everything["argmax"], atol=1e-2, rtol=0)
     assert torch.autograd.grad(space.kl(scores).sum(), scores)[0].isfinite().all()
@@ -108,10 +108,10 @@ def test_batches(space, batch):
         space.log_partition: (), lambda s: space.relax(s, 0.5): space.event_shape,
     }  # fmt: skip
     for quantity, shape in shapes.items():
-        found = quantity(scores)
-        assert found.shape == (*batch, *shape)
+        value = quantity(scores)
+        assert value.shape == (*batch, *shape)
         if batch == (2, 3):
-            torch.testing.assert_close(found[1, 2], quantity(scores[1, 2]))
+            torch.testing.assert_close(value[1, 2], quantity(scores[1, 2]))
     assert z.shape == (4, *batch, *space.event_shape)
     assert space.log_prob(scores, z).shape == (4, *batch)
     assert space.kl(scores, scores_of(space)).shape == batch
@@ -124,7 +124,7 @@ def test_batches(space, batch):
 
 
 @each
-def test_the_noise_alone_makes_the_sample(space):
+def test_only_the_noise_determines_the_sample(space):
     scores = scores_of(space, 5)
     noise = space.noise((7, 5), torch.Generator().manual_seed(3), dtype=torch.float64)
     state = torch.get_rng_state()
@@ -180,7 +180,7 @@ def test_straight_through_is_unbiased_for_linear_f_where_it_serves(space):
 @each
 @pytest.mark.parametrize("tau", [2.0, 0.5, 0.05])
 def test_relaxed_samples_lie_in_the_polytope(space, tau):
-    """Every relaxed z is a mean of members: inside if no member lies beyond it in any direction."""
+    """Every relaxed z is a mean of members: in no direction is it farther than all members."""
     scores = scores_of(space, 3).requires_grad_()
     generator = torch.Generator().manual_seed(0)
     z = hm.sample(scores, space, hm.GumbelSoftmax(tau), samples=5, generator=generator)
@@ -206,6 +206,6 @@ def test_direct_runs_and_is_bounded(space, two_sided):
     assert out.evaluations == 2 * (1 + space.changes)
 
 
-def _newton(space):
-    """Whether the relaxation is solved to a tolerance, not in closed form."""
+def _uses_newton(space):
+    """Return whether the relaxation is solved to a tolerance, not in closed form."""
     return isinstance(space, hm.Permutation)

@@ -1,10 +1,10 @@
-"""Interacting bits against enumeration: both distributions that go by their scores, and the bound between them."""
+"""Interacting bits against enumeration: the two distributions that the scores define, and the bound between them."""
 
 import pytest
 import torch
 
 import hardmax as hm
-from hardmax.nn import encoder_output
+from hardmax.nn import convert_to_scores
 from hardmax.testing import assert_space
 
 SPACES = [
@@ -37,16 +37,16 @@ def test_supermodular_against_enumeration():
 
 
 def test_in_chunks_of_the_batch(monkeypatch):
-    """A batch too large for one table of energies gives the same."""
+    """A batch too large for one table of energies gives the same results."""
     from hardmax.spaces import _pairwise_gibbs as pairwise_gibbs
 
     space = hm.PairwiseBinary(6)
     scores = scores_of(space, (7,))
     noise = space.noise((4, 7), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    whole = space.kl(scores), space.draw(scores, noise), space.log_partition(scores)
-    monkeypatch.setattr(pairwise_gibbs, "_BUDGET", 2 * 2**6)
+    unchunked = space.kl(scores), space.draw(scores, noise), space.log_partition(scores)
+    monkeypatch.setattr(pairwise_gibbs, "_BLOCK_SIZE", 2 * 2**6)
     chunked = space.kl(scores), space.draw(scores, noise), space.log_partition(scores)
-    torch.testing.assert_close(chunked, whole)
+    torch.testing.assert_close(chunked, unchunked)
 
 
 @pytest.mark.parametrize("name", ["log_partition", "entropy", "kl"])
@@ -118,22 +118,22 @@ def test_more_bits_than_can_be_enumerated():
         space.kl(scores)
     with pytest.raises(hm.NotExactError, match="needs draw"):
         hm.expectation(lambda z: z.sum(-1), scores, space, hm.GibbsCovariance())
-    found = space.solve(scores)
-    assert found.exact
-    torch.testing.assert_close(found.value, space.dot(scores, space.statistics(found.z)))
+    solution = space.solve(scores)
+    assert solution.exact
+    torch.testing.assert_close(solution.value, space.dot(scores, space.statistics(solution.z)))
 
 
-def test_what_cannot_be_proved_is_told_with_the_gap_that_is_left():
+def test_solutions_that_cannot_be_proved_are_reported_with_their_gap():
     hard = hm.PairwiseBinary(90)
     scores = scores_of(hard, (2,), seed=2)
     with pytest.raises(hm.NotExactError, match=r"gap.*heuristic"):
         hard.argmax(scores)
-    found = hard.solve(scores, node_limit=2000)
-    assert not found.exact
-    assert (found.gap > 0).any()
+    solution = hard.solve(scores, node_limit=2000)
+    assert not solution.exact
+    assert (solution.gap > 0).any()
     heuristic = hm.PairwiseBinary(90, solver="heuristic")
     z = heuristic.argmax(scores)
-    assert (heuristic.dot(scores, heuristic.statistics(z)) <= found.bound).all()
+    assert (heuristic.dot(scores, heuristic.statistics(z)) <= solution.bound).all()
     assert "heuristic" in heuristic.solve(scores).solver
     assert "heuristic" in hm.expectation(lambda z: z.sum(-1), scores, heuristic, hm.Direct()).solver
 
@@ -166,7 +166,7 @@ def test_graphs_that_cannot_be(make, message):
         make()
 
 
-def test_a_broken_promise_is_told():
+def test_a_broken_promise_is_reported():
     space = hm.PairwiseBinary(3, supermodular=True)
     scores = torch.ones(2, 6)
     scores[1, 4] = -0.5
@@ -180,14 +180,14 @@ def test_a_broken_promise_is_told():
 
 
 def test_plain_softplus_makes_every_bit_one():
-    """The trap that `encoder_output` avoids with its offset."""
+    """The trap that `convert_to_scores` avoids with its offset."""
     n = 15
     space = hm.PairwiseBinary(n, supermodular=True)
     raw = torch.randn(1000, *space.score_shape, generator=torch.Generator().manual_seed(0)) * 0.1
     noise = space.noise((1, 1000), generator=torch.Generator().manual_seed(1))
     plain = torch.cat([raw[:, :n], torch.nn.functional.softplus(raw[:, n:])], -1)
     assert space.argmax(space.perturb(plain, noise)).mean() > 0.97
-    share = space.argmax(space.perturb(encoder_output(raw, space), noise)).mean()
+    share = space.argmax(space.perturb(convert_to_scores(raw, space), noise)).mean()
     assert 0.3 < share < 0.7
 
 
@@ -203,7 +203,7 @@ def test_the_estimate_names_the_solver_that_ran():
     positive = torch.cat([scores[:, :4], scores[:, 4:].abs()], -1)
     assert (scores[:, 4:] < 0).any()
     assert hm.expectation(f, scores, space, hm.Direct()).solver == "branch-and-bound"
-    assert hm.expectation(f, positive, space, hm.Direct()).solver == "min-cut"  # whatever the space was promised
+    assert hm.expectation(f, positive, space, hm.Direct()).solver == "min-cut"  # although the space was not promised it
     assert hm.expectation(f, scores, space, hm.Exact()).solver is None  # no arg max was solved
     assert hm.expectation(f, scores, hm.PairwiseBinary(4, solver="enumeration"), hm.Direct()).solver == "enumeration"
     assert hm.expectation(f, scores[:, :4], hm.PairwiseBinary(4, []), hm.Direct()).solver == "separate bits"

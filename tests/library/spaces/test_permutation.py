@@ -11,9 +11,9 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import chisquare
 
 import hardmax as hm
-from hardmax.solvers.assignment import _assignment, solve_assignment
+from hardmax.solvers.assignment import _run_scipy, solve_assignment
 from hardmax.solvers.sinkhorn import solve_column_potentials
-from hardmax.spaces._permanent import LARGEST
+from hardmax.spaces._permanent import MAX_ITEMS
 from hardmax.testing import assert_space
 
 
@@ -27,8 +27,8 @@ def test_everything_offered_agrees_with_enumeration(n):
 
 
 def test_members_are_in_lexicographic_order():
-    found = hm.Permutation(4).enumerate().argmax(-1).tolist()
-    assert found == [list(columns) for columns in permutations(range(4))]
+    members = hm.Permutation(4).enumerate().argmax(-1).tolist()
+    assert members == [list(columns) for columns in permutations(range(4))]
     with pytest.raises(hm.NotExactError, match="members"):
         hm.Permutation(10).enumerate()
 
@@ -47,13 +47,13 @@ def test_argmax_of_large_problems_is_scipy_s(dtype):
     scores = random_scores(2, 3, 40, 40).to(dtype)
     z = hm.Permutation(40).argmax(scores)
     assert z.dtype == dtype
-    for example, found in zip(scores.flatten(0, 1), z.flatten(0, 1), strict=True):
-        assert found.argmax(-1).tolist() == linear_sum_assignment(example.double().numpy(), maximize=True)[1].tolist()
+    for example, matrix in zip(scores.flatten(0, 1), z.flatten(0, 1), strict=True):
+        assert matrix.argmax(-1).tolist() == linear_sum_assignment(example.double().numpy(), maximize=True)[1].tolist()
 
 
 def test_the_solver_is_a_proper_operator():
-    torch.library.opcheck(_assignment, (random_scores(3, 4, 4),))
-    torch.library.opcheck(_assignment, (random_scores(4, 4),))
+    torch.library.opcheck(_run_scipy, (random_scores(3, 4, 4),))
+    torch.library.opcheck(_run_scipy, (random_scores(4, 4),))
     assert solve_assignment(torch.zeros(0, 3, 3)).shape == (0, 3)
 
 
@@ -75,11 +75,11 @@ def test_permanents_against_ryser_s_formula():
 
 
 def test_the_largest_size():
-    space = hm.Permutation(LARGEST)
-    zeros = torch.zeros(2, LARGEST, LARGEST, dtype=torch.float64)
+    space = hm.Permutation(MAX_ITEMS)
+    zeros = torch.zeros(2, MAX_ITEMS, MAX_ITEMS, dtype=torch.float64)
     torch.testing.assert_close(space.log_partition(zeros), torch.full((2,), space.log_size, dtype=torch.float64))
-    torch.testing.assert_close(space.marginals(zeros), torch.full_like(zeros, 1 / LARGEST))
-    z = space.sample(random_scores(2, LARGEST, LARGEST), 3, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(space.marginals(zeros), torch.full_like(zeros, 1 / MAX_ITEMS))
+    z = space.sample(random_scores(2, MAX_ITEMS, MAX_ITEMS), 3, generator=torch.Generator().manual_seed(0))
     assert (z.sum(-1) == 1).all()
     assert (z.sum(-2) == 1).all()
 
@@ -92,7 +92,7 @@ def test_scores_of_rank_one_are_uniform():
 
 
 def test_sums_are_not_offered_beyond_the_limit():
-    space, scores = hm.Permutation(LARGEST + 1), torch.zeros(LARGEST + 1, LARGEST + 1)
+    space, scores = hm.Permutation(MAX_ITEMS + 1), torch.zeros(MAX_ITEMS + 1, MAX_ITEMS + 1)
     z = space.argmax(scores)
     calls = {
         "log_prob": lambda: space.log_prob(scores, z), "draw": lambda: space.draw(scores, scores),
@@ -101,7 +101,7 @@ def test_sums_are_not_offered_beyond_the_limit():
     }  # fmt: skip
     for name, call in calls.items():
         assert not space.offers(name)
-        assert hm.Permutation(LARGEST).offers(name)
+        assert hm.Permutation(MAX_ITEMS).offers(name)
         with pytest.raises(hm.NotExactError, match="up to n = 12"):
             call()
     with pytest.raises(hm.NotExactError, match="Reinforce"):
@@ -135,9 +135,9 @@ def sinkhorn(scores, tau, rounds):
 @pytest.mark.parametrize("tau", [1.0, 0.3])
 def test_relaxation_is_the_limit_of_sinkhorn_with_its_gradient(tau):
     scores, weight = random_scores(4, 5, 5).requires_grad_(), random_scores(5, 5, seed=1)
-    found, expected = hm.Permutation(5).relax(scores, tau), sinkhorn(scores, tau, 1500)
-    torch.testing.assert_close(found, expected, atol=1e-8, rtol=0)
-    gradients = [torch.autograd.grad((p * weight + p.pow(3)).sum(), scores)[0] for p in (found, expected)]
+    relaxed, expected = hm.Permutation(5).relax(scores, tau), sinkhorn(scores, tau, 1500)
+    torch.testing.assert_close(relaxed, expected, atol=1e-8, rtol=0)
+    gradients = [torch.autograd.grad((p * weight + p.pow(3)).sum(), scores)[0] for p in (relaxed, expected)]
     torch.testing.assert_close(*gradients, atol=1e-6, rtol=1e-5)
 
 
@@ -178,9 +178,9 @@ def test_what_holds_for_every_size(n, batch, seed):
     z = space.argmax(scores)
     assert (space.dot(scores, space.neighbours(z)) <= space.dot(scores, z) + 1e-12).all()
     ones = torch.ones(*batch, n, dtype=torch.float64)
-    for some in (z, space.marginals(scores), space.relax(scores, 0.1), space.sample(scores, 1, generator=generator)[0]):
-        torch.testing.assert_close(some.sum(-1), ones, atol=1e-6, rtol=0)
-        torch.testing.assert_close(some.sum(-2), ones, atol=1e-6, rtol=0)
+    for p in (z, space.marginals(scores), space.relax(scores, 0.1), space.sample(scores, 1, generator=generator)[0]):
+        torch.testing.assert_close(p.sum(-1), ones, atol=1e-6, rtol=0)
+        torch.testing.assert_close(p.sum(-2), ones, atol=1e-6, rtol=0)
     torch.testing.assert_close(space.entropy(scores.mT), space.entropy(scores))
     torch.testing.assert_close(space.kl(scores), space.log_size - space.entropy(scores))
 

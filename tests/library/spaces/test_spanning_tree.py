@@ -20,10 +20,10 @@ def random_scores(space, *batch, seed=0, size=1.0):
 
 def matrix(space, values):
     """Return values of edges as a symmetric matrix, by the definition of their order."""
-    found = torch.zeros(space.n, space.n, dtype=values.dtype)
+    result = torch.zeros(space.n, space.n, dtype=values.dtype)
     for (i, j), value in zip(space.edges, values, strict=True):
-        found[i, j] = found[j, i] = value
-    return found
+        result[i, j] = result[j, i] = value
+    return result
 
 
 @pytest.mark.parametrize("n", [2, 3, 4, 5])
@@ -59,7 +59,7 @@ def test_argmax_against_scipy(n):
     space = hm.SpanningTree(n)
     scores = random_scores(space, 10)
     for example, z in zip(scores, space.argmax(scores), strict=True):
-        costs = matrix(space, 10 - example)  # positive: scipy takes zero for no edge
+        costs = matrix(space, 10 - example)  # positive: for scipy a zero means no edge
         tree = torch.from_numpy(minimum_spanning_tree(costs.numpy()).toarray()) != 0
         assert torch.equal(tree | tree.mT, matrix(space, z) == 1)
 
@@ -94,9 +94,9 @@ def test_scores_that_no_determinant_survives(size):
     torch.testing.assert_close(space.marginals(scores), log_q.exp() @ members, atol=1e-9, rtol=0)
     torch.testing.assert_close(space.entropy(scores), -(log_q.exp() * log_q).sum(-1), atol=1e-9, rtol=0)
     z = space.sample(scores, 200, generator=torch.Generator().manual_seed(0))
-    sure = log_q.exp().amax(-1) > 1 - 1e-9
-    assert sure.any()
-    assert (z[:, sure] == space.argmax(scores)[sure]).all()
+    certain = log_q.exp().amax(-1) > 1 - 1e-9
+    assert certain.any()
+    assert (z[:, certain] == space.argmax(scores)[certain]).all()
     assert (z.mean(0) - space.marginals(scores)).abs().max() < 5.5 * 0.5 / 200**0.5
 
 
@@ -114,15 +114,15 @@ def test_samples_of_a_large_tree_are_trees_with_its_marginals():
 
 
 def test_best_tree_of_random_weights_is_not_uniform():
-    """n = 4, zero scores: 4 of 16 trees are stars, and the best tree is one with probability 4/15."""
+    """n = 4, zero scores: 4 of 16 trees are stars, and the best tree is a star with probability 4/15."""
     space, draws = hm.SpanningTree(4), 40_000
     zeros = torch.zeros(6, dtype=torch.float64)
     noise = space.noise((draws,), torch.Generator().manual_seed(0), dtype=torch.float64)
 
     def stars(z):
         degrees = torch.stack([sum(z[:, e] for e, pair in enumerate(space.edges) if node in pair) for node in range(4)])
-        found = float((degrees == 3).any(0).sum())
-        return [found, draws - found]
+        count = float((degrees == 3).any(0).sum())
+        return [count, draws - count]
 
     mapped, drawn = stars(space.argmax(zeros + noise)), stars(space.draw(zeros, noise))
     assert chisquare(mapped, [draws * 4 / 15, draws * 11 / 15]).pvalue > 1e-6
@@ -145,9 +145,9 @@ def test_what_holds_for_every_size(n, batch, seed):
     space, generator = hm.SpanningTree(n), torch.Generator().manual_seed(seed)
     scores = random_scores(space, *batch, seed=seed, size=3.0)
     z = space.argmax(scores)
-    for some in (z, space.marginals(scores), space.relax(scores, 0.1), space.sample(scores, 1, generator=generator)[0]):
-        torch.testing.assert_close(some.sum(-1), torch.full(batch, n - 1.0, dtype=torch.float64))
-        assert ((some >= -1e-12) & (some <= 1 + 1e-12)).all()
+    for p in (z, space.marginals(scores), space.relax(scores, 0.1), space.sample(scores, 1, generator=generator)[0]):
+        torch.testing.assert_close(p.sum(-1), torch.full(batch, n - 1.0, dtype=torch.float64))
+        assert ((p >= -1e-12) & (p <= 1 + 1e-12)).all()
     drawn = space.sample(scores, 3, generator=generator)
     assert (space.dot(scores, drawn) <= space.dot(scores, z) + 1e-12).all()
     torch.testing.assert_close(space.kl(scores), space.log_size - space.entropy(scores))

@@ -36,10 +36,10 @@ def test_large_sizes_against_the_coefficients_of_a_polynomial(n, k):
     weights = [math.exp(score) for score in scores.tolist()]
 
     def coefficients(factors):
-        found = [1.0]
+        polynomial = [1.0]
         for w in factors:
-            found = [a + w * b for a, b in zip([*found, 0.0], [0.0, *found], strict=True)]
-        return found
+            polynomial = [a + w * b for a, b in zip([*polynomial, 0.0], [0.0, *polynomial], strict=True)]
+        return polynomial
 
     space, total = hm.Subset(n, k), coefficients(weights)[k]
     torch.testing.assert_close(float(space.log_partition(scores)), math.log(total))
@@ -58,7 +58,7 @@ def test_zero_scores_are_uniform_also_for_large_n():
 
 def plackett_luce(weights, members):
     """Return the probability of each set under sampling without replacement, summed over all orders."""
-    found = []
+    probabilities = []
     for row in members:
         chosen, total = row.nonzero().flatten().tolist(), 0.0
         for order in permutations(chosen):
@@ -67,8 +67,8 @@ def plackett_luce(weights, members):
                 chance *= weights[item].item() / left
                 left -= weights[item].item()
             total += chance
-        found.append(total)
-    return torch.tensor(found, dtype=torch.float64)
+        probabilities.append(total)
+    return torch.tensor(probabilities, dtype=torch.float64)
 
 
 def frequencies(z, members):
@@ -118,9 +118,9 @@ def test_what_holds_for_every_size(n, data, batch, seed):
     scores = 3 * torch.randn(*batch, n, generator=generator, dtype=torch.float64)
     z = space.argmax(scores)
     assert (space.dot(scores, space.neighbours(z)) <= space.dot(scores, z)).all()
-    for some in (z, space.marginals(scores), space.relax(scores, 0.1), space.sample(scores, 2, generator=generator)):
-        torch.testing.assert_close(some.sum(-1), torch.full(some.shape[:-1], space.k, dtype=torch.float64))
-        assert ((some >= 0) & (some <= 1 + 1e-12)).all()
+    for p in (z, space.marginals(scores), space.relax(scores, 0.1), space.sample(scores, 2, generator=generator)):
+        torch.testing.assert_close(p.sum(-1), torch.full(p.shape[:-1], space.k, dtype=torch.float64))
+        assert ((p >= 0) & (p <= 1 + 1e-12)).all()
     torch.testing.assert_close(space.kl(scores), space.log_size - space.entropy(scores))
     constant = space.entropy(scores + 5)
     torch.testing.assert_close(constant, space.entropy(scores))

@@ -43,14 +43,14 @@ def test_sums_compile(space):
     torch._dynamo.reset()
     leaf, other = scores.clone().requires_grad_(), scores.clone().requires_grad_()
     expected = everything(leaf, noise)
-    found = torch.compile(everything, fullgraph=True, backend="aot_eager")(other, noise)
+    compiled = torch.compile(everything, fullgraph=True, backend="aot_eager")(other, noise)
     for method in methods:
-        torch.testing.assert_close(found[method], expected[method])
-        of_found, of_expected = (
+        torch.testing.assert_close(compiled[method], expected[method])
+        of_compiled, of_expected = (
             torch.autograd.grad(values[method].pow(3).sum(), scores, retain_graph=True)
-            for values, scores in ((found, other), (expected, leaf))
+            for values, scores in ((compiled, other), (expected, leaf))
         )
-        torch.testing.assert_close(of_found, of_expected)
+        torch.testing.assert_close(of_compiled, of_expected)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -59,17 +59,17 @@ def test_methods_under_vmap_and_grad(space, method):
     scores, noise = problem(space)
     function = call(space, method)
     out_dim = 1 if method in ("draw", "log_prob") else 0
-    found = torch.func.vmap(function, in_dims=(0, 1), out_dims=out_dim)(scores, noise)
-    torch.testing.assert_close(found, function(scores, noise))
+    by_example = torch.func.vmap(function, in_dims=(0, 1), out_dims=out_dim)(scores, noise)
+    torch.testing.assert_close(by_example, function(scores, noise))
     if method in ("argmax", "draw"):
         return
 
     def total(scores, noise):
         return function(scores, noise).pow(3).sum()
 
-    by_example = torch.func.vmap(torch.func.grad(total), in_dims=(0, 1))(scores, noise)
+    gradient = torch.func.vmap(torch.func.grad(total), in_dims=(0, 1))(scores, noise)
     leaf = scores.clone().requires_grad_()
-    torch.testing.assert_close(by_example, torch.autograd.grad(total(leaf, noise), leaf)[0])
+    torch.testing.assert_close(gradient, torch.autograd.grad(total(leaf, noise), leaf)[0])
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=str)
@@ -88,8 +88,8 @@ def test_estimators_compile_and_vmap(space, estimator):
     leaf = scores.clone().requires_grad_()
     compiled = torch.compile(value, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(torch.autograd.grad(compiled(leaf, noise).sum(), leaf)[0], expected)
-    found = torch.func.vmap(torch.func.grad(value), in_dims=(0, 1))(scores, noise)
-    torch.testing.assert_close(found, expected)
+    by_example = torch.func.vmap(torch.func.grad(value), in_dims=(0, 1))(scores, noise)
+    torch.testing.assert_close(by_example, expected)
 
 
 @pytest.mark.parametrize("space", [hm.Subset(4, 2), hm.Permutation(3), hm.Chain(3, 2)], ids=str)
@@ -103,8 +103,8 @@ def test_changes_compile_and_vmap(space):
 
     torch._dynamo.reset()
     torch.testing.assert_close(torch.compile(both, fullgraph=True, backend="aot_eager")(z, gains), both(z, gains))
-    found = torch.func.vmap(both, in_dims=(0, 1), out_dims=(1, 0))(z, gains)
-    torch.testing.assert_close(found, both(z, gains))
+    by_example = torch.func.vmap(both, in_dims=(0, 1), out_dims=(1, 0))(z, gains)
+    torch.testing.assert_close(by_example, both(z, gains))
 
 
 def test_shape_errors_without_the_hook():

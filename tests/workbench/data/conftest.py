@@ -1,4 +1,4 @@
-"""Data tests see neither the user's folders nor the network: a cache of their own, and a server on this machine."""
+"""Fixtures of the data tests, which use neither the user's folders nor the network: a cache, and a local server."""
 
 import hashlib
 import os
@@ -11,7 +11,7 @@ import pytest
 from hardmax.data.datasets import SETS
 from hardmax.data.download import RemoteFile
 
-PUBLISHED = os.environ.get("HARDMAX_DATA")  # before `cache` takes it away
+PUBLISHED = os.environ.get("HARDMAX_DATA")  # read before `cache` unsets it
 
 
 @pytest.fixture(autouse=True)
@@ -41,13 +41,13 @@ def real_faces():
 
 
 class Server:
-    """Serves files, well or badly.
+    """A web server whose faults can be chosen.
 
     Attributes:
         files: path (without the slash) -> content.
-        ranges: whether it understands Range.
-        drop: after how many bytes of a body it hangs up, one number per request to come; then it behaves.
-        log: of each request: path, and the header Range or None.
+        ranges: whether it supports the header Range.
+        drop: numbers of bytes after which the next requests break off; later requests are served completely.
+        log: for each request its path, and the header Range or None.
     """
 
     def __init__(self):
@@ -67,12 +67,12 @@ class Server:
         self._thread.start()
 
     def answer(self, request):
-        name, asked = request.path.removeprefix("/"), request.headers.get("Range")
-        self.log.append((name, asked))
+        name, requested = request.path.removeprefix("/"), request.headers.get("Range")
+        self.log.append((name, requested))
         body = self.files.get(name)
         if body is None:
             return request.send_error(404)
-        start = int(asked.removeprefix("bytes=").removesuffix("-")) if asked and self.ranges else None
+        start = int(requested.removeprefix("bytes=").removesuffix("-")) if requested and self.ranges else None
         if start is not None and start >= len(body):
             return request.send_error(416)
         request.send_response(200 if start is None else 206)
@@ -81,7 +81,7 @@ class Server:
         request.wfile.write(body[start or 0 :][: self.drop.pop(0) if self.drop else None])
 
     def offer(self, name, body, *, published=None, mirrors=()):
-        """Serve a body; the returned file expects what is published (by default, the same)."""
+        """Serve a body; return a file with the md5 of `published`, by default of the same body."""
         self.files[name] = body
         md5 = hashlib.md5(body if published is None else published).hexdigest()
         return RemoteFile(name, md5, (*mirrors, self.url + name))

@@ -1,4 +1,4 @@
-"""Attributes by name."""
+"""Attributes selected by name."""
 
 import pytest
 import torch

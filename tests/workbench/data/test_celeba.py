@@ -1,4 +1,4 @@
-"""CelebA in its published form, made up: a dozen pictures, with and without the partition."""
+"""CelebA in its published form, with a dozen synthetic images, with and without the partition."""
 
 import re
 
@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from hardmax.cli import data
-from hardmax.data import load
+from hardmax.data import load_images
 from hardmax.errors import DataError
 
 NAMES = ["5_o_Clock_Shadow", "Male", "Smiling"]
@@ -29,17 +29,17 @@ def write(path, lines):
     path.write_text("\n".join(lines) + "\n")
 
 
-def make(lists, pictures, partition=None):
-    """Write the lists and pictures of 178x218; the grey value of picture i is 20 i, with a bright rim to cut off."""
+def make(lists, images, partition=None):
+    """Write the lists and images of 178x218; the grey value of image i is 20 i, with a bright rim to cut off."""
     write(lists / "list_attr_celeba.txt", attribute_lines())
     if partition:
         write(partition, [f"{i:06}.jpg {0 if i <= 8 else 1 if i <= 10 else 2}" for i in range(1, COUNT + 1)])
-    pictures.mkdir(parents=True, exist_ok=True)
+    images.mkdir(parents=True, exist_ok=True)
     for i in range(1, COUNT + 1):
         pixels = np.full((218, 178, 3), 20 * i, np.uint8)
         pixels[:18] = pixels[-18:] = 255
         pixels[..., 2] //= 2  # coloured
-        Image.fromarray(pixels).save(pictures / f"{i:06}.jpg", quality=95)
+        Image.fromarray(pixels).save(images / f"{i:06}.jpg", quality=95)
 
 
 @pytest.fixture
@@ -50,14 +50,14 @@ def celeba(tmp_path):
 
 
 def numbers(images, part):
-    """Which pictures a part has, from their grey values."""
+    """Return the numbers of the images of a part, from their grey values."""
     pixels = getattr(images, part)
     assert int((pixels.amax((2, 3)) - pixels.amin((2, 3))).max()) < 12  # the rims are cut off
     return (pixels[:, 0].double().mean((1, 2)) / 20).round().long().tolist()
 
 
 def test_by_name(celeba, tmp_path):
-    images = load("celeba", data_dir=tmp_path)
+    images = load_images("celeba", data_dir=tmp_path)
     assert images.name == "celeba"
     assert images.shape == (3, 64, 64)
     assert images.attribute_names == tuple(NAMES)
@@ -67,12 +67,12 @@ def test_by_name(celeba, tmp_path):
     assert numbers(images, "test") == [11, 12]
     for part in PARTS:
         assert images.attributes[part].tolist() == [bits(i) for i in numbers(images, part)]
-    for words in (f"12 pictures in {celeba / 'img_align_celeba'}", "64x64 RGB", "parts from list_eval_partition.txt"):
+    for words in (f"12 images in {celeba / 'img_align_celeba'}", "64x64 RGB", "parts from list_eval_partition.txt"):
         assert words in images.source
 
 
 def test_by_path(celeba):
-    images = load(str(celeba), size=(12, 16))
+    images = load_images(str(celeba), size=(12, 16))
     assert images.shape == (3, 12, 16)
     assert numbers(images, "test") == [11, 12]
 
@@ -81,51 +81,51 @@ def test_without_the_partition(celeba):
     (celeba / "list_eval_partition.txt").unlink()
     splits = []
     for seed in (0, 0, 1):
-        images = load(celeba, seed=seed)
-        dealt = [numbers(images, part) for part in PARTS]
-        assert [len(part) for part in dealt] == [10, 1, 1]
-        assert sorted(i for part in dealt for i in part) == list(range(1, 13))
+        images = load_images(celeba, seed=seed)
+        parts = [numbers(images, part) for part in PARTS]
+        assert [len(part) for part in parts] == [10, 1, 1]
+        assert sorted(i for part in parts for i in part) == list(range(1, 13))
         assert all(images.attributes[part].tolist() == [bits(i) for i in numbers(images, part)] for part in PARTS)
-        splits.append(dealt)
+        splits.append(parts)
     assert splits[0] == splits[1] != splits[2]
     assert "no list_eval_partition.txt: parts by the seed" in images.source
 
 
-@pytest.mark.parametrize("layout", ["beside", "published", "nested"])
+@pytest.mark.parametrize("layout", ["flat", "published", "nested"])
 def test_other_layouts(tmp_path, layout):
     folder = tmp_path / "celeba"
-    if layout == "beside":
+    if layout == "flat":
         make(folder, folder, folder / "list_eval_partition.txt")
     elif layout == "published":
         make(folder / "Anno", folder / "Img" / "img_align_celeba", folder / "Eval" / "list_eval_partition.txt")
     else:
         inner = folder / "img_align_celeba" / "img_align_celeba"
         make(folder, inner, folder / "list_eval_partition.txt")
-    for images in (load("celeba", data_dir=tmp_path), load(folder)):
+    for images in (load_images("celeba", data_dir=tmp_path), load_images(folder)):
         assert numbers(images, "train") == list(range(1, 9))
         assert images.shape == (3, 64, 64)
 
 
 def test_limit(celeba):
-    images = load(celeba, limit=6)
+    images = load_images(celeba, limit=6)
     assert [numbers(images, part) for part in PARTS] == [[1, 3, 5, 7], [9], [11]]
     assert "6 of 12, evenly spread" in images.source
-    assert len(load(celeba, limit=100).train) == 8
+    assert len(load_images(celeba, limit=100).train) == 8
     with pytest.raises(DataError, match="limit must be positive, got 0"):
-        load(celeba, limit=0)
+        load_images(celeba, limit=0)
     with pytest.raises(DataError, match="1 images are too few"):
-        load(celeba, limit=1)
+        load_images(celeba, limit=1)
 
 
 def test_progress(celeba):
-    told = []
-    load(celeba, progress=lambda *said: told.append(said))
-    assert told[-1] == (str(celeba / "img_align_celeba"), 12, 12)
+    reports = []
+    load_images(celeba, progress=lambda *report: reports.append(report))
+    assert reports[-1] == (str(celeba / "img_align_celeba"), 12, 12)
 
 
-def test_what_does_not_fit(celeba):
-    with pytest.raises(DataError, match=r"12 pictures of 1000000x1000000 need [\d,]+ GB of memory.*limit="):
-        load(celeba, size=1_000_000)
+def test_images_that_do_not_fit_into_memory(celeba):
+    with pytest.raises(DataError, match=r"12 images of 1000000x1000000 need [\d,]+ GB of memory.*limit="):
+        load_images(celeba, size=1_000_000)
 
 
 def changed(number, line):
@@ -136,11 +136,11 @@ def changed(number, line):
 LINES = attribute_lines()
 WRONG = [
     ([], "is empty"),
-    (changed(1, "13"), "line 1 says 13 pictures, but 12 lines follow"),
-    (changed(5, None), "line 1 says 12 pictures, but 11 lines follow"),
-    (["0", LINES[1]], "line 1 says 0 pictures"),
-    (LINES[:1], "line 1: '12', expected the number of pictures, then"),
-    (LINES[1:], "line 1: '5_o_Clock_Shadow Male Smiling ', expected the number of pictures"),
+    (changed(1, "13"), "line 1 says 13 images, but 12 lines follow"),
+    (changed(5, None), "line 1 says 12 images, but 11 lines follow"),
+    (["0", LINES[1]], "line 1 says 0 images"),
+    (LINES[:1], "line 1: '12', expected the number of images, then"),
+    (LINES[1:], "line 1: '5_o_Clock_Shadow Male Smiling ', expected the number of images"),
     (changed(7, "000005.jpg -1 1"), "line 7: 2 values, but line 2 names 3 attributes"),
     (changed(7, "000005.jpg -1 1 1 1"), "line 7: 4 values, but line 2 names 3"),
     (changed(7, ""), "line 7: 0 values"),
@@ -155,13 +155,13 @@ WRONG = [
 def test_wrong_lists(celeba, lines, message):
     write(celeba / "list_attr_celeba.txt", lines)
     with pytest.raises(DataError, match=rf"list_attr_celeba\.txt.*{message}"):
-        load(celeba)
+        load_images(celeba)
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("000005.jpg 3", r"line 5: '000005\.jpg 3', expected a picture and 0, 1 or 2"),
+        ("000005.jpg 3", r"line 5: '000005\.jpg 3', expected an image and 0, 1 or 2"),
         ("000005.jpg", r"line 5: '000005\.jpg', expected"),
         ("000055.jpg 1", r"does not have 000005\.jpg, which the list of attributes has"),
     ],
@@ -171,32 +171,32 @@ def test_wrong_partition(celeba, line, message):
     lines = path.read_text().splitlines()
     write(path, [*lines[:4], line, *lines[5:]])
     with pytest.raises(DataError, match=rf"list_eval_partition\.txt.*{message}"):
-        load(celeba)
+        load_images(celeba)
 
 
-def test_pictures_that_are_missing(celeba):
+def test_images_that_are_missing(celeba):
     (celeba / "img_align_celeba" / "000004.jpg").unlink()
-    with pytest.raises(DataError, match=r"1 of the 12 pictures in .* not in .*, the first is 000004\.jpg; unpack"):
-        load(celeba)
+    with pytest.raises(DataError, match=r"1 of the 12 images in .* not in .*, the first is 000004\.jpg; unpack"):
+        load_images(celeba)
     (celeba / "img_align_celeba").rename(celeba / "elsewhere")
     (celeba / "img_align_celeba.zip").touch()
     here = re.escape(str(celeba))
     with pytest.raises(
-        DataError, match=rf"12 of the 12 pictures .* not in {here}, .*unpack {here}/img_align_celeba\.zip"
+        DataError, match=rf"12 of the 12 images .* not in {here}, .*unpack {here}/img_align_celeba\.zip"
     ):
-        load(celeba)
+        load_images(celeba)
 
 
 def test_the_command_reads_a_part(celeba, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(data, "_TRIED", 6)
+    monkeypatch.setattr(data, "_CELEBA_LIMIT", 6)
     assert data.check_sets(["celeba", "--data-dir", str(tmp_path)]) == 0
     assert "ok: 4 + 1 + 1 images of 3x64x64, attributes 5_o_Clock_Shadow, Male, Smiling" in capsys.readouterr().out
     assert data.check_sets([str(celeba)]) == 0
     assert "ok: 8 + 2 + 2 images of 3x64x64" in capsys.readouterr().out
 
 
-def test_pictures_and_attributes_stay_together_when_one_is_broken(celeba):
-    """22 of 23 pictures can be read, which is enough; those after the broken one keep their own attributes."""
+def test_images_and_attributes_stay_together_when_one_is_broken(celeba):
+    """22 of 23 images can be read, which is sufficient; images after the broken one keep their attributes."""
     extra = range(COUNT + 1, 24)
     lines = attribute_lines()
     rows = [f"{i:06}.jpg -1 -1 -1" for i in extra]
@@ -205,7 +205,19 @@ def test_pictures_and_attributes_stay_together_when_one_is_broken(celeba):
     for i in extra:
         Image.new("RGB", (178, 218)).save(celeba / "img_align_celeba" / f"{i:06}.jpg")
     (celeba / "img_align_celeba" / "000013.jpg").write_bytes(b"junk")
-    images = load(celeba)
+    images = load_images(celeba)
     for part in PARTS:
         assert images.attributes[part].tolist() == [bits(i) if i else [0, 0, 0] for i in numbers(images, part)]
     assert "1 could not be read and were left out: 000013.jpg" in images.source
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"\xef\xbb\xbf", "\u2003\n\u2003".encode(), b"9" * 5000 + b"\nMale\n000001.jpg 1", b"1\n\n000001.jpg", b"0\nMale"],
+    ids=["mark", "spaces", "digits", "no names", "none"],
+)
+def test_odd_lists(celeba, content):
+    (celeba / "list_attr_celeba.txt").write_bytes(content)
+    with pytest.raises(DataError, match=r"list_attr_celeba\.txt") as caught:
+        load_images(celeba)
+    assert "\n" not in str(caught.value)

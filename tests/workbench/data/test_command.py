@@ -16,7 +16,7 @@ from hardmax.errors import DataError
 
 @pytest.fixture
 def offered(server, monkeypatch):
-    """Let the set mnist be two small files from the server."""
+    """Replace the files of mnist by two small ones from the server."""
     files = tuple(server.offer(name, name.encode()) for name in ("a.gz", "b.gz"))
     monkeypatch.setitem(SETS, "mnist", dataclasses.replace(SETS["mnist"], files=files))
     return server
@@ -52,9 +52,9 @@ def test_list_and_help_need_no_torch(tmp_path):
 
 def test_get(offered, cache, capsys):
     assert get_sets(["mnist", "sample"]) == 0
-    shown = capsys.readouterr()
-    assert f"mnist: {cache / 'mnist'}\n" in shown.out
-    assert "sample: part of hardmax" in shown.out
+    output = capsys.readouterr()
+    assert f"mnist: {cache / 'mnist'}\n" in output.out
+    assert "sample: part of hardmax" in output.out
     assert (cache / "mnist" / "b.gz").read_bytes() == b"b.gz"
 
 
@@ -108,7 +108,7 @@ def test_check_images_of_ones_own(tmp_path, capsys):
         check_sets(["nothing"])
 
 
-def test_sets_to_bring(cache, tmp_path, capsys):
+def test_sets_without_download(cache, tmp_path, capsys):
     with pytest.raises(DataError, match=r"'faces' is not in .*cannot be downloaded; expected one \.npz"):
         get_sets(["faces"])
     assert check_sets(["faces"]) == 1
@@ -124,29 +124,29 @@ def test_sets_to_bring(cache, tmp_path, capsys):
 
 
 def test_wrong_files_on_the_command_line(tmp_path):
-    """One line that says what is wrong and where, and no traceback."""
+    """Each error is one line that says what is wrong and where, without a traceback."""
 
     def hardmax(*arguments):
         code = "import sys; from hardmax.cli.main import main; sys.exit(main())"
         return subprocess.run([sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True)
 
-    said = hardmax("data", "get", "celeba")
-    assert said.returncode == 2
-    assert said.stderr.startswith("hardmax: error: the set 'celeba' is not in")
-    assert "cannot be downloaded; expected list_attr_celeba.txt" in said.stderr
+    result = hardmax("data", "get", "celeba")
+    assert result.returncode == 2
+    assert result.stderr.startswith("hardmax: error: the set 'celeba' is not in")
+    assert "cannot be downloaded; expected list_attr_celeba.txt" in result.stderr
     for i in range(20):
         Image.new("L", (4, 4), i).save(tmp_path / f"{i}.png")
-    (tmp_path / "attributes.csv").write_text("picture,smiling\n3.png,1\n4.pgn,0\n")
-    said = hardmax("data", "check", tmp_path)
-    assert said.returncode == 1
-    assert "attributes.csv, line 3: there is no picture '4.pgn'" in said.stdout
-    assert "did you mean '4.png'?" in said.stdout
-    assert "Traceback" not in said.stdout + said.stderr
+    (tmp_path / "attributes.csv").write_text("image,smiling\n3.png,1\n4.pgn,0\n")
+    result = hardmax("data", "check", tmp_path)
+    assert result.returncode == 1
+    assert "attributes.csv, line 3: there is no image '4.pgn'" in result.stdout
+    assert "did you mean '4.png'?" in result.stdout
+    assert "Traceback" not in result.stdout + result.stderr
 
 
 @pytest.mark.data
 def test_check_published(published, capsys):
-    names = [name for name, entry in SETS.items() if not entry.bring]
+    names = [name for name, entry in SETS.items() if not entry.instructions]
     assert check_sets([*names, "--data-dir", str(published)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert all("ok: " in line for line in lines)

@@ -1,4 +1,4 @@
-"""Downloads: resumed, checked, and never half there."""
+"""Downloads: resumed, verified, and never incomplete under their real name."""
 
 import multiprocessing
 import os
@@ -22,17 +22,17 @@ def left_in(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_whole(server, folder):
-    seen = []
-    path = download(server.offer("a.gz", BODY), folder, lambda *report: seen.append(report))
+def test_complete_download(server, folder):
+    reports = []
+    path = download(server.offer("a.gz", BODY), folder, lambda *report: reports.append(report))
     assert path == folder / "a.gz"
     assert path.read_bytes() == BODY
     assert left_in(folder) == ["a.gz"]
-    assert seen[-1] == ("a.gz", 1_000_000, 1_000_000)
-    assert [done for _, done, _ in seen] == sorted(done for _, done, _ in seen)
+    assert reports[-1] == ("a.gz", 1_000_000, 1_000_000)
+    assert [done for _, done, _ in reports] == sorted(done for _, done, _ in reports)
 
 
-def test_what_is_there_is_not_fetched(server, folder):
+def test_existing_files_are_not_downloaded(server, folder):
     folder.mkdir(parents=True)
     (folder / "a.gz").write_bytes(b"mine")
     assert download(server.offer("a.gz", BODY), folder).read_bytes() == b"mine"
@@ -54,18 +54,18 @@ def test_a_later_call_goes_on_from_the_part(server, folder):
         download(file, folder)
     assert left_in(folder) == ["a.gz.part"]
     assert (folder / "a.gz.part").read_bytes() == BODY[:300_000]
-    seen = []
-    assert download(file, folder, lambda *report: seen.append(report)).read_bytes() == BODY
+    reports = []
+    assert download(file, folder, lambda *report: reports.append(report)).read_bytes() == BODY
     assert server.log[-1] == ("a.gz", "bytes=300000-")
-    assert seen[0][1] > 300_000
-    assert seen[-1][1:] == (1_000_000, 1_000_000)
+    assert reports[0][1] > 300_000
+    assert reports[-1][1:] == (1_000_000, 1_000_000)
     assert left_in(folder) == ["a.gz"]
 
 
 def test_a_server_without_ranges_starts_over(server, folder):
     server.ranges, server.drop = False, [300_000]
     assert download(server.offer("a.gz", BODY), folder).read_bytes() == BODY
-    assert [asked for _, asked in server.log] == [None, "bytes=300000-"]
+    assert [requested for _, requested in server.log] == [None, "bytes=300000-"]
 
 
 @pytest.mark.parametrize("stale", [BODY + b"more", BODY])
@@ -78,7 +78,7 @@ def test_a_part_as_long_as_the_file_or_longer(server, folder, stale):
 
 def test_corrupt_content_is_removed(server, folder):
     file = server.offer("a.gz", b"something else", published=BODY)
-    with pytest.raises(DataError, match=rf"not the published file \(md5 \w+, expected {file.md5}\) and was removed"):
+    with pytest.raises(DataError, match=rf"not the published one \(md5 \w+, expected {file.md5}\) and was removed"):
         download(file, folder)
     assert left_in(folder) == []
 
@@ -144,6 +144,15 @@ def test_interrupted(server, folder):
     assert left_in(folder) == ["a.gz.part"]
 
 
+def test_a_part_that_is_a_link_is_not_followed(server, folder):
+    folder.mkdir(parents=True)
+    (folder / "mine").write_text("kept")
+    (folder / "a.gz.part").symlink_to(folder / "mine")
+    with pytest.raises(DataError, match=r"cannot write .*a\.gz"):
+        download(server.offer("a.gz", BODY), folder)
+    assert (folder / "mine").read_text() == "kept"
+
+
 def test_several_processes_at_once(server, folder):
     file = server.offer("a.gz", BODY)
     with multiprocessing.get_context("spawn").Pool(3) as pool:
@@ -151,3 +160,17 @@ def test_several_processes_at_once(server, folder):
     assert {path.read_bytes() for path in paths} == {BODY}
     assert left_in(folder) == ["a.gz"]
     assert len(server.log) == 1
+
+
+@pytest.mark.parametrize("length", ["abc", "-5", "1e6", "", "\u0661"])
+def test_a_length_that_is_not_a_number_is_ignored(server, folder, length):
+    def answer(request):
+        request.send_response(200)
+        request.send_header("Content-Length", length.encode("utf-8").decode("latin-1"))
+        request.end_headers()
+        request.wfile.write(BODY)
+
+    file, reports = server.offer("a.gz", BODY), []
+    server.answer = answer
+    assert download(file, folder, lambda *report: reports.append(report)).read_bytes() == BODY
+    assert reports[-1] == ("a.gz", 1_000_000, None)

@@ -1,10 +1,10 @@
-"""The set "faces", brought by its user."""
+"""The set "faces", which users provide themselves."""
 
 import numpy as np
 import pytest
 import torch
 
-from hardmax.data import load
+from hardmax.data import load_images
 from hardmax.errors import DataError
 
 RNG = np.random.default_rng(0)
@@ -24,22 +24,22 @@ def save(path, **changed):
 @pytest.mark.parametrize("name", ["faces64.npz", "mine.npz"])
 def test_by_name(tmp_path, name):
     save(tmp_path / "faces" / name)
-    images = load("faces", data_dir=tmp_path)
+    images = load_images("faces", data_dir=tmp_path)
     assert images.name == "faces"
     assert images.attribute_names == ("male", "smiling")
     assert [len(getattr(images, part)) for part in PARTS] == [80, 10, 10]
     assert [int(images.attributes[part][:, 1].sum()) for part in PARTS] == [16, 2, 2]
-    assert torch.equal(images.test, load("faces", data_dir=tmp_path).test)
-    assert not torch.equal(images.test, load("faces", data_dir=tmp_path, seed=1).test)
+    assert torch.equal(images.test, load_images("faces", data_dir=tmp_path).test)
+    assert not torch.equal(images.test, load_images("faces", data_dir=tmp_path, seed=1).test)
 
 
 def test_which_file(tmp_path):
     save(tmp_path / "faces" / "a.npz")
     save(tmp_path / "faces" / "b.npz")
     with pytest.raises(DataError, match=r"which of these are the faces: .*a\.npz, .*b\.npz\? expected one"):
-        load("faces", data_dir=tmp_path)
+        load_images("faces", data_dir=tmp_path)
     save(tmp_path / "faces" / "faces64.npz")
-    assert "faces64.npz" in load("faces", data_dir=tmp_path).source
+    assert "faces64.npz" in load_images("faces", data_dir=tmp_path).source
 
 
 @pytest.mark.parametrize(
@@ -51,20 +51,20 @@ def test_which_file(tmp_path):
         ({"images": None}, "expected 'images'"),
     ],
 )
-def test_faces_without_what_is_needed(tmp_path, changed, message):
+def test_faces_without_attributes(tmp_path, changed, message):
     save(tmp_path / "faces" / "faces64.npz", **changed)
     with pytest.raises(DataError, match=message):
-        load("faces", data_dir=tmp_path)
+        load_images("faces", data_dir=tmp_path)
 
 
 @pytest.mark.data
-def test_the_real_ones(real_faces):
-    images = load("faces", data_dir=real_faces)
+def test_the_real_faces(real_faces):
+    images = load_images("faces", data_dir=real_faces)
     sizes = [len(getattr(images, part)) for part in PARTS]
     assert images.shape == (3, 64, 64)
     assert sizes[1] == sizes[2] == sum(sizes) // 10
     assert set(images.attribute_names) == {"male", "smiling"}
-    whole = torch.cat(list(images.attributes.values())).double().mean(0)
+    overall = torch.cat(list(images.attributes.values())).double().mean(0)
     for part in PARTS:
         assert images.attributes[part].shape == (len(getattr(images, part)), 2)
-        assert torch.allclose(images.attributes[part].double().mean(0), whole, atol=0.02)
+        assert torch.allclose(images.attributes[part].double().mean(0), overall, atol=0.02)

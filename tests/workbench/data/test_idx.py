@@ -1,4 +1,4 @@
-"""IDX files: what is whole is read, what is broken is named."""
+"""IDX files: complete files are read, broken ones raise errors that name the fault."""
 
 import gzip
 import re

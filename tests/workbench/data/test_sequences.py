@@ -1,4 +1,4 @@
-"""Languages and texts: every sentence is found, and no other; parts of a text share no place."""
+"""Languages and texts: all sentences of a grammar are enumerated; parts of a text do not overlap."""
 
 from itertools import product
 from math import comb
@@ -25,11 +25,11 @@ def closed(word):
 
 def test_brackets_are_those_that_a_stack_accepts():
     data = load_sequences("brackets")
-    found = {"".join(data.text(sentence).split()) for sentence in data.language}
-    assert len(found) == len(data.language) == sum(comb(2 * n, n) // (n + 1) * 2**n for n in range(1, 5)) == 274
+    sentences = {"".join(data.text(sentence).split()) for sentence in data.language}
+    assert len(sentences) == len(data.language) == sum(comb(2 * n, n) // (n + 1) * 2**n for n in range(1, 5)) == 274
     brute = {"".join(word) for n in range(1, 7) for word in product("()[]", repeat=n) if closed(word)}
-    assert {word for word in found if len(word) <= 6} == brute
-    assert all(map(closed, found))
+    assert {word for word in sentences if len(word) <= 6} == brute
+    assert all(map(closed, sentences))
 
 
 def test_agreement():
@@ -58,7 +58,7 @@ def test_grammars(rules, length, sentences):
 
 
 @pytest.mark.parametrize(
-    ("rules", "said"),
+    ("rules", "message"),
     [
         ("", "has no rule"),
         ("s -> a\nnonsense", "line 2: expected a rule"),
@@ -68,8 +68,8 @@ def test_grammars(rules, length, sentences):
         ("s -> s", "no sentence"),
     ],
 )
-def test_what_is_no_grammar(rules, said):
-    with pytest.raises(DataError, match=said):
+def test_invalid_grammars(rules, message):
+    with pytest.raises(DataError, match=message):
         Grammar.parse(rules).sentences(2)
 
 
@@ -77,6 +77,11 @@ def test_too_many_sentences(monkeypatch):
     monkeypatch.setattr("hardmax.data.grammar.MOST", 1000)
     with pytest.raises(DataError, match=r"more than 1,000 sentences of 5 tokens; give a smaller length"):
         Grammar.parse("s -> a | b | c | d | s s").sentences(12)
+
+
+def test_ambiguous_grammars_are_enumerated_once():
+    """77 million derivations, of 12 sentences."""
+    assert [len(words) for words in Grammar.parse("s -> " + "s " * 12 + "| a").sentences(30)] == [1, 12, 23]
 
 
 def test_sentences_are_drawn_evenly_and_the_same_ones_again(tmp_path):
@@ -101,9 +106,11 @@ def test_the_text_that_comes_with_hardmax():
     assert len(data.train) > 30_000
 
 
-def test_parts_of_a_text_share_no_place(tmp_path):
+def test_parts_of_a_text_do_not_overlap(tmp_path):
     path = tmp_path / "text.txt"
-    letters = [chr(0x4E00 + i) for i in range(200)]  # every character once: a piece tells where it is from
+    letters = [
+        chr(0x4E00 + i) for i in range(200)
+    ]  # every character occurs once, so that a piece identifies its position
     path.write_text("".join(letters[:100]) + "\n\n  " + "".join(letters[100:]), encoding="utf-8")
     data = load_sequences(path, length=10)
     places = [set(getattr(data, part).flatten().tolist()) for part in ("train", "validation", "test")]

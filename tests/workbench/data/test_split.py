@@ -1,41 +1,41 @@
-"""The split is whole, disjoint, and the same for ever."""
+"""The split is complete, disjoint, and the same in every version."""
 
 from collections import Counter
 
 import pytest
 import torch
 
-from hardmax.data.images import complete_splits, deal_splits
+from hardmax.data.images import assign_splits, complete_splits
 from hardmax.errors import DataError
 
 
 @pytest.mark.parametrize("count", [3, 4, 10, 11, 500])
-def test_every_image_is_dealt_once(count):
-    dealt = deal_splits([()] * count, ["validation", "test"], seed=1)
-    assert list(dealt) == ["train", "validation", "test"]
-    assert torch.equal(torch.cat(list(dealt.values())).sort().values, torch.arange(count))
-    assert len(dealt["validation"]) == len(dealt["test"]) == max(1, count // 10)
+def test_every_image_is_assigned_once(count):
+    members = assign_splits([()] * count, ["validation", "test"], seed=1)
+    assert list(members) == ["train", "validation", "test"]
+    assert torch.equal(torch.cat(list(members.values())).sort().values, torch.arange(count))
+    assert len(members["validation"]) == len(members["test"]) == max(1, count // 10)
 
 
-def test_the_same_for_ever():
-    assert deal_splits([()] * 30, ["validation", "test"], seed=0)["test"].tolist() == [7, 12, 20]
-    assert deal_splits([()] * 30, ["validation", "test"], seed=1)["test"].tolist() != [7, 12, 20]
+def test_the_same_in_every_version():
+    assert assign_splits([()] * 30, ["validation", "test"], seed=0)["test"].tolist() == [7, 12, 20]
+    assert assign_splits([()] * 30, ["validation", "test"], seed=1)["test"].tolist() != [7, 12, 20]
 
 
 def test_every_part_has_its_share_of_every_stratum():
     strata = [(i % 7 == 0, i % 3 == 0) for i in range(1000)]
-    dealt = deal_splits(strata, ["validation", "test"], seed=3)
-    assert [len(index) for index in dealt.values()] == [800, 100, 100]
-    for index in dealt.values():
+    members = assign_splits(strata, ["validation", "test"], seed=3)
+    assert [len(index) for index in members.values()] == [800, 100, 100]
+    for index in members.values():
         counts = Counter(strata[i] for i in index.tolist())
         for stratum, count in Counter(strata).items():
             assert abs(counts[stratum] - count * len(index) / 1000) <= 2
 
 
-def test_images_that_are_alone_in_their_stratum_are_dealt_like_all_others():
+def test_images_in_strata_of_one_are_assigned_as_often_as_any():
     strata = [i if i < 500 else "common" for i in range(1000)]
-    alone = sum(int((deal_splits(strata, ["validation"], seed=seed)["validation"] < 500).sum()) for seed in range(40))
-    assert abs(alone / 40 - 50) < 5
+    count = sum(int((assign_splits(strata, ["validation"], seed=seed)["validation"] < 500).sum()) for seed in range(40))
+    assert abs(count / 40 - 50) < 5
 
 
 def test_given_parts_stay():

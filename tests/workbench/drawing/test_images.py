@@ -1,4 +1,4 @@
-"""Pictures from tensors."""
+"""Images from tensors."""
 
 import base64
 import io
@@ -12,9 +12,9 @@ from hardmax.drawing.images import colour_difference, encode_data_uri, make_grid
 from hardmax.errors import ArgumentError, DtypeError, ShapeError
 
 
-def test_grid_puts_pictures_row_by_row():
-    pictures = torch.arange(5).view(5, 1, 1, 1).expand(5, 1, 2, 3) / 4
-    pixels = np.asarray(make_grid(pictures, columns=3, padding=1))
+def test_grid_puts_images_row_by_row():
+    images = torch.arange(5).view(5, 1, 1, 1).expand(5, 1, 2, 3) / 4
+    pixels = np.asarray(make_grid(images, columns=3, padding=1))
     assert pixels.shape == (7, 13)
     assert pixels[1, 1::4].tolist() == [0, 64, 128]
     assert pixels[4, 1::4].tolist() == [191, 255, 128]  # the last place is empty: grey
@@ -28,16 +28,16 @@ def test_size_of_a_grid(count, columns, size):
 
 
 def test_colours_and_values_out_of_range():
-    pictures = torch.tensor([2.0, -1.0, float("nan")]).view(1, 3, 1, 1)
-    picture = make_grid(pictures, padding=0)
-    assert picture.mode == "RGB"
-    assert picture.getpixel((0, 0)) == (255, 0, 0)
+    images = torch.tensor([2.0, -1.0, float("nan")]).view(1, 3, 1, 1)
+    image = make_grid(images, padding=0)
+    assert image.mode == "RGB"
+    assert image.getpixel((0, 0)) == (255, 0, 0)
     assert make_grid(torch.rand(1, 1, 2, 2, dtype=torch.float64)).mode == "L"
 
 
 @pytest.mark.parametrize("shape", [(28, 28), (1, 28, 28), (4, 2, 8, 8), (0, 1, 8, 8)])
-def test_no_pictures(shape):
-    with pytest.raises(ShapeError, match=r"expected pictures \[N, channels, H, W\]"):
+def test_no_images(shape):
+    with pytest.raises(ShapeError, match=r"expected images \[N, channels, H, W\]"):
         make_grid(torch.zeros(shape))
 
 
@@ -51,11 +51,11 @@ def test_other_mistakes():
 
 
 def test_data_uri_keeps_every_pixel():
-    picture = make_grid(torch.rand(4, 3, 5, 5, generator=torch.Generator().manual_seed(0)))
-    uri = encode_data_uri(picture)
-    assert uri == encode_data_uri(picture)
+    image = make_grid(torch.rand(4, 3, 5, 5, generator=torch.Generator().manual_seed(0)))
+    uri = encode_data_uri(image)
+    assert uri == encode_data_uri(image)
     back = Image.open(io.BytesIO(base64.b64decode(uri.removeprefix("data:image/png;base64,"))))
-    assert np.array_equal(np.asarray(back), np.asarray(picture))
+    assert np.array_equal(np.asarray(back), np.asarray(image))
 
 
 def test_shrink():

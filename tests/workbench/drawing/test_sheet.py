@@ -1,4 +1,4 @@
-"""Sheets of pictures with words."""
+"""Sheets of images with captions."""
 
 import numpy as np
 import pytest
@@ -9,12 +9,12 @@ from hardmax.drawing.images import make_sheet, save_image
 from hardmax.errors import ArgumentError, DataError
 
 
-def dark(picture):
+def dark(image):
     """Return which pixels are nearly black, by row and column."""
-    return np.asarray(picture.convert("L")) < 100
+    return np.asarray(image.convert("L")) < 100
 
 
-def test_pictures_stand_where_they_belong_and_are_enlarged():
+def test_images_are_in_their_places_and_are_enlarged():
     values = torch.arange(6.0).view(2, 3, 1, 1, 1).expand(2, 3, 1, 16, 16) / 10
     drawn = make_sheet(values, names=["n"], heads=[["a"], ["b"], ["c"]])
     pixels = np.asarray(drawn.convert("L"))
@@ -34,12 +34,12 @@ def test_every_word_is_drawn_and_fits():
     long = make_sheet(
         blank, names=["smiling"], heads=[["0"], ["a very long word above a column"]], rows=["one\ntwo", "three"]
     )
-    for picture in (plain, long):
-        found = dark(picture)
+    for image in (plain, long):
+        pixels = dark(image)
         # nothing touches an edge, so nothing is cut off
-        assert not found[[0, -1]].any()
-        assert not found[:, [0, -1]].any()
-        assert found.any()
+        assert not pixels[[0, -1]].any()
+        assert not pixels[:, [0, -1]].any()
+        assert pixels.any()
     assert long.width > 2 * plain.width
     assert dark(long)[40:, :60].any()
 
@@ -57,13 +57,13 @@ def test_a_word_for_every_place():
 
 
 def test_save_replaces_at_once_in_the_format_of_the_name(tmp_path):
-    picture = Image.new("RGB", (8, 8), "red")
+    image = Image.new("RGB", (8, 8), "red")
     for name, kind in (("a/b.png", "PNG"), ("c.jpg", "JPEG"), ("d", "PNG")):
-        save_image(picture, tmp_path / name)
+        save_image(image, tmp_path / name)
         with Image.open(tmp_path / name) as back:
             assert back.format == kind
     assert not list(tmp_path.rglob("*.tmp"))
     (tmp_path / "folder.png").mkdir()
     with pytest.raises(DataError, match=r"cannot write .*folder.png: .*; choose another file with --out"):
-        save_image(picture, tmp_path / "folder.png")
+        save_image(image, tmp_path / "folder.png")
     assert not list(tmp_path.rglob("*.tmp"))

@@ -1,4 +1,4 @@
-"""Categories and classes: the best matching is the best of all, and finds what was shuffled."""
+"""Matching of categories and classes: no other matching is better, and shuffled classes are recovered."""
 
 from itertools import permutations
 
@@ -33,6 +33,6 @@ def test_more_or_fewer_categories_than_classes():
     assert (matched, share) == ([1], 0.7)
 
 
-def test_what_is_not_known_is_not_counted():
+def test_unknown_labels_are_not_counted():
     counts = count_contingency(torch.tensor([0, 1, 1]), torch.tensor([0, -1, 1]), 2, 2)
     assert counts.tolist() == [[1, 0], [0, 1]]

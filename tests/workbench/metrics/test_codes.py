@@ -13,7 +13,7 @@ def test_perplexity_of_known_distributions():
     assert perplexity(p).item() == pytest.approx(math.exp(-0.9 * math.log(0.9) - 0.1 * math.log(0.1)))
 
 
-def test_alive_is_more_than_met_once():
+def test_a_code_that_occurs_once_is_not_alive():
     assert measure_alive(torch.tensor([1000, 1000, 1])) == pytest.approx(2 / 3)
     assert measure_alive(torch.tensor([100, 100, 10])) == 1.0
     assert measure_alive(torch.zeros(4)) == 0.0

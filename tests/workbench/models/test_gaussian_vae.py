@@ -21,15 +21,15 @@ def test_every_part_gets_a_gradient(architecture, shape, likelihood):
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.abs().sum() > 0, name
-    pictures, z = model.sample(5)
-    assert pictures.shape == (5, *shape)
+    images, z = model.sample(5)
+    assert images.shape == (5, *shape)
     assert z.shape == (5, 3)
-    torch.testing.assert_close(model.decode(z), pictures)
+    torch.testing.assert_close(model.decode(z), images)
 
 
 @pytest.fixture
 def small():
-    """Return a model with one latent and four pixels, in float64, and a picture; the encoder does not fit."""
+    """Return a model with one latent and four pixels, in float64, and an image; the encoder does not fit."""
     generator = torch.Generator().manual_seed(0)
     model = hm.GaussianVAE(nn.Linear(4, 2), nn.Sequential(nn.Linear(1, 3), nn.Tanh(), nn.Linear(3, 4)), 1).double()
     with torch.no_grad():
@@ -39,7 +39,7 @@ def small():
 
 
 def integrals(model, x):
-    """Return the bound and log p(x) of one picture from the definitions, by quadrature over z."""
+    """Return the bound and log p(x) of one image from the definitions, by quadrature over z."""
     z = torch.linspace(-12, 12, 48_001, dtype=torch.float64)[:, None]
     logits = model.decoder(z)
     log_p = -nn.functional.binary_cross_entropy_with_logits(logits, x.expand_as(logits), reduction="none").sum(-1)
@@ -57,12 +57,12 @@ def test_bounds_against_quadrature(small):
     elbo, log_likelihood = integrals(model, x)
     assert elbo < log_likelihood - 0.05
     many = x.expand(40_000, 4)
-    found = model.bounds(many, samples=20, generator=torch.Generator().manual_seed(1))
-    assert largest_z(found.elbo, elbo) < 5.5
-    assert found.log_likelihood.mean() < log_likelihood + 1e-3  # a lower bound in the mean
-    weights = (found.log_likelihood - log_likelihood).exp()  # the mean of the weights themselves is p(x)
+    bounds = model.bounds(many, samples=20, generator=torch.Generator().manual_seed(1))
+    assert largest_z(bounds.elbo, elbo) < 5.5
+    assert bounds.log_likelihood.mean() < log_likelihood + 1e-3  # a lower bound in the mean
+    weights = (bounds.log_likelihood - log_likelihood).exp()  # the mean of the weights themselves is p(x)
     assert largest_z(weights, 1.0) < 5.5
-    assert largest_z(weights, 1.02) > 5.5  # two hundredths more would have shown
+    assert largest_z(weights, 1.02) > 5.5  # a deviation of 2 % would be detected
     for form in ("prior-contrastive", "joint-contrastive"):
         value = model(many, form=form, generator=torch.Generator().manual_seed(2)).value.detach()
         assert largest_z(value, elbo) < 5.5
@@ -73,10 +73,10 @@ def test_bounds_of_the_posterior_have_no_gap():
     x = torch.tensor([[0.3], [-1.2]], dtype=torch.float64)
     likelihood = hm.GaussianLikelihood(nn.Identity(), x)
     log_variance = torch.full_like(x, 0.5).log()
-    found = hm.gaussian_bounds(likelihood, x / 2, log_variance, samples=3)
-    torch.testing.assert_close(found.log_likelihood, Normal(0.0, 2**0.5).log_prob(x)[:, 0])
+    bounds = hm.gaussian_bounds(likelihood, x / 2, log_variance, samples=3)
+    torch.testing.assert_close(bounds.log_likelihood, Normal(0.0, 2**0.5).log_prob(x)[:, 0])
     assert not torch.allclose(
-        hm.gaussian_bounds(likelihood, x, log_variance, samples=3).log_likelihood, found.log_likelihood
+        hm.gaussian_bounds(likelihood, x, log_variance, samples=3).log_likelihood, bounds.log_likelihood
     )
 
 

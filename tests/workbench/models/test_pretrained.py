@@ -1,4 +1,4 @@
-"""Tensors and facts in a folder: written whole, read by everyone, and with our own errors."""
+"""Tensors and JSON in a folder: written completely or not at all, readable by all users, errors of hardmax."""
 
 import pytest
 import torch
@@ -25,7 +25,7 @@ def test_files_of_other_names(tmp_path):
 
 def test_tensors_that_share_memory(tmp_path):
     both = torch.arange(4.0)
-    write_tensors(tmp_path, {"whole": both, "part": both[:2]}, {})
+    write_tensors(tmp_path, {"full": both, "part": both[:2]}, {})
     assert read_tensors(tmp_path)[0]["part"].tolist() == [0, 1]
 
 
@@ -51,7 +51,7 @@ def test_missing_and_broken_files(tmp_path):
     weights.write_bytes(b"nothing")
     with pytest.raises(DataError, match="cannot read the atlas"):
         read_tensors(tmp_path, "atlas")
-    for text, words in (("{", "cannot read the atlas"), ("[]", "not the configuration of a saved atlas")):
+    for text, words in (("{", "cannot read the atlas"), ("[]", "not a JSON object: it is a list")):
         config.write_text(text)
         with pytest.raises(DataError, match=words):
             read_tensors(tmp_path, "atlas")

@@ -1,4 +1,4 @@
-"""Configurations in words."""
+"""Configurations as text: commands, labels, values."""
 
 import shlex
 from dataclasses import fields
@@ -42,7 +42,7 @@ def test_labels_name_what_differs():
     assert label_runs(configs, ["a", "b"]) == ["sample, two-sided", "mnist, not two-sided"]
 
 
-def test_labels_leave_out_what_plays_no_part():
+def test_labels_leave_out_options_without_effect():
     configs = [DiscreteConfig(estimator="exact", categories=20, tau=0.5), DiscreteConfig(space="binary", variables=8)]
     assert label_runs(configs, ["a", "b"]) == [
         "categorical, categories 20, variables 1, exact",
@@ -51,7 +51,7 @@ def test_labels_leave_out_what_plays_no_part():
 
 
 @pytest.mark.parametrize("name", ["straight-through", "gapped-straight-through", "reinmax", "gumbel-rao", "rebar"])
-def test_labels_know_that_the_straight_through_family_has_a_tau(name):
+def test_labels_of_the_straight_through_family_have_a_tau(name):
     configs = [DiscreteConfig(estimator=name, tau=0.5), DiscreteConfig(estimator=name, tau=2.0)]
     assert label_runs(configs, ["r1", "r2"]) == ["tau 0.5", "tau 2"]
 

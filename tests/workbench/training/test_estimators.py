@@ -1,4 +1,4 @@
-"""Every estimator by its name on the command line: it trains, and what it learns itself is kept."""
+"""Every estimator by its name on the command line: it trains, and its own parameters are saved."""
 
 import numpy as np
 import pytest
@@ -19,8 +19,8 @@ BITS = {"arm", "double-control-variates", "rodeo"}
 
 
 @pytest.fixture(scope="module")
-def pictures(tmp_path_factory):
-    """Four patterns with noise, as a file."""
+def images(tmp_path_factory):
+    """Return the path of a file with four patterns with noise."""
     generator = np.random.default_rng(0)
     patterns = generator.integers(0, 2, (4, 8, 8))
     noise = generator.random((600, 8, 8)) < 0.05
@@ -29,11 +29,11 @@ def pictures(tmp_path_factory):
     return str(path)
 
 
-def config_of(name, pictures, tmp_path, **options):
+def config_of(name, images, tmp_path, **options):
     space = "categorical" if name in CATEGORICAL else "binary"
     options = {"space": space, "variables": 4, "categories": 3, **options}
     return DiscreteConfig(
-        data=pictures,
+        data=images,
         out=str(tmp_path / "run"),
         estimator=name,
         samples=2 if name in AT_LEAST_TWO else None,
@@ -44,11 +44,11 @@ def config_of(name, pictures, tmp_path, **options):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_trains(name, pictures, tmp_path):
-    """The bound rises well above that of the first epoch, and the evaluations are told."""
-    config = config_of(name, pictures, tmp_path)
+def test_it_trains(name, images, tmp_path):
+    """The bound rises well above that of the first epoch, and the evaluations are reported."""
+    config = config_of(name, images, tmp_path)
     rows = []
-    assert train(config, Observer(rows=rows.append))
+    assert train(config, Observer(on_epoch=rows.append))
     first, last = -rows[0][2]["elbo"], -rows[-1][2]["elbo"]
     assert last < first - 3
     assert read_rows(tmp_path / "run" / "metrics.jsonl")[0]["evaluations"] >= 1
@@ -79,10 +79,10 @@ def test_epsilon_and_tau_arrive():
     assert (rebar.tau, rebar.learned) == (0.7, True)
 
 
-def test_what_an_estimator_learns_survives_a_stop(pictures, tmp_path):
-    """Stopped within an epoch and resumed: the rows are those of a run that was not."""
-    whole = config_of("rebar", pictures, tmp_path / "whole", epochs=2)
-    train(whole)
+def test_what_an_estimator_learns_survives_a_stop(images, tmp_path):
+    """A run that is stopped within an epoch and resumed has the same rows as one that was not stopped."""
+    complete = config_of("rebar", images, tmp_path / "whole", epochs=2)
+    train(complete)
     calls = 0
 
     def stop():
@@ -90,8 +90,8 @@ def test_what_an_estimator_learns_survives_a_stop(pictures, tmp_path):
         calls += 1
         return calls == 7
 
-    halves = config_of("rebar", pictures, tmp_path / "halves", epochs=2)
-    assert not train(halves, Observer(stop=stop))
+    halves = config_of("rebar", images, tmp_path / "halves", epochs=2)
+    assert not train(halves, Observer(should_stop=stop))
     resumed = DiscreteConfig(**{**halves.to_dict(), "resume": True})
     assert train(resumed)
     texts = [(tmp_path / name / "run" / "metrics.jsonl").read_text() for name in ("whole", "halves")]

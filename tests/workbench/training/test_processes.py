@@ -1,4 +1,4 @@
-"""Several processes, without starting any: parts of a batch add up to the whole, or are refused."""
+"""Groups of processes, without starting any: slices of a batch add up to the entire batch, or raise an error."""
 
 from dataclasses import replace
 from typing import get_args
@@ -11,7 +11,7 @@ import hardmax as hm
 from hardmax.applications.discrete_vae.config import DiscreteConfig
 from hardmax.applications.discrete_vae.task import DiscreteTask, evaluate
 from hardmax.applications.runs import train
-from hardmax.data import load
+from hardmax.data import load_images
 from hardmax.errors import ArgumentError
 from hardmax.experiments.rows import identify_run
 from hardmax.spaces.registry import make_space
@@ -26,15 +26,15 @@ AT_LEAST_TWO = {"unordered-set", "double-control-variates", "rodeo"}
 
 
 @pytest.fixture(scope="module")
-def pictures(tmp_path_factory):
-    path = tmp_path_factory.mktemp("data") / "pictures.npy"
+def images(tmp_path_factory):
+    path = tmp_path_factory.mktemp("data") / "images.npy"
     np.save(path, np.random.default_rng(0).integers(0, 256, (60, 6, 6), dtype=np.uint8))
     return str(path)
 
 
-def config_of(pictures, name, **options):
+def config_of(images, name, **options):
     return DiscreteConfig(
-        data=pictures,
+        data=images,
         estimator=name,
         space="categorical" if name in ("arsm", "auto", "shortlist-direct") else "binary",
         categories=3,
@@ -46,15 +46,15 @@ def config_of(pictures, name, **options):
 
 
 def in_parts(config, size, count=7):
-    """Gradients of a step of so many pictures, and its sums, from the parts of so many processes."""
+    """Return the gradients and sums of a step with `count` images, added up over `size` processes."""
     gradients, sums = [], []
     for rank in range(size):
-        task = DiscreteTask.start(config, load(config.data), 0, Group(rank, size))
+        task = DiscreteTask.build(config, load_images(config.data), 0, Group(rank, size))
         for parameter in task.model.parameters():  # so that z matters, as it does later in training
             parameter.data.mul_(3)
         index = State(task).begin_epoch()[0][:count]
         sums.append(task.add_gradients(index, 0, 0))
-        parameters = [*task.model.parameters(), *task.learned]
+        parameters = [*task.model.parameters(), *task.extra_parameters]
         gradients.append(
             torch.cat([torch.zeros_like(p).view(-1) if p.grad is None else p.grad.view(-1) for p in parameters])
         )
@@ -73,8 +73,8 @@ def same(config, size, count=7):
 
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - COUPLED))
-def test_parts_add_up_to_the_whole(name, pictures):
-    config = config_of(pictures, name, binarize="stochastic", prior="learned")
+def test_parts_add_up_to_the_whole(name, images):
+    config = config_of(images, name, binarize="stochastic", prior="learned")
     assert not couples_examples(config)
     assert same(config, 2)
     assert same(config, 3)
@@ -90,63 +90,63 @@ def test_parts_add_up_to_the_whole(name, pictures):
     {"estimator": "reinforce", "baseline": "leave-one-out", "samples": 3},
     {"estimator": "reinforce", "baseline": "none"},
 ], ids=str)  # fmt: skip
-def test_parts_of_other_models_add_up_too(options, pictures):
-    assert same(DiscreteConfig(data=pictures, hidden=8, **options), 2)
+def test_parts_of_other_models_add_up_too(options, images):
+    assert same(DiscreteConfig(data=images, hidden=8, **options), 2)
 
 
 @pytest.mark.parametrize("name", sorted(COUPLED))
-def test_what_is_refused_does_not_add_up(name, pictures):
-    config = config_of(pictures, name)
+def test_what_is_refused_does_not_add_up(name, images):
+    config = config_of(images, name)
     assert couples_examples(config)
     assert not same(config, 2)
-    with pytest.raises(ArgumentError, match="looks at all pictures of a batch"):
-        Group(0, 2).check(config, couples_examples=True)
+    with pytest.raises(ArgumentError, match="depends on other images in it"):
+        Group(0, 2).check_config(config, couples_examples=True)
 
 
-def test_fewer_pictures_than_processes(pictures):
+def test_fewer_images_than_processes(images):
     for name in ("direct", "rebar", "local-expectation"):
-        assert same(config_of(pictures, name), 3, count=2)
+        assert same(config_of(images, name), 3, count=2)
 
 
-@pytest.mark.parametrize("mistake", ["noise", "batch", "part"])
-def test_a_mistake_is_seen(mistake, pictures, monkeypatch):
-    """Noise or pixels drawn for the part alone, and parts that overlap, do not add up to the whole."""
-    config = config_of(pictures, "direct", binarize="stochastic")
+@pytest.mark.parametrize("mistake", ["_draw_noise", "_load_batch", "own_slice"])
+def test_a_mistake_is_detected(mistake, images, monkeypatch):
+    """Noise or pixels drawn only for the slice, and slices that overlap, do not add up to the entire batch."""
+    config = config_of(images, "direct", binarize="stochastic")
     original = getattr(DiscreteTask, mistake, None)
-    if mistake == "noise":
-        monkeypatch.setattr(DiscreteTask, "noise", lambda self, estimator, count, part: original(
+    if mistake == "_draw_noise":
+        monkeypatch.setattr(DiscreteTask, "_draw_noise", lambda self, estimator, count, part: original(
             self, estimator, part.stop - part.start, slice(None)
         ))  # fmt: skip
-    elif mistake == "batch":
-        monkeypatch.setattr(DiscreteTask, "batch", lambda self, index, part: original(
+    elif mistake == "_load_batch":
+        monkeypatch.setattr(DiscreteTask, "_load_batch", lambda self, index, part: original(
             self, index[part], slice(None)
         ))  # fmt: skip
     else:
-        monkeypatch.setattr(Group, "part", lambda self, count: slice(0, count))
+        monkeypatch.setattr(Group, "own_slice", lambda self, count: slice(0, count))
     assert not same(config, 2)
 
 
 def test_parts_are_a_partition():
     for count in range(12):
         for size in range(1, 6):
-            parts = [range(count)[Group(rank, size).part(count)] for rank in range(size)]
+            parts = [range(count)[Group(rank, size).own_slice(count)] for rank in range(size)]
             assert [i for part in parts for i in part] == list(range(count))
             assert max(map(len, parts)) - min(map(len, parts)) <= 1
 
 
 def test_a_message_holds_the_gradients_and_the_sums(monkeypatch):
     """Two processes with the same gradients: added up they are doubled, in place and step after step."""
-    monkeypatch.setattr(Group, "add_up", lambda self, tensor: tensor.mul_(self.size))
+    monkeypatch.setattr(Group, "all_reduce", lambda self, tensor: tensor.mul_(self.size))
     model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Linear(2, 1))
     optimizer = torch.optim.Adam(model.parameters(), fused=True)
     message = Message(Group(0, 2), list(model.parameters()), sums=2)
     x = torch.randn(5, 3)
     for stop in (False, True, False):
-        alone = torch.autograd.grad(model(x).sum(), list(model.parameters()))
+        single = torch.autograd.grad(model(x).sum(), list(model.parameters()))
         message.clear(optimizer)
         model(x).sum().backward()
         sums, stopped = message.exchange(torch.tensor([1.5, 2.0]), stop)
-        assert all(torch.equal(p.grad, 2 * g) for p, g in zip(model.parameters(), alone, strict=True))
+        assert all(torch.equal(p.grad, 2 * g) for p, g in zip(model.parameters(), single, strict=True))
         assert sums.tolist() == [3.0, 4.0]
         assert stopped is stop
         optimizer.step()
@@ -155,21 +155,21 @@ def test_a_message_holds_the_gradients_and_the_sums(monkeypatch):
 def test_evaluation_in_parts(monkeypatch):
     model = hm.DiscreteVAE.build(hm.Categorical(5), (1, 6, 6), hidden=8)
     many = hm.DiscreteVAE.build(hm.Binary(30), (1, 6, 6), hidden=8)
-    pictures = torch.rand(11, 1, 6, 6).round()
-    for found in (model, many):
-        whole, tensors = evaluate(found, pictures, samples=10), []
-        monkeypatch.setattr(Group, "add_up", lambda self, tensor: tensors.append(tensor))  # noqa: B023
+    images = torch.rand(11, 1, 6, 6).round()
+    for candidate in (model, many):
+        expected, tensors = evaluate(candidate, images, samples=10), []
+        monkeypatch.setattr(Group, "all_reduce", lambda self, tensor: tensors.append(tensor))  # noqa: B023
         for rank in range(3):
-            evaluate(found, pictures, samples=10, group=Group(rank, 3))
+            evaluate(candidate, images, samples=10, group=Group(rank, 3))
         monkeypatch.undo()
-        assert (sum(tensors[::2]) / 11)[0].item() == pytest.approx(whole["elbo"], rel=1e-6)
+        assert (sum(tensors[::2]) / 11)[0].item() == pytest.approx(expected["elbo"], rel=1e-6)
 
 
 @pytest.mark.parametrize(
     ("options", "group", "message"),
     [
-        ({"devices": 2}, Group(), "devices is 2, but the processes that train together are 1"),
-        ({"devices": 3}, Group(0, 2, 2), "devices is 3, but the processes that train together are 2"),
+        ({"devices": 2}, Group(), "devices is 2, but the number of processes is 1"),
+        ({"devices": 3}, Group(0, 2, 2), "devices is 3, but the number of processes is 2"),
         ({"batch_size": 1}, Group(0, 2, 2), "batch-size must be at least 2"),
         ({"device": "cuda:1"}, Group(0, 2, 2), "not on 'cuda:1'"),
         ({"device": "mps"}, Group(0, 2, 2), "not on 'mps'"),
@@ -179,7 +179,7 @@ def test_evaluation_in_parts(monkeypatch):
 )
 def test_refusals(options, group, message):
     with pytest.raises(ArgumentError, match=message):
-        group.check(DiscreteConfig(**options), couples_examples=False)
+        group.check_config(DiscreteConfig(**options), couples_examples=False)
 
 
 def test_from_python_it_is_one_process(tmp_path):
@@ -188,8 +188,8 @@ def test_from_python_it_is_one_process(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_how_many_processes_is_not_what_a_run_is():
-    one = DiscreteConfig()
-    assert identify_run(replace(one, devices=2)) == identify_run(one)
+def test_the_number_of_processes_does_not_identify_a_run():
+    config = DiscreteConfig()
+    assert identify_run(replace(config, devices=2)) == identify_run(config)
     with pytest.raises(ArgumentError, match="devices must be at least 1, got 0"):
         DiscreteConfig(devices=0)

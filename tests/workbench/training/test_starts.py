@@ -1,4 +1,4 @@
-"""Several starts: the best by validation is trained, stops and kills cost no start twice."""
+"""Several starts: the best one on the validation images is trained; no start is repeated after a stop or a kill."""
 
 import json
 from dataclasses import replace
@@ -9,8 +9,8 @@ from hardmax.applications.discrete_vae.config import DiscreteConfig
 from hardmax.applications.discrete_vae.task import DiscreteTask
 from hardmax.applications.registry import find_application
 from hardmax.applications.runs import train
-from hardmax.data import load
-from hardmax.errors import ArgumentError
+from hardmax.data import load_images
+from hardmax.errors import ArgumentError, DataError
 from hardmax.training.loop import Observer, choose_start
 from hardmax.training.run_folder import read_rows
 
@@ -24,7 +24,7 @@ def config(tmp_path):
     )
 
 
-def test_the_run_goes_as_its_best_start_went(config, tmp_path):
+def test_the_run_repeats_its_best_start(config, tmp_path):
     train(config)
     tried = read_rows(tmp_path / "run" / "starts.jsonl")
     assert [row["start"] for row in tried] == list(range(_COUNT))
@@ -42,19 +42,19 @@ def test_one_start_is_the_first_of_several(config, tmp_path):
     assert first["elbo"] == read_rows(tmp_path / "run" / "starts.jsonl")[0]["elbo"]
 
 
-def test_a_better_start_is_chosen_by_what_was_written(config, tmp_path):
-    said: list[str] = []
+def test_a_better_start_is_chosen_by_the_written_results(config, tmp_path):
+    messages: list[str] = []
     for best in range(_COUNT):
         rows = [{"start": i, "elbo": -100.0 + (i == best)} for i in range(_COUNT)]
         (tmp_path / "starts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        images = load(config.data)
+        images = load_images(config.data)
         discrete = find_application("discrete")
         arguments = (config, discrete.load_task(), discrete.metrics, images, tmp_path)
-        assert choose_start(*arguments, say=said.append, stop=lambda: False) == best
-    assert said == []  # none was tried again
+        assert choose_start(*arguments, on_message=messages.append, should_stop=lambda: False) == best
+    assert messages == []  # no start was tried again
 
 
-def test_stopped_while_it_tries_and_gone_on(config, tmp_path):
+def test_stopped_while_it_tries_and_resumed(config, tmp_path):
     folders = [tmp_path / "whole", tmp_path / "run"]
     train(replace(config, out=str(folders[0])))
     steps = 0
@@ -64,7 +64,7 @@ def test_stopped_while_it_tries_and_gone_on(config, tmp_path):
         steps += 1
         return steps == 60  # within the second start
 
-    assert not train(config, Observer(stop=stop))
+    assert not train(config, Observer(should_stop=stop))
     assert len(read_rows(tmp_path / "run" / "starts.jsonl")) == 1
     assert train(DiscreteConfig(out=config.out, resume=True, epochs=3))
     assert (tmp_path / "run" / "metrics.jsonl").read_text() == (tmp_path / "whole" / "metrics.jsonl").read_text()
@@ -73,8 +73,8 @@ def test_stopped_while_it_tries_and_gone_on(config, tmp_path):
 
 
 def test_starts_differ(config):
-    images = load(config.data)
-    weights = [next(DiscreteTask.start(config, images, start).model.parameters()) for start in (0, 0, 1)]
+    images = load_images(config.data)
+    weights = [next(DiscreteTask.build(config, images, start).model.parameters()) for start in (0, 0, 1)]
     assert weights[0].equal(weights[1])
     assert not weights[0].equal(weights[2])
 
@@ -83,3 +83,31 @@ def test_starts_differ(config):
 def test_refusals(name):
     with pytest.raises(ArgumentError, match=f"{name.replace('_', '-')} must be at least 1, got 0"):
         DiscreteConfig(**{name: 0})
+
+
+def choose(config, folder):
+    """Choose a start by the results that are written in a folder."""
+    discrete = find_application("discrete")
+    arguments = (config, discrete.load_task(), discrete.metrics, load_images(config.data), folder)
+    return choose_start(*arguments, on_message=lambda text: None, should_stop=lambda: False)
+
+
+@pytest.mark.parametrize("line", [
+    "{}", '{"start": 0}', '{"elbo": -1.0}', '{"start": 1, "elbo": -1.0}', '{"start": 0, "elbo": "high"}', "3",
+    "[" * 9999,
+], ids=lambda line: line[:30])  # fmt: skip
+def test_results_that_are_broken(config, tmp_path, line):
+    (tmp_path / "starts.jsonl").write_text(line + "\n")
+    with pytest.raises(DataError, match=r"line 1 of .*starts.jsonl is broken"):
+        choose(config, tmp_path)
+
+
+def test_a_kill_while_a_result_is_written(config, tmp_path):
+    """The incomplete result is measured again, on a line of its own."""
+    config = replace(config, starts=2)
+    expected = choose(config, tmp_path)
+    text = (tmp_path / "starts.jsonl").read_text()
+    values = [row["elbo"] for row in read_rows(tmp_path / "starts.jsonl")]
+    (tmp_path / "starts.jsonl").write_text(text[: text.index("\n") + 20])
+    assert choose(config, tmp_path) == expected
+    assert [row["elbo"] for row in read_rows(tmp_path / "starts.jsonl")] == values

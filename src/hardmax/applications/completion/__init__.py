@@ -1,13 +1,14 @@
-"""Completion of images in many ways: a mixture of Gaussians over the latent of the hidden pixels."""
+"""Completion of images with hidden pixels, in several ways: the prior of the latent is a mixture of Gaussians."""
 
 from typing import TYPE_CHECKING
 
+from hardmax._deprecation import load_renamed
 from hardmax._lazy import load_lazily
 
 if TYPE_CHECKING:
     from hardmax.applications.completion.masks import draw_masks as draw_masks
-    from hardmax.applications.completion.model import Completed as Completed
     from hardmax.applications.completion.model import CompletionModel as CompletionModel
+    from hardmax.applications.completion.model import Completions as Completions
     from hardmax.applications.completion.objective import GaussianMixture as GaussianMixture
     from hardmax.applications.completion.objective import MixtureKl as MixtureKl
     from hardmax.applications.completion.objective import choose_component as choose_component
@@ -16,10 +17,10 @@ if TYPE_CHECKING:
     from hardmax.applications.completion.objective import max_operation_loss as max_operation_loss
     from hardmax.applications.completion.objective import sampled_kl as sampled_kl
 
-# Loaded when first used, so that the options of this application are read without waiting for torch.
+# Loaded on first use: reading the options of this application does not import torch.
 _HOMES = {
-    "Completed": "model",
     "CompletionModel": "model",
+    "Completions": "model",
     "GaussianMixture": "objective",
     "MixtureKl": "objective",
     "choose_component": "objective",
@@ -30,4 +31,6 @@ _HOMES = {
     "sampled_kl": "objective",
 }
 __all__ = sorted(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
-__getattr__, __dir__ = load_lazily(__name__, _HOMES)
+_RENAMED = {"Completed": "Completions"}
+_load, __dir__ = load_lazily(__name__, _HOMES)
+__getattr__ = load_renamed(__name__, _RENAMED, otherwise=_load)

@@ -1,4 +1,4 @@
-"""Masks: which pixels are hidden, and images with holes to train and evaluate on."""
+"""Masks, which define the hidden pixels of images, and masked images for training and evaluation."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -11,21 +11,24 @@ from torch import Tensor
 from hardmax.applications.completion.config import MASKS, CompletionConfig, check_mask
 from hardmax.data import Images, binarize
 from hardmax.data.image_reading import read_image, read_image_size
+from hardmax.data.images import expand_bits
 from hardmax.errors import DataError
-from hardmax.random import stream
+from hardmax.random import make_generator
 
-_RECTANGLES, _SHORT, _LONG = 3, 0.25, 0.5  # largest number; shortest and longest side, as shares of the picture's
-_TURNS, _BRUSH = 6, (0.05, 0.1)  # points of a stroke; half its width, as a share of the picture's shorter side
+_MAX_RECTANGLES = 3
+_MIN_SIDE, _MAX_SIDE = 0.25, 0.5  # of a rectangle, as shares of the side of the image
+_POINTS = 6  # number of points of a stroke
+_BRUSH = (0.05, 0.1)  # smallest and largest half width of a stroke, as shares of the shorter side of the image
 
 
 def draw_masks(
     name: str, count: int, size: tuple[int, int], generator: torch.Generator | None = None
 ) -> Bool[Tensor, "N 1 H W"]:
-    """Return which pixels of pictures are hidden; some stay visible in each, and some are hidden.
+    """Return masks of images; in each, some pixels are hidden and some are visible.
 
     Args:
-        name: one of `MASKS` in `config.py`, or a picture file that is white where pixels are hidden.
-        count: N.
+        name: one of `MASKS` in `config.py`, or an image file that is white where pixels are hidden.
+        count: N, the number of masks.
         size: height and width, at least 4 each.
         generator: the source of random masks; None is torch's global generator.
 
@@ -34,7 +37,7 @@ def draw_masks(
 
     Raises:
         ArgumentError: an unknown mask.
-        DataError: the picture cannot be read, or hides all or nothing.
+        DataError: the image cannot be read, or hides all pixels or none.
 
     Example:
         >>> draw_masks("half", 1, (4, 4))[0, 0].int()
@@ -49,76 +52,80 @@ def draw_masks(
     if name not in MASKS:
         return read_mask(Path(name).expanduser(), size).expand(count, 1, *size)
     if name == "any":
-        each = torch.stack([draw(count, size, generator) for draw in _KINDS.values()])
-        chosen = torch.randint(len(each), (count,), generator=generator, device=_device(generator))
-        return each[chosen, torch.arange(count, device=chosen.device)]
+        masks = torch.stack([draw(count, size, generator) for draw in _KINDS.values()])
+        kind = torch.randint(len(masks), (count,), generator=generator, device=_get_device(generator))
+        return masks[kind, torch.arange(count, device=kind.device)]
     return _KINDS[name](count, size, generator)
 
 
 def read_mask(path: Path, size: tuple[int, int]) -> Bool[Tensor, "1 H W"]:
-    """Read a picture that is white, or at least lighter than middle grey, where pixels are hidden.
+    """Read a mask from an image that is white, or lighter than middle grey, where pixels are hidden.
 
     Args:
-        path: the file; any kind of picture. Transparent pixels count as black.
+        path: an image file. Transparent pixels count as black; if it has only the values 0 and 1, 1 is white.
         size: height and width. A file of another size with the same proportions is resized.
 
     Raises:
-        DataError: the file is not a picture, has other proportions, or hides all or nothing.
+        DataError: the file is not an image, has other proportions, or hides all pixels or none.
     """
     file_size = read_image_size(path)
     if file_size[0] * size[1] != file_size[1] * size[0]:
         raise DataError(
-            f"the mask {path} is {file_size[1]}x{file_size[0]} (width x height), but the picture it is for is "
+            f"the mask {path} is {file_size[1]}x{file_size[0]} (width x height), but the image it is for is "
             f"{size[1]}x{size[0]}: give it the same size or proportions"
         )
     pixels = torch.from_numpy(read_image(path, size).pixels)
-    light = (pixels if pixels.ndim == 2 else pixels.float().mean(-1)) > 127
-    check_hole(light, str(path))
-    return light[None]
+    expand_bits(pixels)
+    hidden = (pixels if pixels.ndim == 2 else pixels.float().mean(-1)) > 127
+    check_hole(hidden, str(path))
+    return hidden[None]
 
 
 def check_hole(hidden: Bool[Tensor, "..."], name: str) -> None:
-    """Raise `DataError` where all pixels are hidden, or none."""
+    """Raise `DataError` if all pixels are hidden, or none."""
     if not hidden.any():
         raise DataError(
             f"{name} hides no pixel, so there is nothing to complete; make it white where pixels are hidden"
         )
     if hidden.all():
-        raise DataError(f"{name} hides every pixel: there is nothing to go by; make it black where pixels are seen")
+        raise DataError(
+            f"{name} hides every pixel, so there is nothing to start from; make it black where pixels are visible"
+        )
 
 
-def _device(generator: torch.Generator | None) -> torch.device | str:
+def _get_device(generator: torch.Generator | None) -> torch.device | str:
     return "cpu" if generator is None else generator.device
 
 
-def _region(name: str, count: int, size: tuple[int, int], generator: torch.Generator | None) -> Tensor:
-    """Hide a rectangle, or all but it."""
+def _make_region(name: str, count: int, size: tuple[int, int], generator: torch.Generator | None) -> Tensor:
+    """Return masks that hide a fixed rectangle, or all pixels outside it."""
     (top, bottom, left, right), inside = _REGIONS[name]
     height, width = size
-    hidden = torch.full((1, 1, *size), not inside, device=_device(generator))
+    hidden = torch.full((1, 1, *size), not inside, device=_get_device(generator))
     hidden[..., int(top * height) : int(bottom * height), int(left * width) : int(right * width)] = inside
     return hidden.expand(count, 1, *size)
 
 
-def _rectangles(count: int, size: tuple[int, int], generator: torch.Generator | None) -> Tensor:
-    device = _device(generator)
-    number = torch.randint(1, _RECTANGLES + 1, (count, 1, 1, 1), generator=generator, device=device)
-    used = torch.arange(_RECTANGLES, device=device)[None, :, None, None] < number
+def _draw_rectangles(count: int, size: tuple[int, int], generator: torch.Generator | None) -> Tensor:
+    """Draw masks that hide one to three random rectangles."""
+    device = _get_device(generator)
+    number = torch.randint(1, _MAX_RECTANGLES + 1, (count, 1, 1, 1), generator=generator, device=device)
+    used = torch.arange(_MAX_RECTANGLES, device=device)[None, :, None, None] < number
     within = []
     for side, along in zip(size, (-1, -2), strict=True):
-        share, place = torch.rand(2, count, _RECTANGLES, generator=generator, device=device)
-        length = (side * (_SHORT + (_LONG - _SHORT) * share)).round().clamp_min(1)
+        share, place = torch.rand(2, count, _MAX_RECTANGLES, generator=generator, device=device)
+        length = (side * (_MIN_SIDE + (_MAX_SIDE - _MIN_SIDE) * share)).round().clamp_min(1)
         begin = (place * (side - length + 1)).floor()
         at = torch.arange(side, device=device) - begin[..., None]
         within.append(((at >= 0) & (at < length[..., None])).unsqueeze(along))
     return (within[0] & within[1] & used).any(1, keepdim=True)
 
 
-def _strokes(count: int, size: tuple[int, int], generator: torch.Generator | None) -> Tensor:
-    """Draw a line with turns, and hide all pixels near it."""
-    device, shorter = _device(generator), min(size)
+def _draw_strokes(count: int, size: tuple[int, int], generator: torch.Generator | None) -> Tensor:
+    """Draw masks that hide all pixels near a random line of several segments."""
+    device, shorter = _get_device(generator), min(size)
     sides = torch.tensor(size, dtype=torch.float32, device=device)
-    points = torch.rand(count, _TURNS, 2, generator=generator, device=device) * (sides - 1)
+    points = torch.rand(count, _POINTS, 2, generator=generator, device=device) * (sides - 1)
     low, high = _BRUSH
     brush = shorter * (low + (high - low) * torch.rand(count, 1, 1, generator=generator, device=device))
     grid = torch.stack(torch.meshgrid(*(torch.arange(side, device=device) for side in size), indexing="ij"), -1).float()
@@ -139,17 +146,21 @@ _REGIONS = {
     "quadrants-2": ((0, 1, 0.5, 1), True),
     "quadrants-3": ((0.5, 1, 0.5, 1), True),
 }
-_KINDS = {**{name: partial(_region, name) for name in _REGIONS}, "rectangles": _rectangles, "strokes": _strokes}
+_KINDS = {
+    **{name: partial(_make_region, name) for name in _REGIONS},
+    "rectangles": _draw_rectangles,
+    "strokes": _draw_strokes,
+}
 
 
 @dataclass(frozen=True, eq=False)
-class Holed:
-    """Whole pictures, and which of their pixels are hidden.
+class MaskedImages:
+    """Images, with masks of the hidden pixels.
 
     Attributes:
-        x: `[N, *shape]`.
-        hidden: `[N, 1, H, W]`, True where hidden.
-        labels: `[N]`, of the classes; None where there are none.
+        x: `[N, *shape]`. The complete images.
+        hidden: `[N, 1, H, W]`. True where a pixel is hidden.
+        labels: `[N]`. The classes; None if there are none.
     """
 
     x: Tensor
@@ -159,20 +170,22 @@ class Holed:
     def __len__(self) -> int:
         return len(self.x)
 
-    def __getitem__(self, index: Tensor | slice) -> "Holed":
-        return Holed(self.x[index], self.hidden[index], None if self.labels is None else self.labels[index])
+    def __getitem__(self, index: Tensor | slice) -> "MaskedImages":
+        return MaskedImages(self.x[index], self.hidden[index], None if self.labels is None else self.labels[index])
 
-    def split(self, size: int) -> list["Holed"]:
-        """Return the pictures in batches."""
+    def split(self, size: int) -> list["MaskedImages"]:
+        """Return the images in batches."""
         return [self[begin : begin + size] for begin in range(0, len(self), size)]
 
-    def to(self, device: torch.device | str) -> "Holed":
-        """Return the pictures on a device."""
-        return Holed(self.x.to(device), self.hidden.to(device), None if self.labels is None else self.labels.to(device))
+    def to(self, device: torch.device | str) -> "MaskedImages":
+        """Return the images on a device."""
+        return MaskedImages(
+            self.x.to(device), self.hidden.to(device), None if self.labels is None else self.labels.to(device)
+        )
 
 
-def prepare_masked_split(config: CompletionConfig, images: Images, split: str) -> Holed:
-    """Return the pictures of a split; random masks and pixels are the same in every call."""
-    x = binarize(getattr(images, split), config.binarize, stream(config.seed, "binarize", split))
-    hidden = draw_masks(config.mask, len(x), images.shape[1:], stream(config.seed, "mask", split))
-    return Holed(x, hidden, None if images.labels is None else images.labels[split])
+def prepare_masked_split(config: CompletionConfig, images: Images, split: str) -> MaskedImages:
+    """Return the images of a split with masks; random masks and pixels are the same in every call."""
+    x = binarize(getattr(images, split), config.binarize, make_generator(config.seed, "binarize", split))
+    hidden = draw_masks(config.mask, len(x), images.shape[1:], make_generator(config.seed, "mask", split))
+    return MaskedImages(x, hidden, None if images.labels is None else images.labels[split])

@@ -1,4 +1,4 @@
-"""A model that completes images in many ways: a mixture of Gaussians over the latent of the hidden pixels."""
+"""The completion model, as a module: it completes images with hidden pixels in several ways."""
 
 import math
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
+from hardmax._deprecation import RenamedMember
 from hardmax.applications.completion.networks import CompletionNetworks, make_networks
 from hardmax.applications.completion.objective import (
     RULES,
@@ -30,16 +31,16 @@ from hardmax.objectives.likelihoods import pixel_log_prob
 
 @final
 @dataclass(frozen=True)
-class Visible:
-    """The encoding of the visible part of pictures.
+class VisibleEncoding:
+    """The encoding of the visible part of images.
 
     Attributes:
-        seen: `[B, *shape]`. The pictures, without their hidden pixels.
-        features: `[B, H]`.
-        mixture: of z, the latent of the hidden part.
+        pixels: `[B, *shape]`. The images, with hidden pixels replaced by a constant.
+        features: `[B, H]`. Their features.
+        mixture: the prior of z, the latent of the hidden part.
     """
 
-    seen: Float[Tensor, "B channels height width"]
+    pixels: Float[Tensor, "B channels height width"]
     features: Float[Tensor, "B H"]
     mixture: GaussianMixture
 
@@ -47,11 +48,11 @@ class Visible:
 @final
 @dataclass(frozen=True)
 class Posterior:
-    """The posterior of the latent of the hidden part, given whole pictures.
+    """The posterior of the latent of the hidden part, given complete images.
 
     Attributes:
-        mean: `[B, c]`.
-        log_variance: `[B, c]`.
+        mean: `[B, c]`. The mean of the Gaussian.
+        log_variance: `[B, c]`. Its log-variance.
         scores: `[B, k]`. The encoder's scores of components.
     """
 
@@ -62,16 +63,16 @@ class Posterior:
 
 @final
 @dataclass(frozen=True)
-class Completed:
-    """Completions of pictures.
+class Completions:
+    """Completions of images.
 
     Attributes:
-        pictures: `[S, B, *shape]`. Visible pixels are as they were, hidden ones the mean of p(pixel | z).
-        component: `[S, B]`. The component that each was drawn from.
+        images: `[S, B, *shape]`. Visible pixels are unchanged, hidden pixels are the mean of p(pixel | z).
+        component: `[S, B]`. The component that each completion was sampled from.
         weight: `[S, B]`. The weight of that component.
     """
 
-    pictures: Float[Tensor, "S B channels height width"]
+    images: Float[Tensor, "S B channels height width"]
     component: Int64[Tensor, "S B"]
     weight: Float[Tensor, "S B"]
 
@@ -79,13 +80,13 @@ class Completed:
 @final
 @dataclass(frozen=True)
 class CompletionBound:
-    """An estimate of the bound of log p(hidden | visible), `value = reconstruction - kl`.
+    """An estimate of the lower bound of log p(hidden | visible), `value = reconstruction - kl`.
 
     Attributes:
-        value: `[B]`. Carries the gradient.
+        value: `[B]`. The bound; has the gradient.
         reconstruction: `[B]`. log p of the hidden pixels given z, detached.
         kl: `[B]`. The information in z, detached; at least the divergence from the mixture.
-        component: `[B, k]`. The chosen component, one-hot; with "mixture" the responsibilities.
+        component: `[B, k]`. The chosen component, one-hot; for "mixture" the responsibilities.
     """
 
     value: Float[Tensor, "B"]
@@ -99,31 +100,33 @@ Choice = Literal["responsibility", "distance", "fair", "encoder", "mixture"]
 
 @final
 class CompletionModel(AbstractModel):
-    r"""Complete a picture in many ways: `p(hidden | visible) = int p(hidden | z, visible) sum_j w_j N_j(z) dz`.
+    r"""A model that completes images with hidden pixels, in several ways.
 
-    A trunk encodes the visible part; heads on its features give the weights and the Gaussians of a mixture over z,
-    the latent of the hidden part. A second trunk encodes the whole picture, and gives the Gaussian q(z) to learn
-    from. The decoder draws the hidden pixels from z, the features and the visible part. It is trained by the evidence
-    lower bound
+    $$ p(\text{hidden} \mid \text{visible}) = \int p(\text{hidden} \mid z, \text{visible}) \sum_j w_j N_j(z) \, dz $$
 
-    `E_q[log p(hidden | z, visible)] - KL(q || sum_j w_j N_j)`
+    A trunk encodes the visible part; heads on its features give the weights and the Gaussians of a mixture over z, the
+    latent of the hidden part. For training, a second trunk encodes the complete image and gives the Gaussian q(z). The
+    decoder reconstructs the hidden pixels from z, the features and the visible part. The model is trained by the
+    evidence lower bound
 
-    in whose divergence the component is chosen:
+    $$ \mathbb{E}_q[\log p(\text{hidden} \mid z, \text{visible})] - \mathrm{KL}(q \,\|\, \sum_j w_j N_j), $$
 
-    - `"responsibility"`, `"distance"`, `"fair"`: a max operation picks the component that learns, `chosen_kl`;
-    - `"encoder"`: an encoder chooses, and any estimator trains the choice, `estimated_kl`;
-    - `"mixture"`: nothing is chosen, all components learn by responsibility, `sampled_kl`.
+    whose KL can be computed in these ways:
 
-    One component is the conditional VAE with a learned prior, none the one with a standard normal prior, and no latent
-    at all a deterministic network.
+    - `"responsibility"`, `"distance"`, `"fair"`: a max operation chooses the component that learns, `chosen_kl`;
+    - `"encoder"`: an encoder chooses it, and any estimator trains the choice, `estimated_kl`;
+    - `"mixture"`: no component is chosen, all learn in proportion to their responsibility, `sampled_kl`.
+
+    With one component it is a conditional VAE with a learned prior, with none a conditional VAE with a standard normal
+    prior, and without a latent a deterministic network.
 
     Args:
         networks: see `CompletionNetworks`.
-        latent: c, dimensions of z.
+        latent: c, the number of dimensions of z.
         likelihood: "bernoulli" (x in [0, 1]) or "gaussian" (one learned variance).
-        fill: the value of hidden pixels for the first trunk. -1 distinguishes them from black, which masks that
-            differ from picture to picture need. Where the mask is always the same, 0 trains much faster: hundreds of
-            inputs that never change are one bias with hundreds of times its learning rate.
+        fill: the value of hidden pixels in the input of the first trunk. -1 distinguishes them from black, which is
+            necessary if masks differ between images. If the mask is always the same, 0 trains much faster: hundreds
+            of constant inputs act as one bias with hundreds of times its learning rate.
 
     Example:
         >>> import torch
@@ -133,7 +136,7 @@ class CompletionModel(AbstractModel):
         >>> x, hidden = torch.rand(8, 1, 28, 28), draw_masks("centre", 8, (28, 28))
         >>> (-model(x, hidden).value.mean()).backward()
         >>> completed = model.complete(x, hidden, count=10)
-        >>> completed.pictures.shape, bool((completed.pictures == x)[(~hidden).expand(10, 8, 1, 28, 28)].all())
+        >>> completed.images.shape, bool((completed.images == x)[(~hidden).expand(10, 8, 1, 28, 28)].all())
         (torch.Size([10, 8, 1, 28, 28]), True)
 
     References:
@@ -165,19 +168,19 @@ class CompletionModel(AbstractModel):
         likelihood: LikelihoodName = "bernoulli",
         fill: float = -1.0,
     ) -> "CompletionModel":
-        """Build a model with the library's networks, for pictures of this shape (channels, H, W).
+        """Build a model with the library's networks, for images of this shape (channels, H, W).
 
         Args:
-            shape: of one picture.
-            components: k; 0 is a standard normal that does not depend on the picture.
-            latent: c, dimensions of z; 0 is a deterministic network.
+            shape: shape of one image.
+            components: k, the number of components; 0 is a standard normal that does not depend on the image.
+            latent: c, the number of dimensions of z; 0 is a deterministic network.
             hidden: width of the layers.
             architecture: "mlp" or "conv".
             likelihood: as above.
             fill: as above.
 
         Raises:
-            ArgumentError: an unknown architecture, or components of no latent.
+            ArgumentError: an unknown architecture, or components without a latent.
         """
         networks = make_networks(architecture, shape, components, latent, hidden)
         model = cls(networks, latent, likelihood, fill)
@@ -192,30 +195,35 @@ class CompletionModel(AbstractModel):
         }
         return model
 
-    def look(self, x: Float[Tensor, "B channels height width"], hidden: Bool[Tensor, "..."]) -> Visible:
-        """Encode the visible part.
+    def encode_visible(
+        self, x: Float[Tensor, "B channels height width"], hidden: Bool[Tensor, "..."]
+    ) -> VisibleEncoding:
+        """Encode the visible part of images.
 
         Args:
             x: `[B, *shape]`; its hidden pixels are not used.
             hidden: `[B, 1, H, W]`, True where hidden.
 
         Raises:
-            ShapeError: a mask that does not fit.
+            ShapeError: the masks do not fit the images.
         """
         if hidden.shape != (len(x), 1, *x.shape[-2:]):
             raise ShapeError(
-                f"hidden has shape {list(hidden.shape)}, but pictures {list(x.shape)} need "
+                f"hidden has shape {list(hidden.shape)}, but images {list(x.shape)} need "
                 f"{[len(x), 1, *x.shape[-2:]]}: one mask for each, the same for all channels"
             )
-        seen = x.where(~hidden, self.fill)
-        features = self.visible(seen)
+        pixels = x.where(~hidden, self.fill)
+        features = self.visible(pixels)
         if self.weights is None or self.components is None:
             zeros = features.new_zeros(len(x), 1, self.latent)
-            return Visible(seen, features, GaussianMixture(features.new_zeros(len(x), 1), zeros, zeros))
-        return Visible(seen, features, GaussianMixture(self.weights(features), *self.components(features)))
+            return VisibleEncoding(pixels, features, GaussianMixture(features.new_zeros(len(x), 1), zeros, zeros))
+        mixture = GaussianMixture(self.weights(features), *self.components(features))
+        return VisibleEncoding(pixels, features, mixture)
 
-    def encode(self, x: Float[Tensor, "B channels height width"], visible: Visible) -> Posterior:
-        """Return the posterior of the latent of the hidden part, given whole pictures `[B, *shape]`."""
+    look = RenamedMember("encode_visible")
+
+    def encode(self, x: Float[Tensor, "B channels height width"], visible: VisibleEncoding) -> Posterior:
+        """Return the posterior of the latent of the hidden part, given complete images `[B, *shape]`."""
         if self.whole is None or self.posterior is None:
             empty = visible.features.new_zeros(len(x), 0)
             return Posterior(empty, empty, visible.mixture.scores)
@@ -236,34 +244,29 @@ class CompletionModel(AbstractModel):
         component_noise: Tensor | None = None,
         generator: torch.Generator | None = None,
     ) -> CompletionBound:
-        """Estimate the bound of log p(hidden | visible) with one sample of z; minimise `-value.mean()`.
+        """Estimate the lower bound of log p(hidden | visible) with one sample of z; minimise `-value.mean()`.
 
         Args:
-            x: `[B, *shape]`, whole pictures.
+            x: `[B, *shape]`, complete images.
             hidden: `[B, 1, H, W]`, True where hidden.
             choice: how the component is chosen, see above.
-            estimator: of the gradient for the choice of "encoder".
-            beta: weight of the divergence in `value`, below 1 while it is warmed up.
-            noise: `[1, B, c]`, standard normal, instead of drawing it.
-            component_noise: `[S, B, k]`, of the choice of "encoder", instead of drawing it.
-            generator: where the noise comes from, that of z first; None is torch's global generator.
+            estimator: the estimator of the gradient for the choice "encoder".
+            beta: weight of the KL in `value`, below 1 during warm-up.
+            noise: `[1, B, c]`, standard normal; None draws it.
+            component_noise: `[S, B, k]`, the noise of the choice "encoder"; None draws it.
+            generator: the source of the noise, that of z first; None is torch's global generator.
 
         Raises:
             ArgumentError: an unknown choice, or "encoder" without an estimator.
         """
-        visible = self.look(x, hidden)
+        visible = self.encode_visible(x, hidden)
         q = self.encode(x, visible)
-        z = self._draw(q, noise, generator)
-        divergence = self._divergence(choice, q, visible.mixture, z, estimator, component_noise, generator)
-        reconstruction = self.log_likelihood(x, hidden, visible, z)[0]
-        return CompletionBound(
-            reconstruction - beta * divergence.value,
-            reconstruction.detach(),
-            divergence.value.detach(),
-            divergence.component,
-        )
+        z = self._sample(q, noise, generator)
+        divergence = self._compute_kl(choice, q, visible.mixture, z, estimator, component_noise, generator)
+        reconstruction, kl = self.log_likelihood(x, hidden, visible, z)[0], divergence.value
+        return CompletionBound(reconstruction - beta * kl, reconstruction.detach(), kl.detach(), divergence.component)
 
-    def _divergence(
+    def _compute_kl(
         self,
         choice: Choice,
         q: Posterior,
@@ -285,7 +288,7 @@ class CompletionModel(AbstractModel):
             raise ArgumentError("choice 'encoder' needs an estimator of its gradient, such as hardmax.Direct()")
         return estimated_kl(*gaussian, q.scores, estimator, noise=noise, generator=generator, validate=False)
 
-    def max_operation(
+    def max_operation_loss(
         self,
         x: Float[Tensor, "B channels height width"],
         hidden: Bool[Tensor, "..."],
@@ -295,30 +298,33 @@ class CompletionModel(AbstractModel):
         noise: Tensor | None = None,
         generator: torch.Generator | None = None,
     ) -> Float[Tensor, "B"]:
-        r"""Return the document's loss, two paths and the max operation, corrected or with its published formula.
+        r"""Return the loss of the notes on pluralistic completion, corrected or with the published formula.
 
-        `-log p(hidden | z, visible) + KL(q || N(0, I))` on the path of the whole picture, z from q; on that of the
-        visible part `-log p(hidden | z_j, visible) - log w_j + BM_j`, z_j from the component j that the max operation
-        picks, BM as in `max_operation_loss`. The document does not specify what keeps q from shrinking to a point,
-        at which BM is infinite: here the standard normal does, as in every VAE.
+        With $L(z) = -\log p(\text{hidden} \mid z, \text{visible})$, it is the sum over two paths. For the complete
+        image, $L(z) + \mathrm{KL}(q \,\|\, N(0, I))$ with z from q. For the visible part,
+        $L(z_j) - \log w_j + \mathrm{BM}_j$, with $z_j$ from the chosen component j and BM the function
+        `max_operation_loss`. The notes do not specify what keeps q from shrinking to a point, where BM is infinite:
+        here it is the KL from the standard normal, as in every VAE.
 
         Args:
-            x: `[B, *shape]`, whole pictures.
+            x: `[B, *shape]`, complete images.
             hidden: `[B, 1, H, W]`, True where hidden.
             form: "corrected", or "published", which does not train.
-            rule: of the max operation.
-            noise: `[1, B, c]`, standard normal, of both paths, instead of drawing it.
-            generator: where the noise comes from; None is torch's global generator.
+            rule: the rule of the max operation.
+            noise: `[1, B, c]`, standard normal, for both paths; None draws it.
+            generator: the source of the noise; None is torch's global generator.
         """
-        visible = self.look(x, hidden)
+        visible = self.encode_visible(x, hidden)
         q, mixture = self.encode(x, visible), visible.mixture
         divergence = chosen_kl(q.mean.detach(), q.log_variance.detach(), mixture, rule)
-        z_whole = self._draw(q, noise, generator)
-        picked = Posterior(*mixture.pick(divergence.component), q.scores)
-        paths = [self.log_likelihood(x, hidden, visible, z)[0] for z in (z_whole, self._draw(picked, noise, generator))]
+        chosen = Posterior(*mixture.select_component(divergence.component), q.scores)
+        samples = [self._sample(gaussian, noise, generator) for gaussian in (q, chosen)]
+        paths = [self.log_likelihood(x, hidden, visible, z)[0] for z in samples]
         frequency = -(divergence.component * mixture.log_weights).sum(-1)
-        pulled = max_operation_loss(q.mean, q.log_variance, mixture, rule, form)
-        return gaussian_kl(q.mean, q.log_variance) - sum(paths) + frequency + pulled
+        distance = max_operation_loss(q.mean, q.log_variance, mixture, rule, form)
+        return gaussian_kl(q.mean, q.log_variance) - sum(paths) + frequency + distance
+
+    max_operation = RenamedMember("max_operation_loss")
 
     @torch.no_grad()
     def bounds(
@@ -329,26 +335,26 @@ class CompletionModel(AbstractModel):
         samples: int = 10,
         generator: torch.Generator | None = None,
     ) -> Bounds:
-        r"""Return the bound and log p(hidden | visible), from S samples of q and the whole mixture.
+        r"""Return the bound and log p(hidden | visible), from S samples of q and with the exact mixture.
 
-        `elbo` is the mean over samples of `log p(hidden | z, visible) + log p(z | visible) - log q(z)`, which Pyro's
-        tutorial reports; `log_likelihood` the logarithm of the mean of its exponential, in the mean a lower bound of
+        `elbo` is the mean over samples of $\log p(\text{hidden}, z \mid \text{visible}) - \log q(z)$, which Pyro's
+        tutorial reports. `log_likelihood` is the logarithm of the mean of its exponential; its mean is a lower bound of
         log p(hidden | visible) that rises to it with S.
 
         Args:
-            x: `[B, *shape]`, whole pictures.
+            x: `[B, *shape]`, complete images.
             hidden: `[B, 1, H, W]`, True where hidden.
-            samples: S.
-            generator: where the samples come from.
+            samples: S, the number of samples.
+            generator: the source of the samples; None is torch's global generator.
 
         References:
             Burda, Grosse & Salakhutdinov, "Importance weighted autoencoders", 2016.
         """
-        visible = self.look(x, hidden)
+        visible = self.encode_visible(x, hidden)
         q = self.encode(x, visible)
         reconstructions, divergences = [], []
-        for _ in range(samples):  # one by one: a decoder's batch need not be S times as large
-            z = self._draw(q, None, generator)
+        for _ in range(samples):  # one sample at a time: the decoder's batch is not S times as large
+            z = self._sample(q, None, generator)
             reconstructions.append(self.log_likelihood(x, hidden, visible, z)[0])
             divergences.append(sampled_kl(q.mean, q.log_variance, visible.mixture, z).value)
         reconstruction, kl = torch.stack(reconstructions), torch.stack(divergences)
@@ -359,10 +365,10 @@ class CompletionModel(AbstractModel):
         self,
         x: Float[Tensor, "B channels height width"],
         hidden: Bool[Tensor, "..."],
-        visible: Visible,
+        visible: VisibleEncoding,
         z: Float[Tensor, "S B c"],
     ) -> Float[Tensor, "S B"]:
-        """Return log p(hidden pixels | z, visible part) of every sample and picture."""
+        r"""Return $\log p(\text{hidden pixels} \mid z, \text{visible part})$ of every sample and image."""
         values = pixel_log_prob(self._decode(visible, z), x, self.log_variance)
         return values.where(hidden, 0.0).flatten(2).sum(-1)
 
@@ -376,25 +382,25 @@ class CompletionModel(AbstractModel):
         component: int | None = None,
         temperature: float = 1.0,
         generator: torch.Generator | None = None,
-    ) -> Completed:
-        """Complete pictures in several ways, which cover the components by their weights.
+    ) -> Completions:
+        """Complete images in several ways; the completions cover the components in proportion to their weights.
 
         Args:
             x: `[B, *shape]`; its hidden pixels are not used.
             hidden: `[B, 1, H, W]`, True where hidden.
-            count: S, completions of each.
-            component: to draw all of them from; None: each in proportion to its weight, rounded down or up.
-            temperature: factor of the components' standard deviations: 1 samples the model's distribution, less samples
-                nearer to the middle of each component.
-            generator: where the draws come from; None is torch's global generator.
+            count: S, the number of completions of each image.
+            component: the component to sample from; None: each in proportion to its weight, rounded down or up.
+            temperature: factor of the standard deviations of the components. 1 gives the model's distribution; with
+                less, samples are nearer to the mean of each component.
+            generator: the source of the samples; None is torch's global generator.
 
         Raises:
             ArgumentError: an unknown component, or the temperature is not above 0.
         """
         if not temperature > 0:
             raise ArgumentError(f"temperature must be above 0, got {temperature}")
-        visible = self.look(x, hidden)
-        mixture = visible.mixture.narrowed(temperature)
+        visible = self.encode_visible(x, hidden)
+        mixture = visible.mixture.apply_temperature(temperature)
         if component is None:
             z, chosen = mixture.systematic_sample(count, generator=generator)
             number = chosen.argmax(-1)
@@ -403,33 +409,32 @@ class CompletionModel(AbstractModel):
             if not 0 <= component < k:
                 raise ArgumentError(f"component must be from 0 to {k - 1}, got {component}")
             number = torch.full((count, len(x)), component, device=x.device)
-            z = gaussian_sample(
-                mixture.mean[:, component], mixture.log_variance[:, component], count, generator=generator
-            )
+            gaussian = (mixture.mean[:, component], mixture.log_variance[:, component])
+            z = gaussian_sample(*gaussian, count, generator=generator)
         weight = mixture.log_weights.exp().expand(count, -1, -1).gather(-1, number[..., None]).squeeze(-1)
-        return Completed(self.decode(x, hidden, visible, z), number, weight)
+        return Completions(self.decode(x, hidden, visible, z), number, weight)
 
     def decode(
         self,
         x: Float[Tensor, "B channels height width"],
         hidden: Bool[Tensor, "..."],
-        visible: Visible,
+        visible: VisibleEncoding,
         z: Float[Tensor, "S B c"],
     ) -> Float[Tensor, "S B channels height width"]:
-        """Return pictures completed from latents: the mean of hidden pixels, visible ones as they are in x."""
+        """Return images completed from latents: hidden pixels are the mean given z, visible pixels those of x."""
         parameters = self._decode(visible, z)
         return x.where(~hidden, parameters.sigmoid() if self.log_variance is None else parameters.clamp(0, 1))
 
-    def _draw(self, q: Posterior, noise: Tensor | None, generator: torch.Generator | None) -> Tensor:
+    def _sample(self, q: Posterior, noise: Tensor | None, generator: torch.Generator | None) -> Tensor:
         """Return a sample of q, `[1, B, c]`."""
         if noise is None:
             return gaussian_sample(q.mean, q.log_variance, generator=generator)
         return q.mean + noise * (q.log_variance / 2).exp()
 
-    def _decode(self, visible: Visible, z: Tensor) -> Tensor:
+    def _decode(self, visible: VisibleEncoding, z: Tensor) -> Tensor:
         """Return the parameters of the pixels: `[S, B, c] -> [S, B, *shape]`."""
-        features, seen = (t.expand(len(z), *t.shape).flatten(0, 1) for t in (visible.features, visible.seen))
-        return self.decoder(features, z.flatten(0, 1), seen).unflatten(0, z.shape[:2])
+        features, pixels = (t.expand(len(z), *t.shape).flatten(0, 1) for t in (visible.features, visible.pixels))
+        return self.decoder(features, z.flatten(0, 1), pixels).unflatten(0, z.shape[:2])
 
     @classmethod
     def _from_config(cls, config: dict[str, Any]) -> "CompletionModel":

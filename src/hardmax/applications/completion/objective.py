@@ -1,4 +1,4 @@
-"""The mixture prior of a completion model, its KL divergence, and the max-operation loss."""
+"""The mixture prior of a completion model, KL divergences from it, and the max-operation loss."""
 
 import math
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import one_hot
 
+from hardmax._deprecation import RenamedMember
 from hardmax.errors import ArgumentError, ShapeError
 from hardmax.estimators import AbstractEstimator
 from hardmax.objectives.elbo import elbo
@@ -19,18 +20,21 @@ from hardmax.spaces import Categorical
 @final
 @dataclass(frozen=True)
 class GaussianMixture:
-    r"""`p(z) = sum_j w_j N(z; mean_j, e^log_variance_j)`, `w = softmax(scores)`, for every example of a batch.
+    r"""A mixture of k diagonal Gaussians of c dimensions for every example of a batch.
 
-    The component is a choice in `Categorical(k)`; a sample of p is the arg max of perturbed scores, then a sample of
+    $$ p(z) = \sum_j w_j \, N\big(z; \mathrm{mean}_j, e^{\mathrm{log\_variance}_j}\big), \qquad
+       w = \operatorname{softmax}(\mathrm{scores}) $$
+
+    The component is a variable in `Categorical(k)`: to sample p, take the arg max of perturbed scores, then a sample of
     that Gaussian.
 
     Attributes:
-        scores: `[*B, k]`.
-        mean: `[*B, k, c]`.
-        log_variance: `[*B, k, c]`.
+        scores: `[*B, k]`. Scores of the components.
+        mean: `[*B, k, c]`. Their means.
+        log_variance: `[*B, k, c]`. Their log-variances.
 
     Raises:
-        ShapeError: shapes that do not fit.
+        ShapeError: the shapes do not fit each other.
 
     Example:
         >>> import torch
@@ -66,7 +70,7 @@ class GaussianMixture:
         return self.scores.log_softmax(-1)
 
     def log_prob(self, z: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Return log p(z), exactly, by log-sum-exp: `[..., *B, c] -> [..., *B]`."""
+        r"""Return the exact $\log p(z)$, by log-sum-exp: `[..., *B, c] -> [..., *B]`."""
         scaled = (z[..., None, :] - self.mean) * (-self.log_variance / 2).exp()
         constant = self.log_variance.sum(-1) + self.mean.shape[-1] * math.log(2 * math.pi)
         return (self.log_weights - (scaled.square().sum(-1) + constant) / 2).logsumexp(-1)
@@ -74,52 +78,60 @@ class GaussianMixture:
     def kl_to_components(
         self, mean: Float[Tensor, "*B c"], log_variance: Float[Tensor, "*B c"]
     ) -> Float[Tensor, "*B k"]:
-        """Return `KL(N(mean, e^log_variance) || component j)` for every j."""
-        spread = self.mean.shape
+        r"""Return $\mathrm{KL}(N(\mathrm{mean}, e^{\mathrm{log\_variance}}) \,\|\, N_j)$ for every component j."""
+        shape = self.mean.shape
         return gaussian_kl(
-            mean[..., None, :].expand(spread), log_variance[..., None, :].expand(spread), self.mean, self.log_variance
+            mean[..., None, :].expand(shape), log_variance[..., None, :].expand(shape), self.mean, self.log_variance
         )
 
     def responsibility(self, mean: Float[Tensor, "*B c"], log_variance: Float[Tensor, "*B c"]) -> Float[Tensor, "*B k"]:
-        """Return `log w_j - KL(N(mean, e^log_variance) || component j)`; its softmax are the shares of components."""
+        r"""Return scores of the components whose softmax gives the responsibilities.
+
+        $$ \log w_j - \mathrm{KL}(N(\mathrm{mean}, e^{\mathrm{log\_variance}}) \,\|\, N_j) $$
+        """
         return self.log_weights - self.kl_to_components(mean, log_variance)
 
-    def pick(self, component: Float[Tensor, "..."]) -> tuple[Tensor, Tensor]:
-        """Return mean and log-variance of chosen components: one-hot `[..., *B, k] -> [..., *B, c]` twice."""
+    def select_component(self, component: Float[Tensor, "..."]) -> tuple[Tensor, Tensor]:
+        """Return mean and log-variance of one component: one-hot `[..., *B, k] -> [..., *B, c]` twice."""
         rows = component[..., None]
         return (rows * self.mean).sum(-2), (rows * self.log_variance).sum(-2)
 
-    def narrowed(self, temperature: float) -> "GaussianMixture":
-        """Return the mixture with the same weights and means, and `temperature` times the standard deviations."""
+    pick = RenamedMember("select_component")
+
+    def apply_temperature(self, temperature: float) -> "GaussianMixture":
+        """Return the mixture with `temperature` times the standard deviations, and the same weights and means."""
         return GaussianMixture(self.scores, self.mean, self.log_variance + 2 * math.log(temperature))
+
+    narrowed = RenamedMember("apply_temperature")
 
     def sample(
         self, samples: int = 1, *, generator: torch.Generator | None = None
     ) -> tuple[Float[Tensor, "S *B c"], Float[Tensor, "S *B k"]]:
-        """Draw components by Gumbel-max, then their Gaussians.
+        """Sample components by Gumbel-max, then their Gaussians.
 
         Args:
-            samples: S.
-            generator: where the noise comes from, that of the components first; None is torch's global generator.
+            samples: S, the number of samples.
+            generator: the source of the noise, that of the components first; None is torch's global generator.
 
         Returns:
             z, through which gradients reach mean and log-variance, and the one-hot components, through which none do.
         """
         component = self.space.sample(self.scores.detach(), samples, generator=generator)
-        return gaussian_sample(*self.pick(component), generator=generator)[0], component
+        return gaussian_sample(*self.select_component(component), generator=generator)[0], component
 
     def systematic_sample(
         self, samples: int, *, generator: torch.Generator | None = None
     ) -> tuple[Float[Tensor, "S *B c"], Float[Tensor, "S *B k"]]:
-        r"""Draw S samples that cover the mixture: component j is among them `S w_j` times, rounded down or up.
+        r"""Draw S samples that cover the mixture: component j occurs $S w_j$ times, rounded down or up.
 
-        One uniform u is shared by all: the r-th sample has the component in which `(r + u) / S` falls when the weights
-        are laid end to end; r is shuffled. Every sample by itself is one of p, as with `sample`, and so no mean over
-        samples is biased; the best or the variety of a set improves, since no likely component is missed by chance.
+        All samples share one uniform number u: sample r has the component whose interval of the cumulative weights
+        contains $(r + u) / S$; the order of r is random. Each sample by itself has the distribution p, as with
+        `sample`, so that means over samples have no bias. The best sample and the diversity of a set improve, since no
+        likely component is missed by chance.
 
         Args:
-            samples: S.
-            generator: where the noise comes from, that of the components first; None is torch's global generator.
+            samples: S, the number of samples.
+            generator: the source of the noise, that of the components first; None is torch's global generator.
 
         Returns:
             z, through which gradients reach mean and log-variance, and the one-hot components, through which none do.
@@ -129,11 +141,11 @@ class GaussianMixture:
         """
         weights = self.log_weights.detach().exp()
         uniforms = torch.rand(samples + 1, *weights.shape[:-1], generator=generator, device=weights.device)
-        places = (uniforms[1:].argsort(0) + uniforms[0]).to(weights.dtype) / samples
-        # The sum of the weights may round to less than the last place.
-        number = torch.searchsorted(weights.cumsum(-1)[..., :-1].contiguous(), places.movedim(0, -1).contiguous())
+        positions = (uniforms[1:].argsort(0) + uniforms[0]).to(weights.dtype) / samples
+        # After rounding, the sum of the weights may be below the last position.
+        number = torch.searchsorted(weights.cumsum(-1)[..., :-1].contiguous(), positions.movedim(0, -1).contiguous())
         component = one_hot(number.movedim(-1, 0), weights.shape[-1]).to(weights.dtype)
-        return gaussian_sample(*self.pick(component), generator=generator)[0], component
+        return gaussian_sample(*self.select_component(component), generator=generator)[0], component
 
 
 Rule = Literal["responsibility", "distance", "fair"]
@@ -143,11 +155,11 @@ RULES = ("responsibility", "distance", "fair")
 @final
 @dataclass(frozen=True)
 class MixtureKl:
-    """A divergence from a mixture, and the component at which it is evaluated.
+    """A KL divergence from a mixture, and the component for which it is evaluated.
 
     Attributes:
-        value: `[*B]`. In nats; carries the gradient.
-        component: `[*B, k]`. The chosen component, one-hot, detached; without a choice, the responsibilities.
+        value: `[*B]`. The divergence in nats; has the gradient.
+        component: `[*B, k]`. The chosen component, one-hot, detached; if none is chosen, the responsibilities.
     """
 
     value: Float[Tensor, "*B"]
@@ -157,22 +169,24 @@ class MixtureKl:
 def choose_component(
     mean: Float[Tensor, "*B c"], log_variance: Float[Tensor, "*B c"], mixture: GaussianMixture, rule: Rule
 ) -> Float[Tensor, "*B k"]:
-    r"""Return the component that is to learn from a Gaussian, one-hot: the max operation.
+    r"""Choose the component that learns from a Gaussian; return it one-hot. This is the max operation.
 
-    - `"responsibility"`: `argmax_j log w_j - KL(N(mean, e^log_variance) || N_j)`, the one whose share in the mixture
-      explains the Gaussian best;
-    - `"distance"`: `argmin_j |mean - mean_j|`, which ignores weights and variances;
-    - `"fair"`: `argmin_j w_j |mean - mean_j|^2`, where the weights are the frequencies of being chosen so far: one
-      that was chosen often has to be nearer. All components are chosen, wherever they are, so this is a way to start.
+    - `"responsibility"`:
+      $\arg\max_j \, \log w_j - \mathrm{KL}(N(\mathrm{mean}, e^{\mathrm{log\_variance}}) \,\|\, N_j)$, the component
+      that explains the Gaussian best, weights included;
+    - `"distance"`: $\arg\min_j |\mathrm{mean} - \mathrm{mean}_j|$, which ignores weights and variances;
+    - `"fair"`: $\arg\min_j w_j |\mathrm{mean} - \mathrm{mean}_j|^2$, where the weights are the frequencies of being
+      chosen so far: a component that was chosen often must be nearer. All components are chosen, wherever they are, so
+      this rule is suitable for the first epochs.
 
     Args:
-        mean: `[*B, c]`, of the Gaussian.
-        log_variance: `[*B, c]`, the same.
-        mixture: of k components.
+        mean: `[*B, c]`, the mean of the Gaussian.
+        log_variance: `[*B, c]`, its log-variance.
+        mixture: the mixture, of k components.
         rule: see above.
 
     Returns:
-        `[*B, k]`, detached.
+        `[*B, k]`, one-hot and detached.
 
     Raises:
         ArgumentError: an unknown rule.
@@ -209,17 +223,19 @@ def chosen_kl(
     mixture: GaussianMixture,
     rule: Rule = "responsibility",
 ) -> MixtureKl:
-    r"""Return an upper bound of `KL(q || mixture)` from the one component that a max operation picks.
+    r"""Return an upper bound of $\mathrm{KL}(q \,\|\, \mathrm{mixture})$ from the component a max operation chooses.
 
-    `KL(q || N_j) - log w_j` for the chosen j: the mixture is nowhere below `w_j N_j`. The first term pulls the
-    component to q and q to it, the second makes the weights the frequencies of being chosen. Bias: above the true
-    divergence, by the entropy that the choice leaves out: nothing where components are far apart. No variance.
+    $$ \mathrm{KL}(q \,\|\, N_j) - \log w_j \quad \text{for the chosen } j $$
+
+    It is an upper bound because the mixture is nowhere below $w_j N_j$. The first term pulls the component to q and q
+    to the component; the second makes the weights the frequencies of being chosen. Bias: it exceeds the true divergence
+    by the entropy that the choice leaves out, which is zero if components are far apart. Variance: none.
 
     Args:
         mean: `[*B, c]`, of q.
         log_variance: `[*B, c]`, of q.
-        mixture: of k components.
-        rule: as for `choose_component`; "responsibility" gives the least bound.
+        mixture: the mixture, of k components.
+        rule: as for `choose_component`; "responsibility" gives the smallest bound.
 
     Example:
         >>> import torch
@@ -243,20 +259,25 @@ def estimated_kl(
     noise: Tensor | None = None,
     validate: bool = True,
 ) -> MixtureKl:
-    r"""Estimate an upper bound of `KL(q || mixture)` where an encoder chooses the component by its own scores.
+    r"""Estimate an upper bound of the KL divergence from a mixture where an encoder chooses the component.
 
-    `E_r[KL(q || N_j)] + KL(r || w)`, `r = softmax(scores)`: minus the evidence lower bound of a discrete latent j, so
-    that every estimator of the library trains the choice. Bias and variance for scores are the estimator's; the bound
-    is least, `-log sum_j w_j e^(-KL(q || N_j))`, where r are the responsibilities.
+    The encoder has its own scores, $r = \operatorname{softmax}(\mathrm{scores})$, and
+    $\mathrm{KL}(q \,\|\, \mathrm{mixture})$ is at most
+
+    $$ \mathbb{E}_r[\mathrm{KL}(q \,\|\, N_j)] + \mathrm{KL}(r \,\|\, w). $$
+
+    This is minus the evidence lower bound of a discrete latent j, so that any estimator of the library trains the
+    choice. Bias and variance for scores are those of the estimator. The bound is smallest,
+    $-\log \sum_j w_j e^{-\mathrm{KL}(q \,\|\, N_j)}$, if r are the responsibilities.
 
     Args:
         mean: `[*B, c]`, of q.
         log_variance: `[*B, c]`, of q.
-        mixture: of k components.
-        scores: `[*B, k]`, of the encoder.
-        estimator: of the gradient for scores.
-        generator: where the noise comes from; None is torch's global generator.
-        noise: `[S, *B, k]`, instead of drawing it.
+        mixture: the mixture, of k components.
+        scores: `[*B, k]`, from the encoder.
+        estimator: the estimator of the gradient for scores.
+        generator: the source of the noise; None is torch's global generator.
+        noise: `[S, *B, k]`, the noise of the choice; None draws it.
         validate: check values for NaN and inf.
 
     Example:
@@ -268,7 +289,7 @@ def estimated_kl(
         tensor(0.6931)
     """
     kl = mixture.kl_to_components(mean, log_variance)
-    # Linear in z, so that relaxed choices have a value too.
+    # The objective is linear in z, so that it also has a value for relaxed choices.
     out = elbo(
         _Table(-kl),
         scores,
@@ -301,15 +322,17 @@ def sampled_kl(
     mixture: GaussianMixture,
     z: Float[Tensor, "S *B c"],
 ) -> MixtureKl:
-    r"""Estimate `KL(q || mixture)` at samples of q: `1/S sum_s [log q(z_s) - log p(z_s)]`, p by log-sum-exp.
+    r"""Estimate $\mathrm{KL}(q \,\|\, \mathrm{mixture})$ from samples of q, with $\log p$ by log-sum-exp.
 
-    Nothing is chosen: every component learns in proportion to its responsibility. Bias: none, in value and gradient.
-    Variance: falls as 1/S.
+    $$ \frac{1}{S} \sum_s \, [\log q(z_s) - \log p(z_s)] $$
+
+    No component is chosen: each one learns in proportion to its responsibility. Bias: none, in value and gradient.
+    Variance: proportional to $1/S$.
 
     Args:
         mean: `[*B, c]`, of q.
         log_variance: `[*B, c]`, of q.
-        mixture: of k components.
+        mixture: the mixture, of k components.
         z: `[S, *B, c]`, reparameterized samples of q (`hardmax.gaussian_sample`).
 
     Example:
@@ -320,8 +343,8 @@ def sampled_kl(
         >>> bool(sampled_kl(torch.zeros(3), torch.zeros(3), mixture, z).value.abs() < 1e-6)
         True
     """
-    alone = GaussianMixture(mean.new_zeros(*mean.shape[:-1], 1), mean[..., None, :], log_variance[..., None, :])
-    ratio = alone.log_prob(z) - mixture.log_prob(z)
+    q = GaussianMixture(mean.new_zeros(*mean.shape[:-1], 1), mean[..., None, :], log_variance[..., None, :])
+    ratio = q.log_prob(z) - mixture.log_prob(z)
     return MixtureKl(ratio.mean(0), mixture.responsibility(mean, log_variance).detach().softmax(-1))
 
 
@@ -335,20 +358,25 @@ def max_operation_loss(
     rule: Rule = "responsibility",
     form: Form = "corrected",
 ) -> Float[Tensor, "*B"]:
-    r"""Return how far the component that the max operation picks is from an encoder's Gaussian, which is held fixed.
+    r"""Return the divergence between the component that the max operation chooses and the Gaussian of an encoder.
 
-    With `(m, l)` mean and log-variance of the encoder and `(m_j, l_j)` of the chosen component:
+    m and l are the mean and log-variance of the encoder, which are held fixed, $m_j$ and $l_j$ those of the chosen
+    component. `"corrected"` is zero at equality:
 
-    - `"corrected"`: `KL(N_j || q) = 1/2 sum_i [l - l_j + e^(l_j - l) + (m_j - m)^2 e^(-l) - 1]`, zero at equality;
-    - `"published"`: `1/2 sum_i [l - l_j + e^(l_j - l) - (m_j - m)^2 e^(-l)]`, as the document prints it. It has no
-      minimum: descent drives the means apart without bound. For comparison only.
+    $$ \mathrm{KL}(N_j \,\|\, q) = \frac{1}{2} \sum_i \, [l - l_j + e^{l_j - l} + (m_j - m)^2 e^{-l} - 1] $$
 
-    Gradients reach the mixture's means and log-variances alone. The weights learn from `-log w_j` of the same choice.
+    `"published"` is as printed in the notes on pluralistic completion. It has no minimum: gradient descent drives the
+    means apart without bound. For comparison only:
+
+    $$ \frac{1}{2} \sum_i \, [l - l_j + e^{l_j - l} - (m_j - m)^2 e^{-l}] $$
+
+    Gradients reach only the means and log-variances of the mixture. The weights learn from $-\log w_j$ of the same
+    component.
 
     Args:
-        mean: `[*B, c]`, of the encoder.
-        log_variance: `[*B, c]`, of the encoder.
-        mixture: of k components.
+        mean: `[*B, c]`, from the encoder.
+        log_variance: `[*B, c]`, from the encoder.
+        mixture: the mixture, of k components.
         rule: as for `choose_component`.
         form: see above.
 
@@ -363,20 +391,20 @@ def max_operation_loss(
         >>> from hardmax.applications.completion import GaussianMixture, max_operation_loss
         >>> mean = torch.tensor([[1.0], [5.0]], requires_grad=True)
         >>> mixture = GaussianMixture(torch.zeros(2), mean, torch.zeros(2, 1))
-        >>> for form in ("corrected", "published"):  # the component at 1 is the nearer one to an encoder at 0
+        >>> for form in ("corrected", "published"):  # the component at 1 is nearer to the encoder at 0
         ...     mean.grad = None
         ...     max_operation_loss(torch.zeros(1), torch.zeros(1), mixture, form=form).backward()
-        ...     print(form, mean.grad[0].item())  # descent goes the other way
+        ...     print(form, mean.grad[0].item())  # descent moves against the gradient
         corrected 1.0
         published -1.0
     """
     if form not in ("corrected", "published"):
         raise ArgumentError(f"form must be 'corrected' or 'published', got {form!r}")
     fixed, fixed_log = mean.detach(), log_variance.detach()
-    chosen_mean, chosen_log = mixture.pick(choose_component(fixed, fixed_log, mixture, rule))
+    chosen_mean, chosen_log = mixture.select_component(choose_component(fixed, fixed_log, mixture, rule))
     loss = gaussian_kl(chosen_mean, chosen_log, fixed, fixed_log)
     if form == "corrected":
         return loss
-    # The printed third term has the other sign, and the constant -1/2 of each dimension is missing.
+    # As printed, the third term has the opposite sign, and the constant -1/2 of each dimension is missing.
     squares = ((chosen_mean - fixed).square() * (-fixed_log).exp()).sum(-1)
     return loss - squares + mean.shape[-1] / 2

@@ -1,4 +1,4 @@
-"""A photo with a hole: read, reduced to the model's size, and completed at its own size."""
+"""Photos with hidden pixels: reading, resizing to the model's images, and completion at the original size."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,28 +9,28 @@ from jaxtyping import Bool, Float
 from PIL import Image, ImageOps
 from torch import Tensor
 
-from hardmax.applications.completion.config import CompletionConfig, check_mask
+from hardmax.applications.completion.config import MASKS, CompletionConfig, check_mask
 from hardmax.applications.completion.masks import check_hole, draw_masks
 from hardmax.data import binarize
-from hardmax.data.image_reading import read_image_size
+from hardmax.data.image_reading import decode_within_bounds, make_read_error
 from hardmax.errors import ArgumentError, DataError
-from hardmax.random import stream
+from hardmax.random import make_generator
 
 _KEPT_MODES = ("L", "LA", "RGB", "RGBA")
 
 
 @dataclass(frozen=True)
 class Canvas:
-    """The pixels of a picture file.
+    """The pixels of an image file.
 
     Attributes:
-        pixels: `[H, W, channels]`: grey or RGB, then alpha if there is one; bytes, or 16 bits of grey.
-        alpha: whether the last channel is alpha.
+        pixels: `[H, W, channels]`: grey or RGB, then alpha if there is one; 8 bits, or 16 bits for grey.
+        has_alpha: whether the last channel is alpha.
         description: what the file is and how it was converted.
     """
 
     pixels: np.ndarray
-    alpha: bool
+    has_alpha: bool
     description: str
 
     @property
@@ -39,59 +39,62 @@ class Canvas:
         return self.pixels.shape[0], self.pixels.shape[1]
 
     @property
-    def colours(self) -> int:
+    def colour_channels(self) -> int:
         """Number of channels without alpha: 1 or 3."""
-        return self.pixels.shape[2] - self.alpha
+        return self.pixels.shape[2] - self.has_alpha
 
     @property
-    def top(self) -> int:
-        """The largest possible value."""
+    def max_value(self) -> int:
+        """The largest possible value of a pixel."""
         return int(np.iinfo(self.pixels.dtype).max)
 
-    def transparent(self) -> Bool[np.ndarray, "H W"] | None:
-        """Return which pixels are more transparent than not; None where there is no alpha."""
-        return self.pixels[..., -1] <= self.top // 2 if self.alpha else None
+    def find_transparent(self) -> Bool[np.ndarray, "H W"] | None:
+        """Return which pixels are more transparent than opaque; None if there is no alpha."""
+        return self.pixels[..., -1] <= self.max_value // 2 if self.has_alpha else None
 
     def fill(self, hidden: Bool[np.ndarray, "H W"], values: Float[np.ndarray, "H W channels"]) -> "Canvas":
-        """Return a copy with other values, in [0, 1], where pixels are hidden; there it is opaque."""
+        """Return a copy whose hidden pixels have other values, in [0, 1], and are opaque."""
         pixels = self.pixels.copy()
-        if values.shape[2] != self.colours:
-            values = values.mean(2, keepdims=True).repeat(self.colours, 2)
-        pixels[..., : self.colours][hidden] = np.round(values.clip(0, 1) * self.top)[hidden].astype(pixels.dtype)
-        if self.alpha:
-            pixels[..., -1][hidden] = self.top
+        if values.shape[2] != self.colour_channels:
+            values = values.mean(2, keepdims=True).repeat(self.colour_channels, 2)
+        pixels[..., : self.colour_channels][hidden] = np.round(values.clip(0, 1) * self.max_value)[hidden].astype(
+            pixels.dtype
+        )
+        if self.has_alpha:
+            pixels[..., -1][hidden] = self.max_value
         return replace(self, pixels=pixels)
 
-    def image(self) -> Image.Image:
-        """Return the picture as a Pillow image."""
+    def to_image(self) -> Image.Image:
+        """Return the pixels as a Pillow image."""
         return Image.fromarray(self.pixels[..., 0] if self.pixels.shape[2] == 1 else self.pixels)
 
 
 def read_canvas(path: Path) -> Canvas:
-    """Read a picture at its own size: grey or RGB of 8 bits, with alpha or without, or grey of 16 bits.
+    """Read an image at its original size: grey or RGB of 8 bits, with or without alpha, or grey of 16 bits.
 
-    Others are converted: a palette to RGB, black and white to grey, floats to 16 bits. The EXIF orientation is applied.
+    Other modes are converted: palettes to RGB, black and white to grey, floats to 16 bits. The EXIF orientation is
+    applied.
 
     Raises:
-        DataError: the file is not a picture.
+        DataError: the file is not an image.
     """
-    read_image_size(path)  # raises the error of a file that is not a picture
     try:
-        with Image.open(path) as opened:
-            mode = opened.mode
-            picture = ImageOps.exif_transpose(opened)
-            clear = "transparency" in picture.info
+        with Image.open(path) as image, decode_within_bounds(image, image.width * image.height):
+            mode = image.mode
+            ImageOps.exif_transpose(image, in_place=True)
+            image.load()
+            has_transparency = "transparency" in image.info
         if mode.startswith("I") or mode == "F":
-            values = np.asarray(picture, np.float64) * (65535 if mode == "F" else 1)
+            values = np.asarray(image, np.float64) * (65535 if mode == "F" else 1)
             if not (values.min() >= 0 and values.max() <= 65535):  # also if NaN
                 raise ValueError(f"its values go from {values.min()} to {values.max()}, expected 16 bits")
             pixels = np.round(values).astype(np.uint16)[..., None]
         else:
-            if clear or mode not in _KEPT_MODES:
-                picture = picture.convert("RGBA" if clear else "L" if mode == "1" else "RGB")
-            pixels = np.array(picture).reshape(picture.height, picture.width, -1)
+            if has_transparency or mode not in _KEPT_MODES:
+                image = image.convert("RGBA" if has_transparency else "L" if mode == "1" else "RGB")
+            pixels = np.array(image).reshape(image.height, image.width, -1)
     except Exception as error:  # Pillow raises nearly anything on broken files
-        raise DataError(f"{path} cannot be read as a picture: {' '.join(str(error).split())}") from error
+        raise make_read_error(path, error) from error
     description = f"{pixels.shape[1]}x{pixels.shape[0]} {mode}"
     if pixels.dtype == np.uint16:
         description += ", 16 bits"
@@ -99,15 +102,15 @@ def read_canvas(path: Path) -> Canvas:
 
 
 @dataclass(frozen=True, eq=False)
-class HoledPhoto:
-    """A photo, its hidden pixels, and the part of it that the model sees.
+class MaskedPhoto:
+    """A photo, its hidden pixels, and the part of it that the model uses.
 
     Attributes:
         canvas: the photo.
-        hidden: `[H, W]`, at the photo's size.
-        box: left, top, right and bottom of the part that the model sees.
-        x: `[1, *shape]`, the model's input.
-        mask: `[1, 1, h, w]`, which of its pixels are hidden: those that contain any hidden pixel of the photo.
+        hidden: `[H, W]`. True where a pixel of the photo is hidden.
+        box: left, top, right and bottom of the part that the model uses.
+        x: `[1, *shape]`. The model's input.
+        mask: `[1, 1, h, w]`. True where a pixel of the input contains any hidden pixel of the photo.
         description: what the file is and how it was converted.
     """
 
@@ -118,78 +121,86 @@ class HoledPhoto:
     mask: Tensor
     description: str
 
-    def completed(self, picture: Tensor) -> Canvas:
-        """Return the photo with its hole filled from the model's picture `[channels, h, w]`."""
+    def fill_hole(self, image: Tensor) -> Canvas:
+        """Return the photo with its hidden pixels filled from the model's image `[channels, h, w]`."""
         left, top, right, bottom = self.box
-        values = np.zeros((*self.canvas.size, len(picture)))
-        for channel, plane in enumerate(picture.cpu().numpy()):
-            values[top:bottom, left:right, channel] = _resized(plane, (right - left, bottom - top))
+        values = np.zeros((*self.canvas.size, len(image)))
+        for channel, plane in enumerate(image.cpu().numpy()):
+            values[top:bottom, left:right, channel] = _resize_channel(plane, (right - left, bottom - top))
         return self.canvas.fill(self.hidden, values)
 
 
-def read_holed(
+def read_masked_photo(
     path: Path, mask: str | None, shape: tuple[int, int, int], config: CompletionConfig, seed: int = 0
-) -> HoledPhoto:
-    """Read a photo and its mask for a model of pictures of this shape (channels, h, w).
+) -> MaskedPhoto:
+    """Read a photo and its mask, for a model of images of this shape (channels, h, w).
 
     Raises:
         ArgumentError: an unknown mask, or neither a mask nor a transparent pixel.
-        DataError: a file is not a picture, mask and photo do not fit, or all or nothing is hidden.
+        DataError: a file is not an image, mask and photo do not fit, or all pixels or none are hidden.
     """
     canvas = read_canvas(path)
-    hidden = _hidden(canvas, path, mask, seed)
-    check_hole(torch.from_numpy(hidden), mask or f"the transparency of {path}")
     channels, height, width = shape
-    box, done = _box(canvas.size, (height, width)), [canvas.description]
+    box, steps = _find_box(canvas.size, (height, width)), [canvas.description]
     left, top, right, bottom = box
+    hidden = _find_hidden(canvas, box, path, mask, seed)
+    check_hole(torch.from_numpy(hidden), mask or f"the transparency of {path}")
     if not hidden[top:bottom, left:right].sum() == hidden.sum():
         raise DataError(
-            f"the hole reaches out of what the model sees of {path}: {right - left}x{bottom - top} pixels around the "
-            f"centre of {canvas.size[1]}x{canvas.size[0]}; cut the photo to the proportions {width}:{height} first"
+            f"the hole extends beyond the part of {path} that the model uses: {right - left}x{bottom - top} around the "
+            f"centre of {canvas.size[1]}x{canvas.size[0]}; crop the photo to the proportions {width}:{height} first"
         )
     if (bottom - top, right - left) != canvas.size:
-        done.append(f"seen in {right - left}x{bottom - top} around its centre")
+        steps.append(f"the model uses {right - left}x{bottom - top} around its centre")
     if (bottom - top, right - left) != (height, width):
-        done.append(f"drawn at {width}x{height} and resized")
-    crop = canvas.pixels[top:bottom, left:right, : canvas.colours] / canvas.top
-    if canvas.colours != channels:
+        steps.append(f"completed at {width}x{height} and resized")
+    crop = canvas.pixels[top:bottom, left:right, : canvas.colour_channels] / canvas.max_value
+    if canvas.colour_channels != channels:
         crop = crop.mean(2, keepdims=True).repeat(channels, 2)
-        done.append("grey as RGB" if channels == 3 else "the hole is drawn in grey")
-    x = np.stack([_resized(crop[..., channel], (width, height)) for channel in range(channels)])
-    covered = _covered(hidden[top:bottom, left:right], (width, height))
+        steps.append("grey as RGB" if channels == 3 else "the hole is filled in grey")
+    x = np.stack([_resize_channel(crop[..., channel], (width, height)) for channel in range(channels)])
+    mask_pixels = _resize_mask(hidden[top:bottom, left:right], (width, height))
     pixels = torch.from_numpy(np.round(x.clip(0, 1) * 255).astype(np.uint8))[None]
-    x = binarize(pixels, config.binarize, stream(config.seed, "binarize", "photo"))
-    return HoledPhoto(canvas, hidden, box, x, torch.from_numpy(covered)[None, None], ", ".join(done))
+    x = binarize(pixels, config.binarize, make_generator(config.seed, "binarize", "photo"))
+    return MaskedPhoto(canvas, hidden, box, x, torch.from_numpy(mask_pixels)[None, None], ", ".join(steps))
 
 
-def _hidden(canvas: Canvas, path: Path, mask: str | None, seed: int) -> np.ndarray:
+def _find_hidden(canvas: Canvas, box: tuple[int, int, int, int], path: Path, mask: str | None, seed: int) -> np.ndarray:
+    """Return which pixels of a photo are hidden, `[H, W]`; a named mask belongs to the part that the model uses."""
     if mask is None:
-        hidden = canvas.transparent()
+        hidden = canvas.find_transparent()
         if hidden is None or not hidden.any():
-            raise ArgumentError(f"{path} has no transparent pixel, so say what is hidden with --mask")
+            raise ArgumentError(f"{path} has no transparent pixel; give the hidden pixels with --mask")
         return hidden
     check_mask(mask)
-    return draw_masks(mask, 1, canvas.size, stream(seed, "mask"))[0, 0].numpy()
+    if mask not in MASKS:
+        return draw_masks(mask, 1, canvas.size)[0, 0].numpy()
+    left, top, right, bottom = box
+    hidden = np.zeros(canvas.size, bool)
+    generator = make_generator(seed, "mask")
+    hidden[top:bottom, left:right] = draw_masks(mask, 1, (bottom - top, right - left), generator)[0, 0].numpy()
+    return hidden
 
 
-def _box(size: tuple[int, int], wanted: tuple[int, int]) -> tuple[int, int, int, int]:
-    """Return the largest part around the centre with the wanted proportions."""
+def _find_box(size: tuple[int, int], proportions: tuple[int, int]) -> tuple[int, int, int, int]:
+    """Return the largest part around the centre with these proportions (height, width)."""
     height, width = size
-    high, wide = min(height, width * wanted[0] // wanted[1]), min(width, height * wanted[1] // wanted[0])
-    top, left = (height - high) // 2, (width - wide) // 2
-    return left, top, left + max(wide, 1), top + max(high, 1)
+    box_height = min(height, width * proportions[0] // proportions[1])
+    box_width = min(width, height * proportions[1] // proportions[0])
+    top, left = (height - box_height) // 2, (width - box_width) // 2
+    return left, top, left + max(box_width, 1), top + max(box_height, 1)
 
 
-def _covered(hidden: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+def _resize_mask(hidden: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     """Return which pixels at another size (width, height) contain any hidden pixel."""
-    picture = Image.fromarray(hidden.astype(np.float32))
-    shrinks = picture.width >= size[0] and picture.height >= size[1]
+    image = Image.fromarray(hidden.astype(np.float32))
+    shrinks = image.width >= size[0] and image.height >= size[1]
     method = Image.Resampling.BOX if shrinks else Image.Resampling.NEAREST
-    return np.asarray(picture.resize(size, method)) > 1e-6
+    return np.asarray(image.resize(size, method)) > 1e-6
 
 
-def _resized(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+def _resize_channel(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     """Return one channel at another size (width, height): averaged where it shrinks, else by bicubic interpolation."""
-    picture = Image.fromarray(values.astype(np.float32))
-    shrinks = picture.width >= size[0] and picture.height >= size[1]
-    return np.asarray(picture.resize(size, Image.Resampling.BOX if shrinks else Image.Resampling.BICUBIC), np.float64)
+    image = Image.fromarray(values.astype(np.float32))
+    shrinks = image.width >= size[0] and image.height >= size[1]
+    return np.asarray(image.resize(size, Image.Resampling.BOX if shrinks else Image.Resampling.BICUBIC), np.float64)

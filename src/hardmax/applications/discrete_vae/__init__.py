@@ -1,4 +1,4 @@
-"""The discrete variational auto-encoder: one categorical variable, several, bits, or a structure."""
+"""Variational auto-encoders of images with discrete latents: categorical variables, bits, or a structure."""
 
 from typing import TYPE_CHECKING
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from hardmax.applications.discrete_vae.bernoulli_mixture import BernoulliMixture as BernoulliMixture
     from hardmax.applications.discrete_vae.model import DiscreteVAE as DiscreteVAE
 
-# Loaded when first used, so that the options of this application are read without waiting for torch.
+# Loaded on first use: reading the options of this application does not import torch.
 _HOMES = {
     "BernoulliMixture": "bernoulli_mixture",
     "DiscreteVAE": "model",

@@ -1,24 +1,31 @@
-"""Options of a discrete VAE's training. No torch here."""
+"""Options of runs that train a discrete VAE. Imports no torch."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from hardmax.errors import ArgumentError
-from hardmax.spaces.registry import SPACES, unused_options
+from hardmax.spaces.registry import SPACES, check_space_options, find_unused_options
 from hardmax.training.config import VAEConfig
 
 if TYPE_CHECKING:
     SpaceName = str
-else:  # tyro shows the choices and refuses all others
+else:  # the command line shows the choices and rejects all other values
     SpaceName = Literal[*SPACES]
 
 
 @dataclass(frozen=True)
 class DiscreteConfig(VAEConfig):
-    """Train a variational auto-encoder with discrete latents.
+    """Train a variational auto-encoder of images with discrete latents.
 
     Example: hardmax train --data fashion-mnist --categories 10 --epochs 20 --out runs/fashion
     """
+
+    groups: ClassVar[dict[str, tuple[str, ...]]] = {
+        "model": (
+            "space", "categories", "variables", "chosen", "supermodular", "graph", "solver", "architecture", "hidden",
+            "encoder_layers", "decoder_layers", "likelihood", "prior",
+        ),
+    }  # fmt: skip
 
     model: Literal["discrete"] = "discrete"
     space: SpaceName = "categorical"
@@ -35,35 +42,36 @@ class DiscreteConfig(VAEConfig):
     graph: Literal["complete", "chain"] = "complete"
     """Pairs of bits that interact: all pairs, or neighbours in a chain."""
     solver: str = "auto"
-    """Solver of the arg max of pairwise bits: auto, enumeration, min-cut, branch-and-bound, max-flow, heuristic."""
+    """Solver for the arg max of pairwise bits: auto, enumeration, min-cut, branch-and-bound, max-flow, heuristic."""
     architecture: Literal["auto", "mlp", "conv"] = "auto"
-    """Networks: the paper's with one hidden layer, or convolutional; auto: convolutional for images over 32 x 32."""
+    """Networks: fully connected as in the paper (mlp), or convolutional (conv); auto: conv for images over 32 x 32."""
     hidden: int = 300
     """Width of the hidden layer."""
     encoder_layers: int = 1
-    """Hidden layers of the encoder (mlp)."""
+    """Number of hidden layers of the encoder (mlp only)."""
     decoder_layers: int = 1
-    """Hidden layers of the decoder (mlp)."""
+    """Number of hidden layers of the decoder (mlp only)."""
     likelihood: Literal["bernoulli", "gaussian"] = "bernoulli"
     """Distribution of the pixels given z."""
     prior: Literal["uniform", "learned"] = "uniform"
-    """Distribution of z."""
+    """Prior distribution of z."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.need_at_least_one("categories", "variables", "hidden", "encoder_layers", "decoder_layers")
+        check_space_options(self)
         for name in ("supermodular", "graph", "solver"):
             if self.space != "pairwise" and getattr(self, name) != getattr(type(self), name):
                 raise ArgumentError(f"{name} is for --space pairwise, not for --space {self.space}; leave it out")
 
     @property
     def unused_options(self) -> set[str]:
-        """Options without effect: those of other spaces and estimators."""
-        return super().unused_options | unused_options(self.space)
+        """Options that have no effect: those of other spaces and estimators."""
+        return super().unused_options | find_unused_options(self.space)
 
     @property
     def learning_rate(self) -> float:
-        """The learning rate; if it is not set, a default for the space."""
+        """The learning rate; where `lr` is None, the default of the space."""
         if self.lr is not None:
             return self.lr
         if self.space in ("categorical", "binary"):

@@ -1,10 +1,11 @@
-"""The discrete variational auto-encoder."""
+"""The discrete variational auto-encoder, as a module."""
 
 from typing import Any, Literal, final
 
 import torch
 from torch import Tensor, nn
 
+from hardmax._deprecation import RenamedMember
 from hardmax.errors import ArgumentError
 from hardmax.estimators import AbstractEstimator
 from hardmax.models.image_vae import (
@@ -33,7 +34,11 @@ _NETWORKS = {"mlp": (MLPEncoder, MLPDecoder), "conv": (ConvEncoder, ConvDecoder)
 
 @final
 class DiscreteVAE(AbstractVAE):
-    """`p(x) = sum_z p(z) p(x | z)` with an encoder `q(z | x)`, z in any space.
+    r"""A variational auto-encoder of images whose latent z is discrete, in any space.
+
+    $$ p(x) = \sum_z p(z) \, p(x \mid z) $$
+
+    The encoder is $q(z \mid x)$.
 
     Args:
         encoder: maps x `[B, *shape]` to scores `[B, *score]`.
@@ -84,7 +89,7 @@ class DiscreteVAE(AbstractVAE):
         prior: PriorName = "uniform",
         likelihood: LikelihoodName = "bernoulli",
     ) -> "DiscreteVAE":
-        """Build a model with the library's networks, for pictures of this shape (channels, H, W).
+        """Build a model with the library's networks, for images of this shape (channels, H, W).
 
         Raises:
             ArgumentError: an unknown architecture, or a space that these networks do not support; more than one
@@ -126,7 +131,10 @@ class DiscreteVAE(AbstractVAE):
         chunk_size: int | None = None,
         validate: bool = True,
     ) -> Elbo:
-        """Estimate the bound of x `[B, *shape]`; minimise `-value.mean()`. An estimator given here is for this call."""
+        """Estimate the evidence lower bound of x `[B, *shape]`; minimise `-value.mean()`.
+
+        `estimator` replaces the estimator of the model in this call only.
+        """
         return elbo(
             self.likelihood(x),
             self.encoder(x),
@@ -147,10 +155,10 @@ class DiscreteVAE(AbstractVAE):
 
     @torch.no_grad()
     def bounds(self, x: Tensor, *, samples: int = 100, generator: torch.Generator | None = None) -> Bounds:
-        """Return the bound and log p(x) of x `[B, *shape]`: exact where z can be enumerated, else from samples.
+        r"""Return the bound and $\log p(x)$ of x `[B, *shape]`: exact where z can be enumerated, else from samples.
 
-        They are those of the Gibbs distribution of the scores where it can be sampled; for more interacting bits those
-        of perturb-and-MAP.
+        $q(z \mid x)$ is the Gibbs distribution of the scores where it can be sampled; for too many interacting bits it
+        is perturb-and-MAP.
         """
         likelihood, scores = self.likelihood(x), self.encoder(x)
         if self.enumerable:
@@ -165,7 +173,7 @@ class DiscreteVAE(AbstractVAE):
     def perturb_and_map_bounds(
         self, x: Tensor, *, samples: int = 100, generator: torch.Generator | None = None
     ) -> Bounds:
-        """Return the bounds of x with the encoder as perturb-and-MAP, at any size; from samples."""
+        r"""Return the bounds of x where $q(z \mid x)$ is perturb-and-MAP, from samples; for any number of bits."""
         return perturb_and_map_bound(
             self.likelihood(x),
             self.encoder(x),
@@ -177,19 +185,21 @@ class DiscreteVAE(AbstractVAE):
         )
 
     @torch.no_grad()
-    def refined(self, x: Tensor) -> Tensor:
-        """Return the bound `[B]` of the encoder's best z after greedy changes.
+    def greedy_bound(self, x: Tensor) -> Tensor:
+        """Return the bound `[B]` of the encoder's best z after greedy changes of single variables.
 
-        To be reported in addition to `bounds`, never instead.
+        Report it in addition to `bounds`, never instead of them.
         """
         return greedy_bound(self.likelihood(x), self.encoder(x), self.space, prior=self.prior, chunk_size=64)[0]
 
+    refined = RenamedMember("greedy_bound")
+
     def decode(self, z: Tensor) -> Tensor:
-        """Return the mean picture of each z: `[R, *event] -> [R, *shape]`."""
-        return self._pictures(z)
+        """Return the mean image of each z: `[R, *event] -> [R, *shape]`."""
+        return self._images(z)
 
     def sample(self, count: int, *, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """Draw z from the prior; return their mean pictures `[count, *shape]` and z `[count, *event]`."""
+        """Draw z from the prior; return their mean images `[count, *shape]` and z `[count, *event]`."""
         z = self.draw_prior(count, generator)
         return self.decode(z), z
 

@@ -1,4 +1,4 @@
-"""Figures and images for the report of a discrete VAE: the meaning of its codes, and how they are used."""
+"""Figures and images in the report of a discrete VAE: the meaning of its codes, and how they are used."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from torch import Tensor
 
 from hardmax.applications.discrete_vae.config import DiscreteConfig
 from hardmax.applications.discrete_vae.model import DiscreteVAE
-from hardmax.applications.discrete_vae.task import RARE
+from hardmax.applications.discrete_vae.task import MIN_SHARE
 from hardmax.drawing.images import colour_difference
 from hardmax.drawing.svg import COLOURS, draw_svg
 from hardmax.metrics.codes import perplexity
 from hardmax.report.curves import draw_heat_map
-from hardmax.report.run import MeasuredVAE, Run
+from hardmax.report.run import Run, VAERow
 from hardmax.report.sections import Tile, Tiles, make_tile, spread_indices
 from hardmax.report.tables import format_percent
 from hardmax.spaces import AbstractSpace
@@ -25,19 +25,19 @@ from hardmax.spaces.registry import SPACES, SpaceRecord
 
 
 @dataclass(frozen=True)
-class DiscreteMeasured(MeasuredVAE):
+class DiscreteRow(VAERow):
     """A row of a discrete VAE; `nll` and `active` are not measured for train."""
 
     active: int | None
 
     @property
     def gap(self) -> float | None:
-        """How far the bound lies below log p(x)."""
+        """The difference between log p(x) and the bound."""
         return None if self.bound is None or self.nll is None else self.bound - self.nll
 
 
-# The test pictures are `[N, channels, H, W]`.
-DiscreteRun = Run[DiscreteConfig, DiscreteVAE, DiscreteMeasured, Tensor]
+# The test images are `[N, channels, H, W]`.
+DiscreteRun = Run[DiscreteConfig, DiscreteVAE, DiscreteRow, Tensor]
 
 
 def has_bits(space: AbstractSpace) -> bool:
@@ -45,8 +45,8 @@ def has_bits(space: AbstractSpace) -> bool:
     return space.categories is None and len(space.event_shape) == 1
 
 
-def is_free(space: AbstractSpace) -> bool:
-    """Whether every variable may take any value, whatever the others are."""
+def is_unconstrained(space: AbstractSpace) -> bool:
+    """Whether every variable may take any value, whatever the values of the other variables are."""
     if has_bits(space):
         return space.size == 2 ** space.event_shape[0]
     return space.size == space.event_shape[-1] ** prod(space.event_shape[:-1])
@@ -56,7 +56,8 @@ def compute_mean(space: AbstractSpace, scores: Tensor) -> Tensor | None:
     """Return `E_q[z]` of scores, `[*B, *score] -> [*B, *event]`, or None where the space cannot compute it."""
     if not space.offers("marginals"):
         return None
-    # Marginals are means of statistics. Where those are more than z, the relaxation has the mean of z at temperature 1.
+    # Marginals are means of statistics. Where the statistics are not z itself, the relaxation at temperature 1 is the
+    # mean of z.
     return space.marginals(scores) if space.score_shape == space.event_shape else space.relax(scores, 1.0)
 
 
@@ -67,33 +68,33 @@ def name_variables(space: AbstractSpace, config: DiscreteConfig) -> list[str]:
     return [str(i) for i in range(space.event_shape[0])]
 
 
-_MOST_BARS = 100
+_MAX_BARS = 100
 
 
 @dataclass(frozen=True, eq=False)
 class Usage:
-    """How the test pictures use the codes.
+    """How often the test images use each code.
 
     Attributes:
         space: the space of the codes.
-        words: what its variables are called.
-        names: one for each variable.
-        scores: `[N, *score]`. The encoder's scores of each picture.
-        edges: `[E, 2]`. Which bits interact; None where there are no couplings.
-        exact: whether the mean of q can be computed; where it cannot, `average` is `share`.
-        average: `[*event]`. The mean of z under q(z | x), averaged over pictures.
-        share: `[*event]`. The part of the pictures that has this value in its best code.
-        codes: `[N, *event]`. The best code of each picture.
+        record: the space's record, with the names of its variables and values.
+        names: the name of each variable.
+        scores: `[N, *score]`. The encoder's scores of each image.
+        edges: `[E, 2]`. The pairs of bits that interact; None where there are no couplings.
+        is_exact: whether the mean of q can be computed; where it cannot, `average` is `share`.
+        average: `[*event]`. The mean of z under q(z | x), averaged over images.
+        share: `[*event]`. The share of the images that have this value in their best code.
+        codes: `[N, *event]`. The best code of each image.
         distinct: the number of different best codes.
-        distinct_perplexity: the perplexity of how often each of them occurs.
+        distinct_perplexity: the perplexity of their frequencies.
     """
 
     space: AbstractSpace
-    words: SpaceRecord
+    record: SpaceRecord
     names: list[str]
     scores: Float[Tensor, "N *score"]
     edges: Tensor | None
-    exact: bool
+    is_exact: bool
     average: Float[Tensor, "*event"]
     share: Float[Tensor, "*event"]
     codes: Float[Tensor, "N *event"]
@@ -102,24 +103,24 @@ class Usage:
 
     @property
     def perplexity(self) -> Float[Tensor, "*n"]:
-        """Of the average q: `[]` for one categorical, else `[n]`, of each variable."""
+        """The perplexity of the average q: `[]` for one categorical, else `[n]`, of each variable."""
         return self._perplexity(self.average)
 
     @property
-    def most(self) -> float:
-        """The perplexity if all codes were used equally, geometric mean over variables."""
-        means = self.expected(None)
-        # A space that cannot compute its mean may still be one of free bits.
+    def max_perplexity(self) -> float:
+        """The perplexity if all codes were used equally often, geometric mean over variables."""
+        means = self.compute_prior_mean(None)
+        # A space that cannot compute its mean has bits that may take any values.
         means = torch.full_like(self.average, 0.5) if means is None else means
         return float(self._perplexity(means).log().mean().exp())
 
     @property
-    def dead(self) -> Tensor:
-        """`[*event]` for one-hot z: the best of almost no picture; `[n]` for bits: almost always the same."""
-        return (torch.minimum(self.share, 1 - self.share) if has_bits(self.space) else self.share) < RARE
+    def unused(self) -> Tensor:
+        """The unused values: for one-hot z `[*event]`, the best of almost no image; for bits `[n]`, almost constant."""
+        return (torch.minimum(self.share, 1 - self.share) if has_bits(self.space) else self.share) < MIN_SHARE
 
-    def expected(self, prior: Tensor | None) -> Tensor | None:
-        """Return the mean of z under the prior (None: uniform), `[*event]`; None where it is not known."""
+    def compute_prior_mean(self, prior: Tensor | None) -> Tensor | None:
+        """Return the mean of z under the prior (None: uniform), `[*event]`; None where it cannot be computed."""
         scores = torch.zeros(self.space.score_shape) if prior is None else prior.detach().cpu()
         return compute_mean(self.space, scores.double())
 
@@ -129,20 +130,20 @@ class Usage:
 
 @torch.no_grad()
 def measure_usage(run: DiscreteRun, batch_size: int = 500) -> Usage:
-    """Encode the run's test pictures."""
+    """Encode the test images of a run, and count the codes."""
     space = run.model.space
-    scores = torch.cat([run.model.encoder(batch) for batch in run.pictures.split(batch_size)])
+    scores = torch.cat([run.model.encoder(batch) for batch in run.test_examples.split(batch_size)])
     codes = space.argmax(scores)
-    # int8: sorting whole codes as bytes is quicker, and they hold only zeros and ones
+    # int8: codes contain only zeros and ones, and sorting bytes is faster
     _, counts = codes.flatten(1).to(torch.int8).unique(dim=0, return_counts=True)
     means = compute_mean(space, scores)
     return Usage(
         space=space,
-        words=SPACES[run.config.space],
+        record=SPACES[run.config.space],
         names=name_variables(space, run.config),
         scores=scores,
         edges=torch.tensor(getattr(space, "edges", ())) if run.config.space == "pairwise" else None,
-        exact=means is not None,
+        is_exact=means is not None,
         average=(codes if means is None else means).double().mean(0),
         share=codes.double().mean(0),
         codes=codes,
@@ -157,28 +158,28 @@ def draw_usage(usage: Usage, prior: Tensor | None, name: str) -> Markup:
     Args:
         usage: the measured usage.
         prior: scores `[*score]` of a learned prior; None is uniform.
-        name: of the figure, unique on the page.
+        name: name of the figure, unique on the page.
     """
-    expected, words = usage.expected(prior), usage.words
+    expected, record = usage.compute_prior_mean(prior), usage.record
     if usage.space.categories is not None and expected is not None:
         return _draw_categories(usage.average.flatten(), usage.share.flatten(), expected.flatten(), name)
     if has_bits(usage.space):
-        label = f"average q({words.variable} = 1)" if usage.exact else f"best code has {words.variable} = 1"
-        return _bars(usage.average, name, words.variable, label, (0, 1), usage.names, expected)
+        label = f"average q({record.variable} = 1)" if usage.is_exact else f"best code has {record.variable} = 1"
+        return _draw_bars(usage.average, name, record.variable, label, (0, 1), usage.names, expected)
     count, values = usage.average.shape
-    if is_free(usage.space):
-        label = f"perplexity of the average {'q' if usage.exact else 'best code'}"
-        return _bars(usage.perplexity, name, words.variable, label, (1, values), usage.names)
-    alt = f"How often each of {count} {words.variable}s has each {words.value}"
-    scale = "average q" if usage.exact else "share of the best codes"
-    return draw_heat_map(name, alt, usage.average, rows=words.variable, columns=words.value, scale=scale)
+    if is_unconstrained(usage.space):
+        label = f"perplexity of the average {'q' if usage.is_exact else 'best code'}"
+        return _draw_bars(usage.perplexity, name, record.variable, label, (1, values), usage.names)
+    alt = f"How often each of {count} {record.variable}s has each {record.value}"
+    scale = "average q" if usage.is_exact else "share of the best codes"
+    return draw_heat_map(name, alt, usage.average, rows=record.variable, columns=record.value, scale=scale)
 
 
 def _draw_categories(average: Tensor, share: Tensor, expected: Tensor, name: str) -> Markup:
     """Draw average q as bars, the share of best codes as dots, and the prior as a step line."""
-    ranked = len(average) > _MOST_BARS
+    ranked = len(average) > _MAX_BARS
     if ranked:
-        order = average.argsort(descending=True)[:_MOST_BARS]
+        order = average.argsort(descending=True)[:_MAX_BARS]
         average, share, expected = average[order], share[order], expected[order]
     x = torch.arange(len(average))
     alt = f"Average q of {len(average)} categories: between {average.min():.1%} and {average.max():.1%}"
@@ -190,11 +191,11 @@ def _draw_categories(average: Tensor, share: Tensor, expected: Tensor, name: str
             [-0.5, *(x + 0.5).tolist()], (100 * expected[[0, *range(len(x))]]).tolist(), color=COLOURS[-1], lw=1.2
         )
         axes.set(xlabel="category, by use" if ranked else "category", ylabel="use (%)", xlim=(-0.6, len(x) - 0.4))
-        _ticks(axes, len(x))
+        _label_ticks(axes, len(x))
     return figure.svg
 
 
-def _bars(
+def _draw_bars(
     values: Tensor,
     name: str,
     what: str,
@@ -213,19 +214,19 @@ def _bars(
             steps = expected[[0, *range(count)]].tolist()
             axes.step([i - 0.5 for i in range(count + 1)], steps, color=COLOURS[-1], linewidth=1.2)
         axes.set(xlabel=what, ylabel=label, xlim=(-0.6, count - 0.4), ylim=limits)
-        _ticks(axes, count, names)
+        _label_ticks(axes, count, names)
     return figure.svg
 
 
-def _ticks(axes: Axes, count: int, names: list[str] | None = None) -> None:
-    """Label the bars, or every n-th of them where there is no room for all."""
+def _label_ticks(axes: Axes, count: int, names: list[str] | None = None) -> None:
+    """Label the bars, or every n-th bar where there is no room for all labels."""
     step = next(step for step in (1, 2, 5, 10, 20, 50, 100, 10**9) if count <= 20 * step)
     positions = range(0, count, step)
     axes.set_xticks(positions, [names[i] if names else str(i) for i in positions])
     axes.tick_params(axis="x", length=0)
 
 
-_MOST_COUPLED_BITS = 60
+_MAX_COUPLED_BITS = 60
 
 
 @dataclass(frozen=True)
@@ -237,11 +238,11 @@ class Couplings:
 
 
 def draw_couplings(usage: Usage, name: str) -> Couplings | None:
-    """Draw the mean couplings over the test pictures, `[n, n]`; None where z has no couplings.
+    """Draw the mean couplings over the test images, `[n, n]`; None where z has no couplings.
 
     Args:
         usage: the measured usage.
-        name: of the figure, unique on the page.
+        name: name of the figure, unique on the page.
     """
     if usage.edges is None or not len(usage.edges):
         return None
@@ -251,21 +252,21 @@ def draw_couplings(usage: Usage, name: str) -> Couplings | None:
     strongest = int(means.abs().argmax())
     i, j = usage.edges[strongest].tolist()
     note = (
-        "The mean coupling of each pair of bits over the test pictures: orange pulls both towards 1 together, blue "
-        "keeps them from it, grey is no pair. The strongest is that of bits "
-        f"{i} and {j}, {means[strongest]:+.2f}; from picture to picture a coupling changes by {spread.mean():.2f} "
+        "The mean coupling of each pair of bits over the test images. Orange: both bits tend to be 1 together. Blue: "
+        "they tend not to be 1 together. Grey: the bits do not interact. The strongest coupling is that of bits "
+        f"{i} and {j}, {means[strongest]:+.2f}. A coupling varies between images by {spread.mean():.2f} "
         "(standard deviation, mean over pairs)."
     ).replace("-", "−")
-    limit = min(n, _MOST_COUPLED_BITS)
+    limit = min(n, _MAX_COUPLED_BITS)
     if limit < n:
-        note += f" Shown are the first {limit} of {n} bits."
-    matrix = _symmetric(means, usage.edges, n)[:limit, :limit]
+        note += f" Only the first {limit} of {n} bits are shown."
+    matrix = _make_symmetric(means, usage.edges, n)[:limit, :limit]
     alt = f"Mean couplings of {limit} bits: between {means.min():.2f} and {means.max():.2f}"
     svg = draw_heat_map(name, alt, matrix, rows="bit", columns="bit", scale="mean coupling", signed=True)
     return Couplings(svg, note)
 
 
-def _symmetric(values: Tensor, edges: Tensor, n: int) -> Tensor:
+def _make_symmetric(values: Tensor, edges: Tensor, n: int) -> Tensor:
     """Return a value per edge as a symmetric matrix; pairs that do not interact are NaN."""
     matrix = torch.full((n, n), float("nan"), dtype=values.dtype)
     i, j = edges.unbind(1)
@@ -274,75 +275,75 @@ def _symmetric(values: Tensor, edges: Tensor, n: int) -> Tensor:
     return matrix
 
 
-_MOST_CATEGORIES, _MOST_BITS, _MOST_VARIABLES, _MOST_VALUES = 100, 64, 12, 16
-_MOST_FLIPPED = 3  # codes
-_MOST_DECODED = 20_000  # pictures decoded to show what all variables change
+_MAX_CATEGORIES, _MAX_BITS, _MAX_VARIABLES, _MAX_VALUES = 100, 64, 12, 16
+_MAX_FLIPPED = 3  # number of codes whose bits are flipped
+_MAX_DECODED = 20_000  # number of images that are decoded to show what each variable changes
 
 
 def tile_meanings(run: DiscreteRun, usage: Usage) -> Tiles:
-    """Return a picture of every category; with several variables, of what each one changes."""
+    """Return an image of each category; with several variables, images of what each one changes."""
     if run.model.space.categories is not None:
-        return _categories(run.model, usage)
-    return _bits(run.model, usage) if has_bits(run.model.space) else _variables(run.model, usage)
+        return _tile_categories(run.model, usage)
+    return _tile_bits(run.model, usage) if has_bits(run.model.space) else _tile_variables(run.model, usage)
 
 
-def _categories(model: DiscreteVAE, usage: Usage) -> Tiles:
+def _tile_categories(model: DiscreteVAE, usage: Usage) -> Tiles:
     count = usage.space.size
-    share, dead = usage.share.flatten(), usage.dead.flatten()
+    share, unused = usage.share.flatten(), usage.unused.flatten()
     order = torch.arange(count)
-    note = "The decoder's picture of each category. Beneath: for how many of the test pictures it is the best."
-    if count > _MOST_CATEGORIES:
-        order = share.argsort(descending=True, stable=True)[:_MOST_CATEGORIES]
-        note += f" Shown are the {_MOST_CATEGORIES} most used of {count:,}."
-    if dead.any():
-        note += f" Unused, that is the best of fewer than one picture in a thousand: {int(dead.sum())}, marked."
-    pictures = model.decode(usage.space.enumerate(dtype=usage.codes.dtype)[order])
+    note = "The decoder's image of each category. Below it: the share of test images for which it is the best one."
+    if count > _MAX_CATEGORIES:
+        order = share.argsort(descending=True, stable=True)[:_MAX_CATEGORIES]
+        note += f" Only the {_MAX_CATEGORIES} most used of {count:,} are shown."
+    if unused.any():
+        note += f" Marked as unused, the best one for fewer than one image in a thousand: {int(unused.sum())}."
+    images = model.decode(usage.space.enumerate(dtype=usage.codes.dtype)[order])
     tiles = [
         make_tile(
-            picture[None], f"category {i}", str(i), format_percent(share[i].item()), mark="unused" if dead[i] else ""
+            image[None], f"category {i}", str(i), format_percent(share[i].item()), mark="unused" if unused[i] else ""
         )
-        for i, picture in zip(order.tolist(), pictures, strict=True)
+        for i, image in zip(order.tolist(), images, strict=True)
     ]
     return Tiles(note, [("", tiles)])
 
 
-def _bits(model: DiscreteVAE, usage: Usage) -> Tiles:
-    count, what = len(usage.share), usage.words.variable
-    limit = min(count, _MOST_BITS)
-    codes = _some(usage.codes, 2 * limit)
-    off, on = (_means(model, codes, range(limit), torch.tensor(value)) for value in (0.0, 1.0))
+def _tile_bits(model: DiscreteVAE, usage: Usage) -> Tiles:
+    count, what = len(usage.share), usage.record.variable
+    limit = min(count, _MAX_BITS)
+    codes = _choose_codes(usage.codes, 2 * limit)
+    off, on = (_compute_mean_images(model, codes, range(limit), torch.tensor(value)) for value in (0.0, 1.0))
     change = colour_difference(off, on)
     rgb = (limit, *change.shape[1:])
     columns = torch.stack([off.expand(rgb), on.expand(rgb), change], 1)
     tiles = [
         make_tile(
             column,
-            f"{what} {usage.names[bit]}: the mean picture with it at 0, at 1, and the difference",
+            f"{what} {usage.names[bit]}: the mean image with it at 0, at 1, and the difference",
             usage.names[bit],
             format_percent(usage.share[bit].item()),
-            mark="unused" if usage.dead[bit] else "",
+            mark="unused" if usage.unused[bit] else "",
         )
         for bit, column in enumerate(columns)
     ]
     note = (
-        f"Each column is one {what}: {_over(usage, codes, f'this {what}', '0, then 1')}, then the difference "
-        "(orange is brighter with 1, blue is darker). Beneath: for how many of the test pictures it is 1."
+        f"Each column is one {what}: {_describe_mean(usage, codes, f'this {what}', '0, then 1')}, then the difference "
+        "(orange: brighter with 1; blue: darker with 1). Below it: the share of test images for which it is 1."
     )
     if limit < count:
-        note += f" Shown are the first {limit} of {count} {what}s."
-    if usage.dead.any():
-        note += f" Unused, that is the same in all but one picture in a thousand: {int(usage.dead.sum())}, marked."
+        note += f" Only the first {limit} of {count} {what}s are shown."
+    if usage.unused.any():
+        note += f" Marked as unused, the same in all but one image in a thousand: {int(usage.unused.sum())}."
     rows: list[tuple[str, list[Tile]]] = [("", tiles)]
     if usage.space.offers("fields"):
-        rows.append(("Around the most used codes: as they are, then with one bit flipped", _flips(model, usage, limit)))
+        rows.append(("The most used codes: unchanged, then with one bit flipped", _tile_flips(model, usage, limit)))
     return Tiles(note, rows)
 
 
-def _flips(model: DiscreteVAE, usage: Usage, limit: int) -> list[Tile]:
-    """Return a column of the most used codes' pictures, then one for each bit, with that bit flipped."""
+def _tile_flips(model: DiscreteVAE, usage: Usage, limit: int) -> list[Tile]:
+    """Return a column of the most used codes' images, then one for each bit, with that bit flipped."""
     distinct, counts = usage.codes.unique(dim=0, return_counts=True)
-    codes = distinct[counts.argsort(descending=True, stable=True)[:_MOST_FLIPPED]]
-    tiles = [make_tile(model.decode(codes), f"the {len(codes)} most used codes", "as is")]
+    codes = distinct[counts.argsort(descending=True, stable=True)[:_MAX_FLIPPED]]
+    tiles = [make_tile(model.decode(codes), f"the {len(codes)} most used codes", "unchanged")]
     for bit in range(limit):
         index = torch.full((len(codes),), bit)
         tiles.append(
@@ -351,64 +352,65 @@ def _flips(model: DiscreteVAE, usage: Usage, limit: int) -> list[Tile]:
     return tiles
 
 
-def _variables(model: DiscreteVAE, usage: Usage) -> Tiles:
+def _tile_variables(model: DiscreteVAE, usage: Usage) -> Tiles:
     count, values = usage.share.shape
-    what, value_of = usage.words.variable, usage.words.value
-    limit = min(count, _MOST_VARIABLES)
-    codes = _some(usage.codes, limit * min(values, _MOST_VALUES))
+    what, value_of = usage.record.variable, usage.record.value
+    limit = min(count, _MAX_VARIABLES)
+    codes = _choose_codes(usage.codes, limit * min(values, _MAX_VALUES))
     one_hot = torch.eye(values, dtype=codes.dtype)
     rows = []
     for variable in range(limit):
-        share, dead = usage.share[variable], usage.dead[variable]
-        most_used = share.argsort(descending=True, stable=True)[:_MOST_VALUES]
+        share, unused = usage.share[variable], usage.unused[variable]
+        most_used = share.argsort(descending=True, stable=True)[:_MAX_VALUES]
         tiles = [
             make_tile(
-                _means(model, codes, [variable], one_hot[value]),
-                f"the mean picture with {what} {variable} at {value_of} {value}",
+                _compute_mean_images(model, codes, [variable], one_hot[value]),
+                f"the mean image with {what} {variable} at {value_of} {value}",
                 str(value),
                 format_percent(share[value].item()),
-                mark="unused" if dead[value] else "",
+                mark="unused" if unused[value] else "",
             )
             for value in sorted(most_used.tolist())
         ]
         rows.append((f"{what.capitalize()} {variable}: perplexity {usage.perplexity[variable]:.2f} of {values}", tiles))
     note = (
-        f"{_over(usage, codes, f'one {what}', f'each of its {value_of}s').capitalize()}. Beneath: the {value_of}, and "
-        "for how many of the test pictures it is the best; marked where for fewer than one in a thousand."
+        f"{_describe_mean(usage, codes, f'one {what}', f'each of its {value_of}s').capitalize()}. Below it: the "
+        f"{value_of}, and the share of test images for which it is the best one; marked if less than one in a thousand."
     )
     if limit < count:
-        note += f" Shown are the first {limit} of {count} {what}s."
-    if values > _MOST_VALUES:
-        note += f" Shown are the {_MOST_VALUES} most used of {values} {value_of}s."
+        note += f" Only the first {limit} of {count} {what}s are shown."
+    if values > _MAX_VALUES:
+        note += f" Only the {_MAX_VALUES} most used of {values} {value_of}s are shown."
     return Tiles(note, rows)
 
 
-def _over(usage: Usage, codes: Tensor, what: str, values: str) -> str:
-    """Describe what a mean picture is a mean over."""
-    if is_free(usage.space):
-        return f"the mean picture over the codes of {len(codes):,} test pictures, with {what} set to {values}"
-    return f"the mean picture of those codes, of {len(codes):,} test pictures, that have {what} at {values}"
+def _describe_mean(usage: Usage, codes: Tensor, what: str, values: str) -> str:
+    """Describe what a mean image is a mean over."""
+    if is_unconstrained(usage.space):
+        return f"the mean image over the codes of {len(codes):,} test images, with {what} set to {values}"
+    return f"the mean image over those codes of {len(codes):,} test images that have {what} at {values}"
 
 
-def _means(model: DiscreteVAE, codes: Tensor, variables: Iterable[int], value: Tensor) -> Tensor:
-    """Return the mean pictures `[V, channels, H, W]` with each of some variables at a value.
+def _compute_mean_images(model: DiscreteVAE, codes: Tensor, variables: Iterable[int], value: Tensor) -> Tensor:
+    """Return the mean images `[V, channels, H, W]` where each of some variables has a given value.
 
-    Where variables are free, the mean is over all codes with that variable set; else over the codes that have the
-    value, since setting one variable could give an invalid code. If no code has it, the mean is over all codes.
+    Where any combination of values is valid, the mean is over all codes with that variable set; else over the codes
+    that have the value, since setting one variable could give an invalid code. If no code has it, the mean is over all
+    codes.
     """
     means = []
-    pictures = None if is_free(model.space) else model.decode(codes)
+    images = None if is_unconstrained(model.space) else model.decode(codes)
     for variable in variables:
-        if pictures is None:
+        if images is None:
             changed = codes.clone()
             changed[:, variable] = value
             means.append(model.decode(changed).mean(0))
         else:
-            have = (codes[:, variable] == value).view(len(codes), -1).all(1)
-            means.append(pictures[have if have.any() else slice(None)].mean(0))
+            has_value = (codes[:, variable] == value).view(len(codes), -1).all(1)
+            means.append(images[has_value if has_value.any() else slice(None)].mean(0))
     return torch.stack(means)
 
 
-def _some(codes: Tensor, effects: int) -> Tensor:
-    """Return a subset of the codes that is small enough to decode for every effect."""
-    return codes[spread_indices(len(codes), max(16, min(200, _MOST_DECODED // effects)))]
+def _choose_codes(codes: Tensor, effects: int) -> Tensor:
+    """Return a subset of the codes that is small enough to be decoded once for each effect."""
+    return codes[spread_indices(len(codes), max(16, min(200, _MAX_DECODED // effects)))]

@@ -1,4 +1,4 @@
-"""Train a discrete VAE: its space, its images, the gradients of one step, and its evaluation."""
+"""Training and evaluation of a discrete VAE: the gradients of one step, and the bound of held-out images."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, final
@@ -10,96 +10,98 @@ from hardmax.applications.discrete_vae.config import DiscreteConfig
 from hardmax.applications.discrete_vae.model import DiscreteVAE
 from hardmax.data import Images, binarize
 from hardmax.estimators import AbstractControlled, AbstractEstimator
-from hardmax.random import stream
+from hardmax.random import make_generator
 from hardmax.spaces.registry import make_space
 from hardmax.training.estimators import choose_estimator, explain_estimator
-from hardmax.training.processes import ALONE, Group
+from hardmax.training.processes import SINGLE_PROCESS, Group
 from hardmax.training.task import SPLITS, AbstractTask, Row, Split, choose_networks, draw_initial_weights, prepare_split
 
-_MANY, _FEW = 1024, 500  # values of z; pictures
+_MANY_VALUES, _FEW_IMAGES = 1024, 500  # with more values of z than that, fewer images are evaluated
 
 
-def prepare_evaluated(config: DiscreteConfig, images: Images, split: Split) -> Tensor:
-    """Return the pictures of a split that are evaluated after each epoch."""
-    most = config.evaluate_images
-    if make_space(config).size > _MANY:  # every z is enumerated for every picture
-        most = min(most, _FEW)
-    return prepare_split(config, images, split)[:most]
+def prepare_evaluation_images(config: DiscreteConfig, images: Images, split: Split) -> Tensor:
+    """Return the images of a split that are evaluated after each epoch."""
+    count = config.evaluate_images
+    if make_space(config).size > _MANY_VALUES:  # every z is enumerated for every image
+        count = min(count, _FEW_IMAGES)
+    return prepare_split(config, images, split)[:count]
 
 
-RARE = 1e-3  # a value that is the best for a smaller share of the pictures is not in use
+MIN_SHARE = 1e-3  # a value that is the best one for a smaller share of the images counts as unused
 _COLUMNS = ("elbo", "log_likelihood", "reconstruction", "kl")
 
 
 @torch.no_grad()
 def evaluate(
     model: DiscreteVAE,
-    pictures: Tensor,
+    images: Tensor,
     *,
     samples: int = 100,
     seed: int = 0,
     batch_size: int = 500,
     on_batch: Callable[[int], None] | None = None,
-    group: Group = ALONE,
+    group: Group = SINGLE_PROCESS,
 ) -> dict[str, float | int]:
-    """Return the means over pictures `[N, *shape]`: elbo, nll, kl, reconstruction in nats, and active.
+    """Return the means over images `[N, *shape]`: elbo, nll, kl, reconstruction in nats, and active.
 
     `nll` is -log p(x), exact where z can be enumerated and an upper bound from `samples` importance weights where not.
-    `active`, for one categorical: categories that are the best of at least one picture in a thousand; for several
-    variables: variables whose best value is not the same in all but one picture in a thousand.
+    `active` is, for one categorical, the number of categories that are the best one for at least one image in a
+    thousand; for several variables, the number of variables whose best value is not the same in almost all images (all
+    but one in a thousand).
 
-    Each process of a group takes its part of the pictures; where bounds come from samples the first one takes all,
-    since the samples of a picture depend on the pictures before it.
+    Each process of a group evaluates its part of the images. Where bounds come from samples, the first process
+    evaluates all of them, since the samples of an image depend on the images before it.
     """
-    generator = stream(seed, "evaluate", device=pictures.device)
+    generator = make_generator(seed, "evaluate", device=images.device)
     totals = torch.zeros(len(_COLUMNS), dtype=torch.float64)
     usage = torch.zeros(model.space.event_shape, dtype=torch.float64)
-    part = group.part(len(pictures)) if model.enumerable else slice(None if group.first else 0)
-    for batch in pictures[part].split(batch_size):
+    part = group.own_slice(len(images)) if model.enumerable else slice(None if group.is_first else 0)
+    for batch in images[part].split(batch_size):
         bounds = model.bounds(batch, samples=samples, generator=generator)
         totals += torch.stack([getattr(bounds, name).double().sum().cpu() for name in _COLUMNS])
         usage += model.space.argmax(model.encoder(batch)).double().sum(0).cpu()
         if on_batch is not None:
             on_batch(len(batch))
-    group.add_up(totals)
-    group.add_up(usage)
-    count = max(len(pictures), 1)
+    group.all_reduce(totals)
+    group.all_reduce(usage)
+    count = max(len(images), 1)
     elbo, log_likelihood, reconstruction, kl = (totals / count).tolist()
     return {
         "elbo": elbo,
         "nll": -log_likelihood,
         "kl": kl,
         "reconstruction": reconstruction,
-        "active": _active(model, usage / count),
+        "active": _count_active(model, usage / count),
     }
 
 
 @torch.no_grad()
-def evaluate_refined(model: DiscreteVAE, pictures: Tensor, *, batch_size: int = 500) -> float:
-    """Return the mean of `-log p(x, z)`, z the encoder's best code after greedy changes."""
-    return -float(torch.cat([model.refined(batch) for batch in pictures.split(batch_size)]).double().mean())
+def evaluate_greedy_bound(model: DiscreteVAE, images: Tensor, *, batch_size: int = 500) -> float:
+    """Return the mean of `-log p(x, z)`, where z is the encoder's best code after greedy changes."""
+    return -float(torch.cat([model.greedy_bound(batch) for batch in images.split(batch_size)]).double().mean())
 
 
 @torch.no_grad()
-def evaluate_perturbed(
-    model: DiscreteVAE, pictures: Tensor, *, samples: int, seed: int = 0, batch_size: int = 500
+def evaluate_perturb_and_map(
+    model: DiscreteVAE, images: Tensor, *, samples: int, seed: int = 0, batch_size: int = 500
 ) -> float:
-    """Return the mean -bound of the encoder as perturb-and-MAP, from the pseudo-likelihood."""
-    generator = stream(seed, "perturbed", device=pictures.device)
+    """Return the mean of minus the bound where the encoder is perturb-and-MAP, from the pseudo-likelihood."""
+    generator = make_generator(seed, "perturbed", device=images.device)
     bounds = [
         model.perturb_and_map_bounds(batch, samples=samples, generator=generator).elbo
-        for batch in pictures.split(batch_size)
+        for batch in images.split(batch_size)
     ]
     return -float(torch.cat(bounds).double().mean())
 
 
-def _active(model: DiscreteVAE, usage: Tensor) -> int:
-    used = usage >= RARE
+def _count_active(model: DiscreteVAE, usage: Tensor) -> int:
+    """Count the categories or variables in use, from the share of images `[*event]` that have each value."""
+    used = usage >= MIN_SHARE
     if model.space.categories is not None:
         return int(used.sum())
     if usage.dim() == 2:  # a row for each variable, item or place
         return int((used.sum(-1) > 1).sum())
-    return int((used & (usage <= 1 - RARE)).sum())
+    return int((used & (usage <= 1 - MIN_SHARE)).sum())
 
 
 @final
@@ -112,19 +114,21 @@ class DiscreteTask(AbstractTask[DiscreteConfig, DiscreteVAE]):
         self.config, self.group = config, group
         self.model = model.to(config.device)
         estimator = choose_estimator(config, model.space, 0, 0)
-        # An estimator with learned parameters is one object for the whole run; others are created at every step.
+        # An estimator with learned parameters is one object for the entire run; others are created at every step.
         self._stateful = estimator if isinstance(estimator, AbstractControlled) and estimator.parameters() else None
         self.generators = {"noise": torch.Generator(config.device), "binarize": torch.Generator()}
-        self.pictures = images.train
+        self.train_images = images.train
         if config.binarize != "stochastic":  # once for all epochs
-            self.pictures = binarize(images.train, config.binarize).to(config.device)
-        self.count = len(self.pictures)
-        self.held_out = {split: prepare_evaluated(config, images, split).to(config.device) for split in SPLITS}
-        # Solvers are compiled when first used: not within the seconds of the first epoch.
+            self.train_images = binarize(images.train, config.binarize).to(config.device)
+        self.count = len(self.train_images)
+        self.held_out = {split: prepare_evaluation_images(config, images, split).to(config.device) for split in SPLITS}
+        # Solvers are compiled on first use. This call keeps that out of the measured time of the first epoch.
         model.space.argmax(torch.zeros(model.space.score_shape))
 
     @classmethod
-    def start(cls, config: DiscreteConfig, images: Images, start: int = 0, group: Group = ALONE) -> "DiscreteTask":
+    def build(
+        cls, config: DiscreteConfig, images: Images, start: int = 0, group: Group = SINGLE_PROCESS
+    ) -> "DiscreteTask":
         """Return the task with initial weights number `start`; torch's global generator is unchanged."""
         with draw_initial_weights(config.seed, start):
             model = DiscreteVAE.build(
@@ -144,21 +148,21 @@ class DiscreteTask(AbstractTask[DiscreteConfig, DiscreteVAE]):
         """Whether the estimator couples the examples of a batch."""
         return choose_estimator(config, make_space(config), 0, 0).couples_examples
 
-    def explain(self) -> str:
+    def describe_training(self) -> str:
         """Describe the estimator."""
         return f"estimator: {explain_estimator(self.config, self.model.space)}"
 
     @property
-    def learned(self) -> list[nn.Parameter]:
+    def extra_parameters(self) -> list[nn.Parameter]:
         """The estimator's own parameters, which `Estimate.auxiliary` trains."""
         return [] if self._stateful is None else self._stateful.parameters()
 
     def add_gradients(self, index: Tensor, epoch: int, step: int) -> Tensor:
         """Add this process's part to the gradients of the mean of the bound over the batch."""
         estimator = self._stateful or choose_estimator(self.config, self.model.space, epoch, step)
-        part = self.group.part(len(index))
-        x, noise = self.batch(index, part), self.noise(estimator, len(index), part)
-        if not len(x):  # the last batch of an epoch may have fewer pictures than there are processes
+        part = self.group.own_slice(len(index))
+        x, noise = self._load_batch(index, part), self._draw_noise(estimator, len(index), part)
+        if not len(x):  # the last batch of an epoch may have fewer images than there are processes
             return torch.zeros(len(self.sums) + 1, device=x.device)
         with torch.autocast(x.device.type, torch.bfloat16, enabled=self.config.mixed_precision):
             out = self.model(x, estimator=estimator, kl=self.config.kl, noise=noise)
@@ -167,15 +171,15 @@ class DiscreteTask(AbstractTask[DiscreteConfig, DiscreteVAE]):
         counts = torch.tensor([out.evaluations * len(x), len(x)], device=x.device)
         return torch.cat([torch.stack([out.value.detach().sum(), out.reconstruction.sum(), out.kl.sum()]), counts])
 
-    def batch(self, index: Tensor, part: slice) -> Tensor:
-        """Return a part of the pictures of one step; pixels are drawn for all pictures, whatever the part."""
+    def _load_batch(self, index: Tensor, part: slice) -> Tensor:
+        """Return a part of the images of one step; random pixels are drawn for all images of the step."""
         if self.config.binarize == "stochastic":
-            binarized = binarize(self.pictures[index], "stochastic", self.generators["binarize"])
+            binarized = binarize(self.train_images[index], "stochastic", self.generators["binarize"])
             return binarized[part].to(self.config.device)
-        return self.pictures[index[part].to(self.pictures.device)]
+        return self.train_images[index[part].to(self.train_images.device)]
 
-    def noise(self, estimator: AbstractEstimator, count: int, part: slice) -> Tensor:
-        """Return a part of the noise of one step of `count` pictures; it is drawn for all of them, too."""
+    def _draw_noise(self, estimator: AbstractEstimator, count: int, part: slice) -> Tensor:
+        """Return a part of the noise of one step of `count` images; noise is drawn for all of them."""
         samples = self.config.samples or estimator.default_samples
         shape = (samples * estimator.noises, count)
         return self.model.space.noise(shape, self.generators["noise"], device=self.config.device)[:, part]
@@ -185,7 +189,7 @@ class DiscreteTask(AbstractTask[DiscreteConfig, DiscreteVAE]):
         return evaluate(self.model, self.held_out[split], seed=self.config.seed, group=self.group)
 
     def summarize_epoch(self, rows: Mapping[str, Row]) -> str:
-        """Return the bounds of an epoch."""
+        """Return a line with the bounds of an epoch."""
         test = rows["test"]
         return (
             f"epoch {test['epoch']:>3}  -ELBO train {-rows['train']['elbo']:.2f}  "

@@ -1,4 +1,4 @@
-"""Semantic hashing: an encoder of images to codes of bits, and search among codes."""
+"""Semantic hashing: an encoder of images to binary codes, and the search for similar images by their codes."""
 
 from typing import TYPE_CHECKING
 

@@ -1,54 +1,63 @@
-"""Options of a hash encoder: of its training, and of `hardmax index` and `search`. No torch here."""
+"""Options of a hash encoder: of its training, and of `hardmax index` and `search`. Imports no torch."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
-import tyro
-
+from hardmax.applications.argument_parser import Argument
 from hardmax.errors import ArgumentError
-from hardmax.training.config import EstimatorConfig, EstimatorName, PictureConfig
+from hardmax.training.config import EstimatorConfig, EstimatorName, ImageConfig
 
 
 @dataclass(frozen=True)
-class HashingConfig(EstimatorConfig, PictureConfig):
-    """Train an encoder of pictures to codes of bits, so that alike pictures have codes that differ in few bits.
+class HashingConfig(EstimatorConfig, ImageConfig):
+    """Train an encoder of images to binary codes, such that the codes of similar images differ in few bits.
+
+    hardmax index and hardmax search then find similar images by their codes.
 
     Example: hardmax train --model hashing --data fashion-mnist --bits 64 --epochs 4 --out runs/codes
     """
 
+    groups: ClassVar[dict[str, tuple[str, ...]]] = {
+        "data": ("pairs", "neighbours", "augment"),
+        "model": ("bits", "gain", "architecture", "hidden"),
+        "optimisation": ("contrast", "temperature", "margin"),
+    }
+
     model: Literal["hashing"] = "hashing"
     bits: int = 64
-    """Bits of a code."""
+    """Number of bits of a code."""
     pairs: Literal["neighbours", "distorted", "labels"] = "neighbours"
-    """Which pictures belong together: those with alike pixels; a picture and its distorted copy, with --augment; those
-    of one class, the only ones that look at labels."""
+    """Pairs of images that should get similar codes. neighbours: images with similar pixels. distorted: an image and a
+    distorted copy of it, see --augment. labels: images of one class; only this choice uses labels."""
     neighbours: int = 20
-    """A picture is paired with one of so many nearest ones, drawn anew in every epoch."""
+    """Number of nearest images among which the partner of an image is drawn, again in every epoch (--pairs
+    neighbours)."""
     augment: Literal["none", "mirror", "shift", "affine", "elastic", "flip"] = "none"
-    """How both pictures of a pair are distorted: mirrored; moved (shift); also turned, scaled and sheared (affine);
-    also bent (elastic); flip: half as much of all that, and mirrored."""
+    """Distortion of both images of a pair. mirror: mirrored. shift: moved. affine: also rotated, scaled and sheared.
+    elastic: also bent. flip: half as much of all that, and mirrored."""
     contrast: Literal["info-nce", "triplet"] = "info-nce"
-    """The loss: tell the partner from all others of the batch, or be nearer to it by a margin."""
+    """Loss. info-nce: identify the partner among all images of the batch. triplet: be nearer to the partner than to the
+    other images by a margin."""
     temperature: float = 0.2
-    """Of info-nce: at a low one the nearest others count most."""
+    """Temperature of info-nce; the lower it is, the more the nearest negatives count."""
     margin: float = 0.5
-    """Of triplet: cosines by which the partner shall be nearer; half of it is a share of the bits."""
+    """Margin of triplet, a difference of cosines; half of it is the corresponding fraction of the bits."""
     gain: float = 6.0
-    """How sure the encoder is of its bits: standard deviation of their scores."""
+    """Confidence of the encoder in its bits: the standard deviation of their scores."""
     architecture: Literal["auto", "mlp", "conv"] = "auto"
-    """Network: two hidden layers, or convolutional; auto: convolutional for pictures over 32 x 32."""
+    """Network: two hidden layers (mlp), or convolutional (conv); auto: conv for images over 32 x 32 pixels."""
     hidden: int = 500
     """Width of the hidden layers."""
     estimator: EstimatorName = "auto"
-    """How the encoder's gradient is estimated; auto: straight-through."""
+    """Estimator of the encoder's gradient; auto: straight-through."""
     epochs: int = 4
     """Number of passes over the training set."""
     batch_size: int = 200
-    """Number of pairs per step; each is contrasted with all others."""
+    """Number of pairs per step; each pair is contrasted with all others of the batch."""
     binarize: Literal["threshold", "stochastic", "none"] = "none"
-    """Grey to black and white: rounded at 0.5, drawn anew each time, or left grey."""
+    """How grey pixels become 0 or 1: threshold at 0.5, stochastic (sampled once), or none (left grey)."""
     evaluate_images: int = 1000
-    """Most pictures of a split that are searched for after each epoch, among all training pictures."""
+    """Maximum number of images per split that are queries after each epoch; all training images are searched."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -66,53 +75,53 @@ class HashingConfig(EstimatorConfig, PictureConfig):
 
 @dataclass(frozen=True)
 class IndexOptions:
-    """Give every picture of a collection the code that a trained encoder has for it, for hardmax search.
+    """Compute the codes of all images of a collection with a trained encoder, for hardmax search.
 
-    Writes one file: packed codes, names, and the pictures as the encoder sees them.
+    Writes one file with the packed codes, the names, and the images in the size that the encoder reads.
 
     Examples: hardmax index runs/codes fashion-mnist --out fashion.npz; hardmax index runs/codes my/photos --out my.npz
     """
 
-    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    run: Annotated[str, Argument("RUN")]
     """Folder of a run of hardmax train --model hashing."""
-    images: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="IMAGES")]
-    """A folder of pictures of any sizes, or what --data of hardmax train takes: a set by its name, .npz, .npy, IDX."""
+    images: Annotated[str, Argument("IMAGES")]
+    """Folder of images of any size; or, as for --data of hardmax train, the name of a data set, .npz, .npy or IDX."""
     out: str = "index.npz"
     """File to write."""
     split: Literal["all", "train", "validation", "test"] = "all"
-    """Pictures of a data set; of a folder, all below it."""
+    """Split of a data set; a folder is always indexed completely."""
     checkpoint: Literal["best", "latest"] = "best"
-    """The best by validation, or the latest."""
+    """Checkpoint: the best on the validation set, or the latest."""
     data_dir: str | None = None
-    """Folder that holds the named data sets."""
+    """Folder that contains the named data sets; default: the environment variable HARDMAX_DATA."""
     device: str = "cpu"
-    """cpu, cuda, ..."""
+    """Device: cpu, cuda, ..."""
 
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """Find the pictures of an index whose codes differ in the fewest bits from those of some pictures.
+    """Find the images of an index that are most similar to given images: their codes differ in the fewest bits.
 
-    Prints a list, and writes a sheet: each picture, and the nearest ones beside it.
+    Prints a list, and writes an image with each given image and, next to it, the nearest ones.
 
     Example: hardmax search fashion.npz shirt.png --count 10
     """
 
-    index: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="INDEX")]
+    index: Annotated[str, Argument("INDEX")]
     """File that hardmax index wrote."""
-    pictures: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="PICTURE [PICTURE ...]")]
-    """Picture files of any size: cut to the proportions that the encoder knows around the centre, and resized."""
+    images: Annotated[tuple[str, ...], Argument("IMAGE")]
+    """Image files of any size; they are cropped at the centre and resized to the size that the encoder reads."""
     count: int = 10
-    """How many to find for each."""
+    """Number of similar images to find for each image."""
     out: str = "search.png"
-    """Picture file for the sheet."""
+    """Image file to write the results to."""
     run: str | None = None
-    """Folder of the run that made the codes, if it is no longer where it was."""
+    """Folder of the run that computed the codes, if it has moved since."""
     json: bool = False
-    """Print one JSON object for each picture instead of a list."""
+    """Print one JSON object for each image instead of a list."""
 
     def __post_init__(self) -> None:
         if self.count < 1:
             raise ArgumentError(f"count must be at least 1, got {self.count}")
-        if not self.pictures:
-            raise ArgumentError("name at least one picture to search for: hardmax search INDEX PICTURE")
+        if not self.images:
+            raise ArgumentError("name at least one image to search for: hardmax search INDEX IMAGE")

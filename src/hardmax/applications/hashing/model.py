@@ -1,4 +1,4 @@
-"""An encoder of images to codes of bits, such that similar images have near codes."""
+"""The hash encoder, which maps images to binary codes: the codes of similar images differ in few bits."""
 
 from collections.abc import Callable
 from typing import Any, final
@@ -17,33 +17,33 @@ from hardmax.nn import ConvEncoder, MLPEncoder
 from hardmax.spaces import Binary
 from hardmax.types import Estimate
 
-# From codes, partners and negatives to an objective: `InfoNCECodes`, or a partial of it.
+# Makes the objective from codes, partners and negatives: `InfoNCECodes`, or a partial of it.
 Contrast = Callable[[Tensor, Tensor, Tensor], AbstractContrastedCodes]
 
 
 @final
 class HashEncoder(AbstractModel):
-    r"""Semantic hashing: `q(z | x)` over codes of n bits, learned from pairs of similar images.
+    r"""An encoder of images to codes of n bits (semantic hashing): $q(z \mid x)$, learned from pairs of similar images.
 
-    The scores of a bit are standardised over the batch, $\text{scores} = g \, (h - \text{mean}) / \text{deviation}$,
-    with running means in evaluation mode: every bit is one for about half of the images, so that none is wasted, and
-    g sets the confidence of q. The code of an image is the arg max, and `hardmax.applications.hashing.search` finds
-    the nearest of many.
+    The scores of a bit are standardised over the batch, $\text{scores} = g \, (h - \text{mean}) / \text{deviation}$;
+    evaluation mode uses running means. Every bit is therefore one for about half of the images, so that no bit is
+    wasted, and g sets the confidence of q. The code of an image is the arg max;
+    `hardmax.applications.hashing.search` finds the nearest codes.
 
     Args:
         encoder: maps x `[B, *shape]` to `[B, n]`.
-        space: the bits.
-        gain: g, above 0; confidence of q in a bit.
+        space: the space of the n bits.
+        gain: g, above 0; the confidence of q in a bit.
         estimator: how the encoder's gradient is estimated.
 
     Example:
         >>> import torch
         >>> from hardmax.applications.hashing import HashEncoder
         >>> model = HashEncoder.build(16, (1, 28, 28))
-        >>> pictures = torch.rand(8, 1, 28, 28)
-        >>> out = model(pictures, pictures.flip(-1))
+        >>> images = torch.rand(8, 1, 28, 28)
+        >>> out = model(images, images.flip(-1))
         >>> (-out.value.sum()).backward()
-        >>> model.eval().codes(pictures).shape
+        >>> model.eval().codes(images).shape
         torch.Size([8, 16])
 
     References:
@@ -76,15 +76,15 @@ class HashEncoder(AbstractModel):
         """Return a model with one of the built-in networks, for images of this shape (channels, H, W).
 
         Args:
-            bits: n.
-            shape: of one image.
+            bits: n, the number of bits.
+            shape: shape of one image.
             architecture: "mlp" has two hidden layers, "conv" is convolutional.
             hidden: width of the hidden layers.
-            gain: confidence of q in a bit.
+            gain: the confidence of q in a bit.
             estimator: how the encoder's gradient is estimated.
 
         Raises:
-            ArgumentError: an unknown architecture.
+            ArgumentError: the architecture is unknown.
         """
         space = Binary(bits)
         if architecture == "mlp":
@@ -105,13 +105,13 @@ class HashEncoder(AbstractModel):
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Channels, H and W of the images that `build` was called for.
+        """Channels, H and W of the images, as given to `build`.
 
         Raises:
             ArgumentError: the model was not created by `build`.
         """
         if self._config is None:
-            raise ArgumentError("a model with a network of your own does not know the shape of its pictures")
+            raise ArgumentError("the shape of the images is unknown for a model with a network of your own")
         channels, height, width = self._config["shape"]
         return channels, height, width
 
@@ -135,23 +135,25 @@ class HashEncoder(AbstractModel):
         generator: torch.Generator | None = None,
         noise: Float[Tensor, "S M n"] | None = None,
     ) -> Estimate:
-        """Estimate the objective of the codes of pairs: minimise `-value.sum()`; each value is that of the whole batch.
+        """Estimate the objective of the codes of pairs; minimise `-value.sum()`.
+
+        Every value is that of the entire batch.
 
         Args:
-            x: images.
-            other: the partner of each, such as a distorted copy.
-            negative: symmetric mask of pairs that are negatives of each other; None: all other pairs.
+            x: `[B, *shape]`, images.
+            other: `[B, *shape]`, the partner of each image, such as a distorted copy.
+            negative: `[B, B]`, symmetric mask of the pairs that are negatives of each other; None: all other pairs.
             contrast: the objective, `InfoNCECodes` or `TripletCodes`, or a partial of them.
-            estimator: for this call.
-            generator: of the noise; None is torch's global generator.
-            noise: `[S * estimator.noises, 2 B, n]`, instead of drawing it.
+            estimator: estimator for this call; None: that of the model.
+            generator: generator of the noise; None: torch's global generator.
+            noise: `[S * estimator.noises, 2 B, n]`, used instead of drawing noise.
 
         Returns:
-            The estimate for the 2 B codes, x first.
+            The estimate for the 2 B codes, those of x first.
 
         Raises:
             ShapeError: x and other have different shapes.
-            ArgumentError: an estimator whose baseline uses other examples of the batch.
+            ArgumentError: the baseline of the estimator uses other examples of the batch.
         """
         if x.shape != other.shape:
             raise ShapeError(f"x and other must be pairs, got {list(x.shape)} and {list(other.shape)}")
@@ -159,7 +161,7 @@ class HashEncoder(AbstractModel):
         if estimator.couples_examples:
             # All examples have the same value, the batch's: subtracting their mean leaves zero.
             raise ArgumentError(
-                f"{estimator} compares examples of a batch, and what codes are worth is one number for all of them; "
+                f"{estimator} compares examples of a batch, but the objective of codes is one number for all of them; "
                 f"use another estimator or baseline"
             )
         scores = self.scores(torch.cat([x, other]))

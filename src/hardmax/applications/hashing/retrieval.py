@@ -1,4 +1,4 @@
-"""Precision of retrieval: how many of the nearest images are of the query's class."""
+"""Precision of retrieval: the share of the nearest images that are of the query's class."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from hardmax.applications.hashing.search import hamming_distance
 from hardmax.errors import ArgumentError
 
-_AT_ONCE = 200  # queries
+_BATCH = 200  # queries
 
 
 def measure_code_precision(
@@ -22,23 +22,26 @@ def measure_code_precision(
 ) -> list[float]:
     """Return the precision at each k: the mean share of the k nearest codes that have the query's label.
 
-    Many codes are tied at one distance. The precision is the exact mean over all orders of the ties: all codes at the
-    distance of the k-th one have equal weight.
+    Many codes have the same distance from a query. The precision is the exact mean over all orders of these ties: all
+    codes at the distance of the k-th one have equal weight.
 
     Args:
-        queries: packed codes.
-        wanted: their labels; queries with label -1 are ignored.
-        codes: packed codes to search.
-        labels: of the codes; -1 matches no query.
-        ks: each at most the number of codes.
+        queries: `[Q, words]`, packed codes to search for.
+        wanted: `[Q]`, labels of the queries; queries with label -1 are ignored.
+        codes: `[N, words]`, packed codes to search.
+        labels: `[N]`, labels of the codes; -1 matches no query.
+        ks: numbers of nearest codes, each at most N.
+
+    Returns:
+        The precision for each of `ks`.
 
     Raises:
-        ArgumentError: a k that is too large, or no query with a label.
+        ArgumentError: a k is too large, or no query has a label.
 
     Example:
         >>> codes = np.array([[0], [1], [2], [7]], dtype=np.uint64)
         >>> labels = np.array([0, 0, 1, 1])
-        >>> measure_code_precision(codes[:1], labels[:1], codes, labels, (1, 2, 3))  # the second nearest: either of two
+        >>> measure_code_precision(codes[:1], labels[:1], codes, labels, (1, 2, 3))  # two codes are second nearest
         [1.0, 0.75, 0.6666666666666666]
 
     References:
@@ -46,23 +49,23 @@ def measure_code_precision(
         scores", 2008.
     """
     queries, wanted = queries[wanted >= 0], wanted[wanted >= 0]
-    _check(len(queries), len(codes), ks)
+    _check_sizes(len(queries), len(codes), ks)
     levels = 64 * codes.shape[1] + 1
-    # Search class by class, so that distances need no labels next to them.
+    # Search class by class, so that distances need no labels.
     groups = {label: codes[labels == label] for label in np.unique(labels).tolist()}
     totals = np.zeros(len(ks))
-    for begin in range(0, len(queries), _AT_ONCE):
-        batch, targets = queries[begin : begin + _AT_ONCE], wanted[begin : begin + _AT_ONCE]
+    for begin in range(0, len(queries), _BATCH):
+        batch, targets = queries[begin : begin + _BATCH], wanted[begin : begin + _BATCH]
         counts = {label: _count_distances(hamming_distance(batch, group), levels) for label, group in groups.items()}
         right = np.stack([counts[label][i] if label in counts else np.zeros(levels) for i, label in enumerate(targets)])
         within, hits = np.cumsum(sum(counts.values()), 1), np.cumsum(right, 1)
-        for place, k in enumerate(ks):
+        for column, k in enumerate(ks):
             level = (within < k).sum(1)[:, None]  # distance of the k-th code
-            before = [np.take_along_axis(np.pad(sums, ((0, 0), (1, 0))), level, 1) for sums in (within, hits)]
-            there = [
-                np.take_along_axis(sums, level, 1) - less for sums, less in zip((within, hits), before, strict=True)
+            nearer = [np.take_along_axis(np.pad(sums, ((0, 0), (1, 0))), level, 1) for sums in (within, hits)]
+            tied = [
+                np.take_along_axis(sums, level, 1) - less for sums, less in zip((within, hits), nearer, strict=True)
             ]
-            totals[place] += ((before[1] + (k - before[0]) * there[1] / there[0]) / k).sum()
+            totals[column] += ((nearer[1] + (k - nearer[0]) * tied[1] / tied[0]) / k).sum()
     return (totals / len(queries)).tolist()
 
 
@@ -73,10 +76,17 @@ def measure_vector_precision(
     labels: Int64[Tensor, "N"],
     ks: Sequence[int] = (100,),
 ) -> list[float]:
-    """Return the precision at each k of vectors by Euclidean distance, as `measure_code_precision` does for codes.
+    """Return the precision at each k of vectors by Euclidean distance: `measure_code_precision` for vectors.
+
+    Args:
+        queries: `[Q, D]`, vectors to search for.
+        wanted: `[Q]`, labels of the queries; queries with label -1 are ignored.
+        vectors: `[N, D]`, vectors to search.
+        labels: `[N]`, labels of the vectors; -1 matches no query.
+        ks: numbers of nearest vectors, each at most N.
 
     Raises:
-        ArgumentError: a k that is too large, or no query with a label.
+        ArgumentError: a k is too large, or no query has a label.
 
     Example:
         >>> vectors = torch.tensor([[0.0], [0.1], [1.0], [2.0]])
@@ -85,9 +95,9 @@ def measure_vector_precision(
         [1.0, 1.0, 0.5]
     """
     queries, wanted = queries[wanted >= 0], wanted[wanted >= 0]
-    _check(len(queries), len(vectors), ks)
+    _check_sizes(len(queries), len(vectors), ks)
     squares, totals = vectors.square().sum(1), torch.zeros(len(ks), dtype=torch.float64)
-    for batch, targets in zip(queries.split(_AT_ONCE), wanted.split(_AT_ONCE), strict=True):
+    for batch, targets in zip(queries.split(_BATCH), wanted.split(_BATCH), strict=True):
         index = torch.addmm(squares, batch, vectors.T, alpha=-2).topk(max(ks), largest=False).indices
         right = (labels[index] == targets[:, None]).double()
         totals += torch.stack([right[:, :k].mean(1).sum() for k in ks])
@@ -97,11 +107,11 @@ def measure_vector_precision(
 def _count_distances(distances: np.ndarray, levels: int) -> np.ndarray:
     """Return the number of codes at each distance from each query, `[Q, levels]`."""
     count = len(distances)
-    places = distances + levels * np.arange(count)[:, None]
-    return np.bincount(places.ravel(), minlength=count * levels).reshape(count, levels)
+    cells = distances + levels * np.arange(count)[:, None]
+    return np.bincount(cells.ravel(), minlength=count * levels).reshape(count, levels)
 
 
-def _check(queries: int, count: int, ks: Sequence[int]) -> None:
+def _check_sizes(queries: int, count: int, ks: Sequence[int]) -> None:
     if not queries:
         raise ArgumentError("precision needs queries with labels, got none")
     if min(ks) < 1 or max(ks) > count:

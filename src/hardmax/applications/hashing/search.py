@@ -1,4 +1,4 @@
-"""Codes of bits as packed words, the nearest of many codes, and the index file. No torch here."""
+"""Binary codes as packed words, the search for the nearest codes, and the index file. Imports no torch."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,15 +7,16 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Int64, UInt8, UInt16, UInt64
 
+from hardmax._deprecation import RenamedMember
 from hardmax.errors import DataError, ShapeError
 from hardmax.files import write_output
 
-_WORD = 64
-_AT_ONCE = 1 << 22  # words compared before they are counted: chunks that fit into a cache are faster
+_WORD = 64  # bits
+_CHUNK = 1 << 22  # words compared at a time: chunks that fit into a cache are faster
 
 
 def pack(bits: Bool[np.ndarray, "N n"]) -> UInt64[np.ndarray, "N words"]:
-    """Return bits as words of 64, the first bit the lowest of the first word; unused bits of the last word are zero.
+    """Pack bits into words of 64 bits; the first bit is the lowest one of the first word, and unused bits are zero.
 
     Example:
         >>> pack(np.array([[True, False, True], [False, True, True]]))
@@ -25,7 +26,7 @@ def pack(bits: Bool[np.ndarray, "N n"]) -> UInt64[np.ndarray, "N words"]:
     count, n = bits.shape
     padded = np.zeros((count, -(-n // _WORD) * _WORD), dtype=bool)
     padded[:, :n] = bits
-    # Little-endian on every machine: the file of an index is the same everywhere.
+    # Little-endian on every machine, so that index files are portable.
     return np.packbits(padded, axis=1, bitorder="little").view("<u8").astype(np.uint64)
 
 
@@ -38,10 +39,10 @@ def unpack(codes: UInt64[np.ndarray, "N words"], n: int) -> Bool[np.ndarray, "N 
 def hamming_distance(
     queries: UInt64[np.ndarray, "Q words"], codes: UInt64[np.ndarray, "N words"]
 ) -> UInt16[np.ndarray, "Q N"]:
-    """Return the number of differing bits, for every query and every code.
+    """Return the Hamming distance, the number of bits that differ, of every query and every code.
 
     Raises:
-        ShapeError: codes of another length.
+        ShapeError: queries and codes have different numbers of words.
 
     Example:
         >>> hamming_distance(np.array([[5]], dtype=np.uint64), np.array([[5], [6], [0]], dtype=np.uint64))
@@ -50,7 +51,7 @@ def hamming_distance(
     if queries.shape[1] != codes.shape[1]:
         raise ShapeError(f"codes of {codes.shape[1]} words cannot be compared with queries of {queries.shape[1]}")
     distances = np.zeros((len(queries), len(codes)), dtype=np.uint16)
-    step = max(_AT_ONCE // max(len(codes), 1), 1)
+    step = max(_CHUNK // max(len(codes), 1), 1)
     for begin in range(0, len(queries), step):
         part = slice(begin, begin + step)
         for word in range(codes.shape[1]):
@@ -62,27 +63,27 @@ def _count_ones(words: UInt64[np.ndarray, "Q N"]) -> UInt8[np.ndarray, "Q N"]:
     """Return the number of one bits of each word."""
     if hasattr(np, "bitwise_count"):  # numpy 2
         return np.bitwise_count(words)
-    # Counts of ones of every two adjacent bits, of every four, of every eight; the product sums those in its top byte.
+    # Count the ones of every two adjacent bits, of every four, of every eight; the product sums these in its top byte.
     words = words - ((words >> _1) & _TWOS)
     words = (words & _FOURS) + ((words >> _2) & _FOURS)
     return ((((words + (words >> _4)) & _EIGHTS) * _SUM) >> _56).astype(np.uint8)
 
 
-_1, _2, _4, _56 = (np.uint64(places) for places in (1, 2, 4, 56))
+_1, _2, _4, _56 = (np.uint64(shift) for shift in (1, 2, 4, 56))
 _TWOS, _FOURS, _EIGHTS, _SUM = (np.uint64(int(digits * 8, 16)) for digits in ("55", "33", "0f", "01"))
 
 
 def find_nearest(
     query: UInt64[np.ndarray, "words"], codes: UInt64[np.ndarray, "N words"], count: int
 ) -> tuple[Int64[np.ndarray, "K"], UInt16[np.ndarray, "K"]]:
-    """Return the nearest codes of a query, and the number of bits that differ; ties are broken by the lowest index.
+    """Return the positions of the codes nearest to a query, and their distances; of tied codes the first come first.
 
-    Every code is compared: exact, and for a few million codes as fast as any index.
+    Every code is compared, so the result is exact; for a few million codes this is as fast as any index structure.
 
     Args:
-        query: one packed code.
-        codes: packed codes.
-        count: number of codes to return; all are returned if there are fewer.
+        query: `[words]`, one packed code.
+        codes: `[N, words]`, packed codes to search.
+        count: K, the number of codes to return; all are returned if there are fewer.
 
     Example:
         >>> find_nearest(np.array([5], dtype=np.uint64), np.array([[6], [4], [5]], dtype=np.uint64), 2)
@@ -92,7 +93,7 @@ def find_nearest(
     count = min(count, len(codes))
     if count == 0:
         return np.zeros(0, dtype=np.int64), distances[:0]
-    # All codes at most as far as the count-th nearest; only these are sorted.
+    # Only codes that are at most as far as the count-th nearest are sorted.
     furthest = np.partition(distances, count - 1)[count - 1]
     candidates = np.flatnonzero(distances <= furthest)
     order = candidates[np.argsort(distances[candidates], kind="stable")[:count]]
@@ -104,22 +105,22 @@ _VERSION = 1
 
 @dataclass(frozen=True, eq=False)
 class Index:
-    """Codes of N images, and where they come from.
+    """The contents of an index file: the codes of N images, and the model that computed them.
 
     Attributes:
-        codes: packed, `bits` bits each.
-        bits: of a code.
-        names: of the images: the file, or the position in a data set.
-        pictures: the images as the encoder reads them, for display.
+        codes: `[N, words]`, packed codes of `bits` bits.
+        bits: number of bits of a code.
+        names: name of each image: its file, or its position in a data set.
+        images: `[N, channels, H, W]`, the images in the size that the encoder reads, for display.
         run: folder of the run that computed the codes.
-        checkpoint: name of its checkpoint.
-        weights: SHA-256 of that model's weights: codes of other weights cannot be compared with these.
+        checkpoint: name of the checkpoint of that run.
+        weights: SHA-256 of the model's weights; codes of a model with other weights cannot be compared with these.
     """
 
     codes: UInt64[np.ndarray, "N words"]
     bits: int
     names: tuple[str, ...]
-    pictures: UInt8[np.ndarray, "N channels H W"]
+    images: UInt8[np.ndarray, "N channels H W"]
     run: str
     checkpoint: str
     weights: str
@@ -128,49 +129,53 @@ class Index:
         return len(self.codes)
 
     def save(self, path: Path) -> None:
-        """Write an .npz file of plain arrays, under a temporary name first.
+        """Write an .npz file of plain arrays, atomically.
 
         Raises:
-            DataError: it cannot be written.
+            DataError: the file cannot be written.
         """
+        arrays: dict[str, Any] = {
+            "version": np.array(_VERSION),
+            "codes": self.codes,
+            "bits": np.array(self.bits),
+            "names": np.array(self.names, dtype=np.str_),
+            "pictures": self.images,
+            "made_by": np.array([self.run, self.checkpoint, self.weights]),
+        }
         with write_output(path) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(
-                file,
-                version=np.array(_VERSION),
-                codes=self.codes,
-                bits=np.array(self.bits),
-                names=np.array(self.names, dtype=np.str_),
-                pictures=self.pictures,
-                made_by=np.array([self.run, self.checkpoint, self.weights]),
-            )
+            np.savez_compressed(file, **arrays)
 
     @classmethod
-    def of_arrays(cls, arrays: dict[str, np.ndarray], path: Path) -> "Index":
-        """Build an index from the arrays of a file; all of them are checked, since the file is untrusted.
+    def from_arrays(cls, arrays: dict[str, np.ndarray], path: Path) -> "Index":
+        """Build an index from the arrays of a file, and check all of them: the file may come from anyone.
 
         Raises:
             DataError: the arrays are not those of an index.
         """
         missing = [name for name in ("version", "codes", "bits", "names", "pictures", "made_by") if name not in arrays]
         if missing:
-            raise _wrong(path, f"{', '.join(missing)} is missing")
+            raise _make_error(path, f"{', '.join(missing)} is missing")
         if arrays["version"].shape != () or arrays["version"] != _VERSION:
-            raise _wrong(path, f"it is of version {arrays['version']}, and this hardmax reads {_VERSION}")
-        codes, names, pictures, made_by = (arrays[name] for name in ("codes", "names", "pictures", "made_by"))
+            raise _make_error(path, f"it is of version {arrays['version']}, and this hardmax reads {_VERSION}")
+        codes, names, images, made_by = (arrays[name] for name in ("codes", "names", "pictures", "made_by"))
         count = len(codes) if codes.ndim else 0
         bits = int(arrays["bits"]) if arrays["bits"].shape == () and arrays["bits"].dtype.kind in "iu" else 0
         fits = (
             (codes.dtype == np.uint64 and codes.ndim == 2 and bits > 0 and codes.shape[1] == -(-bits // 64), "codes"),
             (names.dtype.kind == "U" and names.shape == (count,), "names"),
-            (pictures.dtype == np.uint8 and pictures.ndim == 4 and len(pictures) == count, "pictures"),
+            (images.dtype == np.uint8 and images.ndim == 4 and len(images) == count, "pictures"),
             (made_by.dtype.kind == "U" and made_by.shape == (3,), "made_by"),
         )
+        if bits > np.iinfo(np.uint16).max:  # of distances
+            raise _make_error(path, f"its codes have {bits} bits, more than {np.iinfo(np.uint16).max}")
         for fit, name in fits:
             if not fit:
-                raise _wrong(path, f"{name} has shape {arrays[name].shape} and dtype {arrays[name].dtype}")
+                raise _make_error(path, f"{name} has shape {arrays[name].shape} and dtype {arrays[name].dtype}")
         origin: Any = made_by.tolist()
-        return cls(codes, bits, tuple(names.tolist()), pictures, *origin)
+        return cls(codes, bits, tuple(names.tolist()), images, *origin)
+
+    of_arrays = RenamedMember("from_arrays")
 
 
-def _wrong(path: Path, reason: str) -> DataError:
-    return DataError(f"{path} is no index of pictures: {reason}; make one with hardmax index RUN IMAGES --out {path}")
+def _make_error(path: Path, reason: str) -> DataError:
+    return DataError(f"{path} is not an index of images: {reason}; make one with hardmax index RUN IMAGES --out {path}")

@@ -1,69 +1,77 @@
-"""Options of a mixed VAE: of its training with the schedule of its loss, and of `hardmax edit`. No torch here."""
+"""Options of runs that train a mixed VAE, the schedule of its loss, and options of `hardmax edit`. Imports no torch."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
-import tyro
-
+from hardmax.applications.argument_parser import Argument
 from hardmax.errors import ArgumentError
 from hardmax.training.config import VAEConfig
 
 
 @dataclass(frozen=True)
 class MixedConfig(VAEConfig):
-    """Train a variational auto-encoder with a discrete and a continuous latent, some of its pictures labelled.
+    """Train a variational auto-encoder of images with a discrete and a continuous latent, with few labels.
 
     Example: hardmax train --model mixed --data mnist --labels 100 --epochs 20 --out runs/mixed
     """
 
+    groups: ClassVar[dict[str, tuple[str, ...]]] = {
+        "data": ("labels", "label_seed", "attributes", "augment", "encoder_input"),
+        "model": ("categories", "continuous", "architecture", "likelihood", "prior"),
+        "optimisation": (
+            "supervision", "label_weight", "labelled_elbo", "elbo", "consistency", "confidence", "align", "recognition",
+            "schedule", "head_epochs", "labelled_batch",
+        ),
+    }  # fmt: skip
+
     model: Literal["mixed"] = "mixed"
     labels: int = 100
-    """Training pictures whose label is used, as many of each class; 0: none, the categories find their own meaning."""
+    """Number of training images whose label is used, the same number of each class; 0: no labels."""
     label_seed: int | None = None
-    """Seed of the draw of those pictures; default: --seed."""
+    """Random seed of the choice of these images; default: --seed."""
     attributes: str | None = None
-    """Attributes to learn, such as smiling,male: z is one bit for each; default: one category for each class."""
+    """Attributes to learn, such as smiling,male: z has one bit for each; default: z is the class."""
     categories: int | None = None
-    """Values of z where there are no labels; default: the number of classes."""
+    """Number of values of z, for --labels 0; default: the number of classes."""
     continuous: int | None = None
-    """Dimensions of each Gaussian; default: 20 for classes, 64 for attributes."""
+    """Number of dimensions of each Gaussian latent; default: 20 for classes, 64 for attributes."""
     supervision: Literal["argmax", "cross-entropy", "hamming"] = "argmax"
-    """How labels teach: z(epsilon) is the label (argmax); cross-entropy, which that is in the mean; direct optimization
-    of the expected number of wrong variables (hamming)."""
+    """Loss of the labels: argmax (through the arg max; its mean gradient is that of cross-entropy / epsilon),
+    cross-entropy, or hamming (direct optimization of the expected number of wrong variables)."""
     label_weight: float = 10.0
-    """Weight of the labels' loss, or the bound's gradients swamp what encoder and classifier share."""
+    """Weight of the loss of the labels; if it is small, the gradients of the bound dominate the shared layers."""
     labelled_elbo: float = 0.1
-    """Weight of the bound of labelled pictures, z given."""
+    """Weight of the bound of labelled images, given their z, relative to --elbo."""
     elbo: float = 1.0
-    """Weight of the bound, of Gaussian pixels in units of their variance; 0 leaves a classifier alone."""
+    """Weight of the bound (for Gaussian pixels in units of their variance); 0 trains only a classifier."""
     consistency: float = 10.0
-    """Weight of teaching a distorted picture what the classifier is sure of for the plain one; 0: not."""
+    """Weight of the consistency loss: a distorted image gets the confident prediction of the original; 0: none."""
     confidence: float = 0.8
-    """How sure that must be."""
+    """Minimum probability of a prediction that the consistency loss uses."""
     align: Literal["auto", "prior", "none"] = "auto"
-    """What consistency teaches is corrected for classes that the encoder names too often or too seldom, by the prior of
-    the discrete latent (prior); auto: for classes, not for attributes, which need not be as frequent."""
+    """Correction of the predictions that the consistency loss uses. prior: each z as frequent as in its prior; none;
+    auto: prior for classes, none for attributes, whose frequencies may differ from the prior."""
     recognition: float | None = None
-    """Weight of recognising the discrete latent in pictures that are drawn with one taken at random, so that the
-    decoder uses it; 0: not. Default: 5 for attributes, 0 for classes."""
+    """Weight of the recognition loss: the encoder recognises a random z in the decoded image, so that the decoder uses
+    z; 0: none. Default: 5 for attributes, 0 for classes."""
     augment: Literal["none", "mirror", "shift", "affine", "elastic", "flip"] = "elastic"
-    """How labelled pictures, and those of consistency, are distorted: mirrored (aligned faces); moved (shift); also
-    turned, scaled and sheared (affine); also bent (elastic); flip: half as much of all that, and mirrored (clothes)."""
+    """Distortion of labelled images and of those for the consistency loss. mirror: for aligned faces; shift; affine:
+    also rotated, scaled and sheared; elastic: also bent; flip: half as much turned and bent, and mirrored (clothes)."""
     schedule: Literal["together", "labelled-first"] = "together"
-    """together: labelled and other pictures in every step, after --head-epochs of labels and consistency alone;
-    labelled-first, as the paper's released code: --head-epochs on labelled pictures alone, then the others alone."""
+    """together: labelled and unlabelled images in every step, after --head-epochs with only labels and consistency;
+    labelled-first, as in the paper's released code: --head-epochs with only labelled images, then only the others."""
     head_epochs: int = 2
-    """Epochs before the bound of unlabelled pictures takes part."""
+    """Number of epochs before the bound of unlabelled images is added."""
     labelled_batch: int = 50
-    """Labelled pictures in a step, beside --batch-size others."""
+    """Number of labelled images per step, in addition to --batch-size others."""
     encoder_input: Literal["same", "grey"] = "same"
-    """What the encoder sees: what the decoder is to draw, or the grey picture that it was rounded from."""
+    """Input of the encoder: the same image that the decoder reconstructs, or the grey image before it is rounded."""
     architecture: Literal["auto", "mlp", "conv"] = "auto"
-    """Networks: the paper's, or convolutional; auto: convolutional for pictures over 32 x 32."""
+    """Networks: fully connected as in the paper (mlp), or convolutional (conv); auto: conv for images over 32 x 32."""
     likelihood: Literal["auto", "bernoulli", "gaussian"] = "auto"
     """Distribution of the pixels given the latents; auto: gaussian for colour, else bernoulli."""
     prior: Literal["uniform", "learned"] = "uniform"
-    """Distribution of the discrete latent."""
+    """Prior distribution of the discrete latent."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -82,23 +90,23 @@ class MixedConfig(VAEConfig):
 
     @property
     def attribute_names(self) -> tuple[str, ...]:
-        """The attributes that are learned; none where z is a category."""
+        """The attributes that are learned; empty if z is a category."""
         return tuple(name.strip() for name in (self.attributes or "").split(",") if name.strip())
 
 
-_RECOGNITION = 5.0  # of attributes
+_RECOGNITION = 5.0  # default weight for attributes
 
 
 @dataclass(frozen=True)
 class Weights:
-    """Weights of the terms of the loss; one of weight 0 is not computed.
+    """Weights of the terms of the loss; a term of weight 0 is not computed.
 
     Attributes:
-        elbo: of the bound of unlabelled pictures.
-        labelled_elbo: of the bound of labelled ones.
-        labels: of the loss of labels.
-        consistency: of the loss against confident predictions.
-        recognition: of recognising the discrete latent in pictures that are drawn with another.
+        elbo: weight of the bound of unlabelled images.
+        labelled_elbo: weight of the bound of labelled images.
+        labels: weight of the loss of labels.
+        consistency: weight of the loss against confident predictions.
+        recognition: weight of the loss of recognising a random discrete latent in decoded images.
     """
 
     elbo: float
@@ -109,37 +117,40 @@ class Weights:
 
 
 def schedule_weights(config: MixedConfig, epoch: int) -> Weights:
-    """Return the weights in an epoch, counted from 0."""
-    early = epoch < config.head_epochs
+    """Return the weights in an epoch; the first epoch is 0."""
+    is_early = epoch < config.head_epochs
     recognition = config.recognition
     if recognition is None:
         recognition = _RECOGNITION if config.attribute_names else 0.0
     unsupervised = Weights(config.elbo, 0.0, 0.0, 0.0, recognition)
     if not config.labels:  # nothing to be consistent with
         return unsupervised
-    both = config.elbo * config.labelled_elbo
+    labelled_elbo = config.elbo * config.labelled_elbo
     if config.schedule == "labelled-first":
-        return Weights(0.0, both, config.label_weight, 0.0, 0.0) if early else unsupervised
+        return Weights(0.0, labelled_elbo, config.label_weight, 0.0, 0.0) if is_early else unsupervised
     supervised = (config.label_weight, config.consistency)
-    return Weights(0.0, 0.0, *supervised, 0.0) if early else Weights(config.elbo, both, *supervised, recognition)
+    if is_early:
+        return Weights(0.0, 0.0, *supervised, 0.0)
+    return Weights(config.elbo, labelled_elbo, *supervised, recognition)
 
 
 @dataclass(frozen=True)
 class EditOptions:
-    """Change attributes, or the class, of photos: encode each, and draw it again with another discrete latent.
+    """Change attributes or the class of photos: encode each, and reconstruct it with another discrete latent.
 
-    Writes each edited picture, and one sheet: the photo as the model sees it, drawn again as it is, and edited.
+    Writes each edited image, and one sheet: the photo as the model sees it, its reconstruction, and the edited image.
 
-    Examples: hardmax edit runs/faces photo.jpg --set smiling=1,male=0; hardmax edit runs/digits 7.png --set class=3
+    Example: hardmax edit runs/faces photo.jpg --set smiling=1,male=0
+    Example: hardmax edit runs/digits 7.png --set class=3
     """
 
-    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    run: Annotated[str, Argument("RUN")]
     """Folder of a run of hardmax train --model mixed."""
-    photos: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="PHOTO [PHOTO ...]")]
-    """Picture files of any size: cut to the proportions that the model knows around the centre, and resized."""
+    photos: Annotated[tuple[str, ...], Argument("PHOTO")]
+    """Image files of any size; cropped around the centre to the proportions of the model's images, and resized."""
     set: str
-    """What to change, such as smiling=1,male=0, class=3 or class=sneaker; all else is as the encoder sees it."""
+    """What to change, such as smiling=1,male=0, class=3 or class=sneaker; the rest stays as recognised."""
     out: str | None = None
-    """Picture file for the one edited photo, or folder; default: figures/edited in the run's folder."""
+    """Folder to write to, or image file if there is one photo; default: figures/edited in the run's folder."""
     checkpoint: Literal["best", "latest"] = "best"
-    """The best by validation, or the latest."""
+    """Checkpoint to load: the best on the validation set, or the latest."""

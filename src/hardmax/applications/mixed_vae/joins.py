@@ -8,21 +8,23 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from hardmax._deprecation import RenamedMember
 from hardmax.errors import ArgumentError
-from hardmax.nn import decoder_input, decoder_variables, decoder_width
-from hardmax.random import noise_dtype
+from hardmax.nn import count_decoder_inputs, index_decoder_variables, make_decoder_input
+from hardmax.random import choose_noise_dtype
 from hardmax.spaces import AbstractSpace
 
 
 @dataclass(frozen=True)
 class AbstractJoin(ABC):
-    """A discrete z_d of a space together with Gaussians z_c of c dimensions; `w = decoder_input(z_d)`, D wide.
+    """How a discrete latent z_d and Gaussian latents z_c are combined into the input of a decoder.
 
-    One-hot z_d are their own w; bits become `[1 - z_d, z_d]`.
+    z_d is in a space; each z_c has c dimensions. `w = make_decoder_input(z_d)` is z_d as a vector of D values: for
+    one-hot z_d it is z_d, for bits it is $[1 - z_d, z_d]$.
 
     Args:
-        space: of the discrete part.
-        c: dimensions of each Gaussian, at least 1.
+        space: the space of z_d.
+        c: number of dimensions of each Gaussian, at least 1.
 
     Raises:
         ArgumentError: c < 1.
@@ -50,17 +52,19 @@ class AbstractJoin(ABC):
         """Return the decoder's input: `[..., *event]` and `[..., rows, c]` (broadcast) `-> [..., width]`."""
 
     @abstractmethod
-    def used(self, z_d: Float[Tensor, "..."], per_row: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    def sum_used_rows(self, z_d: Float[Tensor, "..."], per_row: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return the sum over the Gaussians that z_d uses: `[..., *event]` and `[..., rows]` (broadcast) `-> [...]`.
 
-        For a divergence per Gaussian, it is the divergence of all of them given z_d. It is linear in w, so at the mean
-        of z_d it is the mean.
+        If `per_row` is the divergence of each Gaussian, the sum is the divergence of z_c given z_d. The sum is linear
+        in w, so its value at the mean of z_d is its mean.
         """
+
+    used = RenamedMember("sum_used_rows")
 
     @property
     @abstractmethod
     def draw_of_row(self) -> Int64[Tensor, "N"]:
-        """Which draw of the prior each Gaussian takes, `[rows]`; those that are never used together may share one."""
+        """Index of the draw from the prior for each Gaussian, `[rows]`; those never used together share one."""
 
     def sample_prior(
         self,
@@ -70,30 +74,32 @@ class AbstractJoin(ABC):
         dtype: torch.dtype = torch.float32,
         device: torch.device | str | None = None,
     ) -> Float[Tensor, "R N c"]:
-        """Draw the Gaussians a priori, `[count, rows, c]`, so that another z_d keeps as much of them as it can."""
+        """Draw the Gaussians from the prior, `[count, rows, c]`; values of z_d share as many draws as possible."""
         index = self.draw_of_row
         shape = (count, int(index.max()) + 1, self.c)
-        draws = torch.randn(shape, generator=generator, dtype=noise_dtype(dtype), device=device).to(dtype)
+        draws = torch.randn(shape, generator=generator, dtype=choose_noise_dtype(dtype), device=device).to(dtype)
         return draws[:, index.to(device)]
 
     def weights(self, z_d: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return w: `[..., *event] -> [..., D]`."""
         event = self.space.event_shape
         lead = z_d.shape[: z_d.dim() - len(event)]
-        return decoder_input(z_d.reshape(lead.numel(), *event), self.space).reshape(*lead, decoder_width(self.space))
+        flat = make_decoder_input(z_d.reshape(lead.numel(), *event), self.space)
+        return flat.reshape(*lead, count_decoder_inputs(self.space))
 
 
 @final
 @dataclass(frozen=True)
 class GaussianRows(AbstractJoin):
-    """A Gaussian for every entry of w, masked where the entry is zero: `diag(w) z_c`.
+    r"""A Gaussian for each entry of w, masked where the entry is zero: $\operatorname{diag}(w) \, z_c$.
 
-    The decoder's input is D rows of c, and `KL(z_d) = sum_d w_d KL_d`: a masked row follows the prior.
-    So a category, or the value of an attribute, has a continuous latent of its own, with a meaning of its own.
+    The decoder's input has D rows of c values, and $\mathrm{KL}(z_d) = \sum_d w_d \mathrm{KL}_d$: a masked row follows
+    the prior. Each category, or each value of an attribute, therefore has its own continuous latent, with its own
+    meaning.
 
     Args:
-        space: of the discrete part.
-        c: dimensions of each Gaussian, at least 1.
+        space: the space of z_d.
+        c: number of dimensions of each Gaussian, at least 1.
 
     Raises:
         ArgumentError: c < 1.
@@ -104,7 +110,7 @@ class GaussianRows(AbstractJoin):
         >>> join = GaussianRows(hm.Categorical(2), 3)
         >>> join.join(torch.tensor([0.0, 1.0]), torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]))
         tensor([0., 0., 0., 4., 5., 6.])
-        >>> join.used(torch.tensor([0.0, 1.0]), torch.tensor([7.0, 8.0]))
+        >>> join.sum_used_rows(torch.tensor([0.0, 1.0]), torch.tensor([7.0, 8.0]))
         tensor(8.)
 
     References:
@@ -114,7 +120,7 @@ class GaussianRows(AbstractJoin):
     @property
     def rows(self) -> int:
         """D."""
-        return decoder_width(self.space)
+        return count_decoder_inputs(self.space)
 
     @property
     def width(self) -> int:
@@ -122,38 +128,38 @@ class GaussianRows(AbstractJoin):
         return self.rows * self.c
 
     def join(self, z_d: Float[Tensor, "..."], z_c: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Return the rows, one after the other."""
+        """Return the rows, concatenated."""
         return (self.weights(z_d)[..., None] * z_c).flatten(-2)
 
-    def used(self, z_d: Float[Tensor, "..."], per_row: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Return `sum_d w_d per_row_d`."""
+    def sum_used_rows(self, z_d: Float[Tensor, "..."], per_row: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        r"""Return $\sum_d w_d \, \mathrm{per\_row}_d$."""
         return (self.weights(z_d) * per_row).sum(-1)
 
     @property
     def draw_of_row(self) -> Int64[Tensor, "N"]:
-        """One for each variable of z_d: only one of its rows is unmasked, so they may be the same."""
-        return decoder_variables(self.space)
+        """One draw for each variable of z_d: only one row of a variable is unmasked, so its rows share a draw."""
+        return index_decoder_variables(self.space)
 
 
 @final
 @dataclass(frozen=True)
-class GaussianBeside(AbstractJoin):
-    """One Gaussian in addition to w, whatever z_d is: `[w, z_c]`.
+class SharedGaussian(AbstractJoin):
+    """One Gaussian that all values of z_d share, concatenated with w: $[w, z_c]$.
 
-    The KL does not depend on z_d. The Gaussian has the same meaning for every z_d, so that another z_d changes only
+    The KL does not depend on z_d. The Gaussian has the same meaning for every z_d, so that a change of z_d changes only
     the properties that z_d encodes: attributes that are turned on and off.
 
     Args:
-        space: of the discrete part.
-        c: dimensions of the Gaussian, at least 1.
+        space: the space of z_d.
+        c: number of dimensions of the Gaussian, at least 1.
 
     Raises:
         ArgumentError: c < 1.
 
     Example:
         >>> import torch, hardmax as hm
-        >>> from hardmax.applications.mixed_vae import GaussianBeside
-        >>> join = GaussianBeside(hm.Binary(2), 3)
+        >>> from hardmax.applications.mixed_vae import SharedGaussian
+        >>> join = SharedGaussian(hm.Binary(2), 3)
         >>> join.join(torch.tensor([0.0, 1.0]), torch.tensor([[4.0, 5.0, 6.0]]))
         tensor([1., 0., 0., 1., 4., 5., 6.])
 
@@ -169,18 +175,18 @@ class GaussianBeside(AbstractJoin):
     @property
     def width(self) -> int:
         """D + c."""
-        return decoder_width(self.space) + self.c
+        return count_decoder_inputs(self.space) + self.c
 
     def join(self, z_d: Float[Tensor, "..."], z_c: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Return w and the Gaussian, one after the other."""
+        """Return w and the Gaussian, concatenated."""
         w = self.weights(z_d)
         return torch.cat([w, z_c.squeeze(-2).expand(*w.shape[:-1], self.c)], -1)
 
-    def used(self, z_d: Float[Tensor, "..."], per_row: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    def sum_used_rows(self, z_d: Float[Tensor, "..."], per_row: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return the value of the one Gaussian."""
         return per_row.squeeze(-1).expand(z_d.shape[: z_d.dim() - len(self.space.event_shape)])
 
     @property
     def draw_of_row(self) -> Int64[Tensor, "N"]:
-        """The one draw of the one Gaussian."""
+        """Index 0: there is one Gaussian."""
         return torch.zeros(1, dtype=torch.long)

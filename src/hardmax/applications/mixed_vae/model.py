@@ -1,4 +1,4 @@
-"""The variational auto-encoder with a discrete and a continuous latent."""
+"""The mixed VAE, as a module: a variational auto-encoder with a discrete and a continuous latent."""
 
 from dataclasses import dataclass
 from math import prod
@@ -8,7 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from hardmax.applications.mixed_vae.joins import AbstractJoin, GaussianBeside, GaussianRows
+from hardmax._deprecation import RenamedMember
+from hardmax.applications.mixed_vae.joins import AbstractJoin, GaussianRows, SharedGaussian
 from hardmax.applications.mixed_vae.objective import (
     MixedObjective,
     exact_mixed_bounds,
@@ -25,7 +26,7 @@ from hardmax.models.image_vae import (
     space_from_config,
     space_to_config,
 )
-from hardmax.nn import GaussianHead, ScoreHead, conv_pixels, conv_trunk, leaky, mlp
+from hardmax.nn import GaussianHead, ScoreHead, build_conv_decoder, build_conv_trunk, build_leaky_relu, build_mlp
 from hardmax.objectives import Bounds, Elbo
 from hardmax.objectives.elbo import Kl, log_prior
 from hardmax.spaces import AbstractSpace
@@ -33,10 +34,10 @@ from hardmax.spaces import AbstractSpace
 
 @final
 @dataclass(frozen=True)
-class Encoded:
-    """Scores of the discrete latent and the Gaussians of the continuous one, for the pictures of a batch.
+class Encoding:
+    """The encoder's output for a batch: scores of the discrete latent, and Gaussians of the continuous one.
 
-    Computed once, it serves several terms of a loss; a slice of it is that of some of the pictures.
+    It is computed once and used in several terms of a loss. A slice of it is the output for a part of the batch.
 
     Attributes:
         scores: `[B, *score]`.
@@ -56,31 +57,32 @@ class Encoded:
     mean: Float[Tensor, "B N c"]
     log_variance: Float[Tensor, "B N c"]
 
-    def __getitem__(self, part: slice) -> "Encoded":
-        return Encoded(self.scores[part], self.mean[part], self.log_variance[part])
+    def __getitem__(self, part: slice) -> "Encoding":
+        return Encoding(self.scores[part], self.mean[part], self.log_variance[part])
 
 
 def make_networks(
     architecture: Architecture, join: AbstractJoin, shape: tuple[int, ...], hidden: int
 ) -> tuple[nn.Module, nn.Module, nn.Module, nn.Module]:
-    """Return a trunk, a head of scores, one of Gaussians and a decoder, for pictures of this shape (channels, H, W).
+    """Return a trunk, a head for scores, a head for Gaussians and a decoder, for images of a shape (channels, H, W).
 
-    "mlp" is the paper's, with hidden = 400: the trunk is X - 400 - 200, the head of scores 200 - 100 - scores, that of
-    the Gaussians 200 - 100 (for each) - 66 - 2 c, the decoder 400 - X. "conv" has convolutions in trunk and decoder.
+    "mlp" is the paper's networks if hidden = 400: the trunk is X - 400 - 200, the head for scores 200 - 100 - scores,
+    the head for Gaussians 200 - 100 (for each) - 66 - 2 c, the decoder 400 - X. "conv" has convolutions in trunk and
+    decoder.
 
     Raises:
         ArgumentError: an unknown architecture.
     """
     if architecture == "mlp":
         features = max(hidden // 2, 1)
-        trunk = nn.Sequential(nn.Flatten(), *mlp([prod(shape), hidden, features], leaky))
-        decoder = nn.Sequential(*mlp([join.width, hidden, prod(shape)]), nn.Unflatten(-1, shape))
+        trunk = nn.Sequential(nn.Flatten(), *build_mlp([prod(shape), hidden, features], build_leaky_relu))
+        decoder = nn.Sequential(*build_mlp([join.width, hidden, prod(shape)]), nn.Unflatten(-1, shape))
     elif architecture == "conv":
         features = hidden
-        trunk, decoder = conv_trunk(shape, hidden), conv_pixels(join.width, shape, hidden)
+        trunk, decoder = build_conv_trunk(shape, hidden), build_conv_decoder(join.width, shape, hidden)
     else:
         raise ArgumentError(f"architecture must be 'mlp' or 'conv', got {architecture!r}")
-    # The paper's widths, but no layer narrower than its output.
+    # The paper's widths, but no layer is narrower than its output.
     out = 2 * join.c
     gaussians = GaussianHead(features, join.rows, join.c, hidden=max(100, out), shared=max(66, out))
     return trunk, ScoreHead(features, join.space), gaussians, decoder
@@ -88,31 +90,34 @@ def make_networks(
 
 JoinName = Literal["rows", "beside"]
 
-_JOINS: dict[str, type[AbstractJoin]] = {"rows": GaussianRows, "beside": GaussianBeside}
-_AT_ONCE = 4  # z_d that bounds decode for all pictures of a batch at once
+_JOINS: dict[str, type[AbstractJoin]] = {"rows": GaussianRows, "beside": SharedGaussian}
+_CHUNK_SIZE = 4  # number of z_d that `bounds` decodes at a time for all images of a batch
 
 
 @final
 class MixedVAE(AbstractVAE):
-    """A discrete and a continuous latent, `q = q(z_d | x) q(z_c | x, z_d)`: z_d in any space, z_c Gaussian.
+    r"""A variational auto-encoder of images with a discrete latent z_d, in any space, and a Gaussian latent z_c.
 
-    `p(x) = sum_(z_d) p(z_d) int p(z_c) p(x | z_d, z_c) dz_c`, `p(z_c) = N(0, I)`. A trunk encodes the picture, one
-    head scores z_d, another gives the Gaussians; a decoder draws the picture from both latents, which a join
-    combines: `GaussianRows` (the paper's: a Gaussian for each category, of which only the chosen one is used) or
-    `GaussianBeside` (one Gaussian, for attributes that are turned on and off).
+    $$ p(x) = \sum_{z_d} p(z_d) \int p(z_c) \, p(x \mid z_d, z_c) \, dz_c, \qquad p(z_c) = N(0, I) $$
 
-    A label is a known z_d. `labelled` is the bound with it, and a loss of the scores trains the encoder to predict it:
+    The encoder is $q(z_d \mid x) \, q(z_c \mid x, z_d)$. A trunk encodes the image, one head scores z_d, another head
+    gives the Gaussians, and a decoder reconstructs the image from both latents. A join combines the latents:
+    `GaussianRows` (as in the paper: a Gaussian for each category, of which only the chosen one is used) or
+    `SharedGaussian` (one Gaussian, for attributes that are turned on and off).
 
-    - `hardmax.fenchel_young_loss(scores, label, space) / epsilon`: through the arg max, z(epsilon) is the label;
+    A label is a known z_d. `labelled_bound` is the bound given the label; a loss of the scores trains the encoder to
+    predict the label:
+
+    - `hardmax.fenchel_young_loss(scores, label, space) / epsilon`: through the arg max, with $z(\epsilon)$ = label;
     - `-space.log_prob(scores, label)`: cross-entropy, the mean of the loss above at epsilon = 1;
-    - `-hardmax.expectation(lambda z: -loss(z, label), scores, space, hardmax.Direct(epsilon)).value`: any loss.
+    - `-hardmax.expectation(lambda z: -loss(z, label), scores, space, hardmax.Direct(epsilon)).value`: any other loss.
 
     Args:
         trunk: maps x `[B, *shape]` to features `[B, H]`.
         discrete: maps features to scores of z_d, `[B, *score]`.
         continuous: maps features to mean and log-variance of z_c, each `[B, rows, c]`.
         decoder: maps `[R, join.width]` to the parameters of the pixels, `[R, *shape]`.
-        join: the space of z_d, and how the latents are combined.
+        join: how the latents are combined; it also has the space of z_d.
         estimator: how the gradient for scores is estimated; "auto" as for `mixed_elbo`.
         prior: "uniform", or "learned" scores of p(z_d).
         likelihood: "bernoulli" (x in [0, 1]; the decoder gives logits) or "gaussian" (means; one learned variance).
@@ -124,11 +129,11 @@ class MixedVAE(AbstractVAE):
         >>> x, label = torch.rand(8, 1, 28, 28).round(), torch.eye(10)[:3]  # the first three are labelled
         >>> encoded = model.encode(x)
         >>> bound = model(x[3:], encoded=encoded[3:]).value.mean()
-        >>> labelled = model.labelled(x[:3], label, encoded=encoded[:3]).mean()
+        >>> labelled_bound = model.labelled_bound(x[:3], label, encoded=encoded[:3]).mean()
         >>> label_loss = hm.fenchel_young_loss(encoded[:3].scores, label, model.space).mean()
-        >>> (label_loss - bound - labelled).backward()
-        >>> pictures, z_d, z_c = model.sample(4)
-        >>> pictures.shape, z_d.shape, z_c.shape
+        >>> (label_loss - bound - labelled_bound).backward()
+        >>> images, z_d, z_c = model.sample(4)
+        >>> images.shape, z_d.shape, z_c.shape
         (torch.Size([4, 1, 28, 28]), torch.Size([4, 10]), torch.Size([4, 10, 20]))
 
     References:
@@ -168,14 +173,14 @@ class MixedVAE(AbstractVAE):
         prior: PriorName = "uniform",
         likelihood: LikelihoodName = "bernoulli",
     ) -> "MixedVAE":
-        """Build a model with the library's networks, for pictures of this shape (channels, H, W).
+        """Build a model with the library's networks, for images of this shape (channels, H, W).
 
         Args:
             space: the space of z_d.
-            shape: of one picture.
+            shape: shape of one image.
             architecture: "mlp", the paper's networks, or "conv".
-            join: "rows" or "beside", see above.
-            continuous: c, dimensions of each Gaussian.
+            join: "rows" (`GaussianRows`) or "beside" (`SharedGaussian`).
+            continuous: c, the number of dimensions of each Gaussian.
             hidden: width of the first layers.
             estimator: as above.
             prior: as above.
@@ -202,19 +207,19 @@ class MixedVAE(AbstractVAE):
         return model
 
     def scores(self, x: Tensor) -> Tensor:
-        """Return the scores of z_d alone: `[B, *shape] -> [B, *score]`."""
+        """Return the scores of z_d only: `[B, *shape] -> [B, *score]`."""
         return self.discrete(self.trunk(x))
 
-    def encode(self, x: Tensor) -> Encoded:
-        """Return the scores and the Gaussians of pictures `[B, *shape]`."""
+    def encode(self, x: Tensor) -> Encoding:
+        """Return the scores and the Gaussians of images `[B, *shape]`."""
         h = self.trunk(x)
-        return Encoded(self.discrete(h), *self.continuous(h))
+        return Encoding(self.discrete(h), *self.continuous(h))
 
     def forward(
         self,
         x: Tensor,
         *,
-        encoded: Encoded | None = None,
+        encoded: Encoding | None = None,
         estimator: AbstractEstimator | Literal["auto"] | None = None,
         kl: Kl = "auto",
         samples: int | None = None,
@@ -227,20 +232,20 @@ class MixedVAE(AbstractVAE):
         """Estimate the bound of x `[B, *shape]`; minimise `-value.mean()`.
 
         Args:
-            x: the pictures to reconstruct.
-            encoded: the encoder's output for them, or for another form of them (grey ones); None encodes x.
-            estimator: for this call.
+            x: the images to reconstruct.
+            encoded: the encoder's output for them, or for another version of them, such as grey images; None encodes x.
+            estimator: the estimator in this call; None is that of the model.
             kl: as for `mixed_elbo`.
-            samples: S, the number of draws of z_d; z_c is drawn once.
-            generator: where all noise comes from, that of z_c first.
-            noise: `[S, B, *score]`, of z_d, instead of drawing it.
-            continuous_noise: `[B, rows, c]`, of z_c, instead of drawing it.
-            chunk_size: the largest number of z_d that are decoded for each picture in one call.
+            samples: S, the number of samples of z_d; z_c is sampled once.
+            generator: the source of all noise; the noise of z_c is drawn first.
+            noise: `[S, B, *score]`, the noise of z_d; None draws it.
+            continuous_noise: `[B, rows, c]`, the noise of z_c; None draws it.
+            chunk_size: maximum number of z_d that are decoded for each image at a time.
             validate: check values for NaN and inf.
         """
         encoded = self.encode(x) if encoded is None else encoded
         return mixed_elbo(
-            self._objective(x, encoded, continuous_noise, generator),
+            self._make_objective(x, encoded, continuous_noise, generator),
             encoded.scores,
             self.estimator if estimator is None else estimator,
             prior=self.prior,
@@ -252,42 +257,44 @@ class MixedVAE(AbstractVAE):
             validate=validate,
         )
 
-    def labelled(
+    def labelled_bound(
         self,
         x: Tensor,
         z_d: Tensor,
         *,
-        encoded: Encoded | None = None,
+        encoded: Encoding | None = None,
         generator: torch.Generator | None = None,
         continuous_noise: Tensor | None = None,
     ) -> Tensor:
-        """Return the bound `[B]` of log p(x, z_d), z_d known: `f(z_d) + log p(z_d)`, f as in `MixedObjective`.
+        r"""Return the lower bound `[B]` of $\log p(x, z_d)$ for a known z_d.
 
-        It does not depend on the scores.
+        It is $f(z_d) + \log p(z_d)$, with f as in `MixedObjective`. It does not depend on the scores.
 
         Args:
             x: `[B, *shape]`.
-            z_d: `[B, *event]`, the label of each picture.
+            z_d: `[B, *event]`, the label of each image.
             encoded: as for `forward`.
-            generator: where the noise of z_c comes from.
-            continuous_noise: `[B, rows, c]`, instead of drawing it.
+            generator: the source of the noise of z_c.
+            continuous_noise: `[B, rows, c]`, the noise of z_c; None draws it.
 
         Raises:
-            ShapeError: not one z_d for each picture.
+            ShapeError: z_d does not have one value for each image.
         """
         shape = (len(x), *self.space.event_shape)
         if tuple(z_d.shape) != shape:
             raise ShapeError(
-                f"z_d has shape {list(z_d.shape)}, but {len(x)} pictures and {self.space} need {list(shape)}; pass a z "
-                f"for each picture, such as space.enumerate()[category], not its number"
+                f"z_d has shape {list(z_d.shape)}, but {len(x)} images and {self.space} need {list(shape)}; pass a z "
+                f"for each image, such as space.enumerate()[category], not its number"
             )
         encoded = self.encode(x) if encoded is None else encoded
         z_d = z_d.to(encoded.mean.dtype)
-        values = self._objective(x, encoded, continuous_noise, generator)(z_d[None])
+        values = self._make_objective(x, encoded, continuous_noise, generator)(z_d[None])
         return values[0] + log_prior(self.prior, self.space, z_d)
 
-    def _objective(
-        self, x: Tensor, encoded: Encoded, noise: Tensor | None, generator: torch.Generator | None
+    labelled = RenamedMember("labelled_bound")
+
+    def _make_objective(
+        self, x: Tensor, encoded: Encoding, noise: Tensor | None, generator: torch.Generator | None
     ) -> MixedObjective:
         return MixedObjective(
             self.likelihood(x), self.join, encoded.mean, encoded.log_variance, noise=noise, generator=generator
@@ -298,24 +305,24 @@ class MixedVAE(AbstractVAE):
         self,
         x: Tensor,
         *,
-        encoded: Encoded | None = None,
+        encoded: Encoding | None = None,
         samples: int = 100,
         generator: torch.Generator | None = None,
     ) -> Bounds:
-        """Return the bound and log p(x) of x `[B, *shape]`: exact in z_d where it can be enumerated, z_c sampled."""
+        r"""Return the bound and $\log p(x)$ of x `[B, *shape]`: exact in z_d if it is enumerable; z_c is sampled."""
         encoded = self.encode(x) if encoded is None else encoded
         arguments = (self.likelihood(x), self.join, encoded.scores, encoded.mean, encoded.log_variance)
         if self.enumerable:
             return exact_mixed_bounds(
-                *arguments, samples=samples, prior=self.prior, generator=generator, chunk_size=_AT_ONCE
+                *arguments, samples=samples, prior=self.prior, generator=generator, chunk_size=_CHUNK_SIZE
             )
         return sampled_mixed_bounds(*arguments, samples=samples, prior=self.prior, generator=generator)
 
     def decode(self, z_d: Tensor, z_c: Tensor) -> Tensor:
-        """Return the mean picture of latents: `[R, *event]` and `[R, rows, c] -> [R, *shape]`.
+        """Return the mean image given both latents: `[R, *event]` and `[R, rows, c] -> [R, *shape]`.
 
         Raises:
-            ShapeError: latents of other shapes, or different numbers of z_d and z_c.
+            ShapeError: the shapes of the latents do not fit the model, or the numbers of z_d and z_c differ.
         """
         shapes = (len(z_d), *self.space.event_shape), (len(z_d), self.join.rows, self.join.c)
         if (tuple(z_d.shape), tuple(z_c.shape)) != shapes:
@@ -323,7 +330,7 @@ class MixedVAE(AbstractVAE):
                 f"z_d and z_c have shapes {list(z_d.shape)} and {list(z_c.shape)}, but {self.join} needs "
                 f"[R, {', '.join(map(str, shapes[0][1:]))}] and [R, {self.join.rows}, {self.join.c}]"
             )
-        return self._pictures(self.join.join(z_d.to(z_c.dtype), z_c))
+        return self._images(self.join.join(z_d.to(z_c.dtype), z_c))
 
     def sample(
         self,
@@ -333,32 +340,32 @@ class MixedVAE(AbstractVAE):
         z_c: Tensor | None = None,
         generator: torch.Generator | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Draw pictures, with latents from the prior where they are not given.
+        """Generate images; latents that are not given are drawn from the prior.
 
-        The same z_c with another z_d shows what z_d means: a category in the same style, an attribute turned on. For
-        that, rows that are never used together share one draw (`AbstractJoin.sample_prior`).
+        The same z_c with different z_d shows what z_d means: another category in the same style, an attribute turned
+        on. For this purpose, rows that are never used together share one draw (`AbstractJoin.sample_prior`).
 
         Args:
             count: the number of samples.
-            z_d: `[count, *event]`, instead of drawing them.
-            z_c: `[count, rows, c]`, instead of drawing them.
-            generator: where the draws come from, z_d first; None is torch's global generator.
+            z_d: `[count, *event]`; None draws them.
+            z_c: `[count, rows, c]`; None draws them.
+            generator: the source of the draws, z_d first; None is torch's global generator.
 
         Returns:
-            Mean pictures `[count, *shape]`, z_d `[count, *event]` and z_c `[count, rows, c]`.
+            Mean images `[count, *shape]`, z_d `[count, *event]` and z_c `[count, rows, c]`.
         """
         z_d = self.draw_prior(count, generator) if z_d is None else z_d
         if z_c is None:
-            like = next(self.parameters())
-            z_c = self.join.sample_prior(count, generator=generator, dtype=like.dtype, device=like.device)
+            parameter = next(self.parameters())
+            z_c = self.join.sample_prior(count, generator=generator, dtype=parameter.dtype, device=parameter.device)
         return self.decode(z_d, z_c), z_d, z_c
 
     @torch.no_grad()
     def edit(self, x: Tensor, z_d: Tensor) -> Tensor:
-        """Return pictures x `[B, *shape]` as they are with another z_d `[B, *event]`, `[B, *shape]`.
+        """Return images x `[B, *shape]`, reconstructed with another z_d `[B, *event]`: `[B, *shape]`.
 
-        The Gaussians are at their means given x and that z_d; with `GaussianBeside` they do not depend on it. The
-        encoder's own z_d is `predict(x)`: change that in part to change a part of the picture.
+        The Gaussians are at their means given x and that z_d; with `SharedGaussian` they do not depend on z_d. To
+        change some properties of the image and keep the others, start from the encoder's own z_d, `predict(x)`.
         """
         return self.decode(z_d, self.encode(x).mean)
 

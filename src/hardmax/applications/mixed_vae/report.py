@@ -1,4 +1,4 @@
-"""The report of a mixed VAE."""
+"""The report of a mixed VAE: samples for each label, reconstructions, and predictions."""
 
 import math
 from collections.abc import Sequence
@@ -14,16 +14,16 @@ from hardmax.applications.mixed_vae.model import MixedVAE
 from hardmax.applications.mixed_vae.report_labels import (
     Columns,
     Confusion,
-    Meaning,
+    LatentNames,
     Predictions,
     arrange_columns,
-    count_confusion,
+    make_confusion,
     predict,
-    read_meaning,
+    read_latent_names,
 )
-from hardmax.applications.mixed_vae.supervision import Seen, prepare_labelled_split
+from hardmax.applications.mixed_vae.supervision import PreparedImages, prepare_labelled_split
 from hardmax.data import Images
-from hardmax.random import stream
+from hardmax.random import make_generator
 from hardmax.report.curves import (
     Curves,
     Line,
@@ -33,67 +33,67 @@ from hardmax.report.curves import (
     make_lines,
     make_lines_of_runs,
 )
-from hardmax.report.run import MeasuredVAE, Run
+from hardmax.report.run import Run, VAERow
 from hardmax.report.sections import AbstractReport, Tiles, describe_data, make_tile, spread_indices
 from hardmax.report.tables import BOUND, Fact, Quantity, format_number
 
 
 @dataclass(frozen=True)
-class MixedMeasured(MeasuredVAE):
-    """A row of a mixed VAE; `nll` and accuracies are not measured for train, nor is the bound in its first epochs."""
+class MixedRow(VAERow):
+    """A row of a mixed VAE; for train, `nll`, the accuracies and in the first epochs the bound are not measured."""
 
     accuracy: float | None
     accuracy_sampled: float | None
 
 
-MixedRun = Run[MixedConfig, MixedVAE, MixedMeasured, Seen]
+MixedRun = Run[MixedConfig, MixedVAE, MixedRow, PreparedImages]
 
 
-_MOST_ROW_ATTRIBUTES = 3  # attributes that are named next to a row
+_MAX_ROW_ATTRIBUTES = 3  # number of attributes whose values are shown next to a row
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Pictures drawn from the model.
+    """Images that the model generates.
 
     Attributes:
-        pictures: `[rows, columns, channels, H, W]`, means given the latents.
-        rows: the values that each row draws of the attributes that no column sets; empty where there are none or many.
+        images: `[rows, columns, channels, H, W]`. Mean images given the latents.
+        rows: for each row, the values of the attributes that no column sets; empty if there are none, or too many.
     """
 
-    pictures: Float[Tensor, "R C channels H W"]
+    images: Float[Tensor, "R C channels H W"]
     rows: list[str]
 
 
 @torch.no_grad()
 def draw_samples(
-    model: MixedVAE, meaning: Meaning, columns: Columns, count: int, generator: torch.Generator
+    model: MixedVAE, latent: LatentNames, columns: Columns, count: int, generator: torch.Generator
 ) -> Samples:
     """Draw the latents of `count` rows from the prior, and decode them with the setting of each column."""
     _, z_d, z_c = model.sample(count, generator=generator)
-    pictures = [model.decode(meaning.put(z_d, setting), z_c) for setting in columns.settings]
-    free = [variable for variable in range(len(meaning.names)) if variable not in columns.variables]
-    named = free if len(free) <= _MOST_ROW_ATTRIBUTES else []
-    values = meaning.values_of(z_d)[:, named].tolist()
-    rows = [meaning.format_setting(dict(zip(named, row, strict=True))) for row in values]
-    return Samples(torch.stack(pictures, 1), rows)
+    images = [model.decode(latent.apply_setting(z_d, setting), z_c) for setting in columns.settings]
+    free = [variable for variable in range(len(latent.names)) if variable not in columns.variables]
+    shown = free if len(free) <= _MAX_ROW_ATTRIBUTES else []
+    values = latent.get_values(z_d)[:, shown].tolist()
+    rows = [latent.format_setting(dict(zip(shown, row, strict=True))) for row in values]
+    return Samples(torch.stack(images, 1), rows)
 
 
-_TEACHERS = {
+_SUPERVISION = {
     "argmax": "through the arg max",
     "cross-entropy": "by cross-entropy",
     "hamming": "by the expected number of wrong variables",
 }
 
 
-def describe_subject(run: MixedRun, meaning: Meaning) -> str:
+def describe_subject(run: MixedRun, latent: LatentNames) -> str:
     """Describe the model and its data."""
     c = run.model.join.c
-    if meaning.attributes:
-        bits = f"a bit for each of {len(meaning.names)} attributes" if len(meaning.names) > 1 else "one bit"
-        latents = f"{bits} ({', '.join(meaning.names)}) and {c} continuous dimensions beside"
+    if latent.has_attributes:
+        bits = f"a bit for each of {len(latent.names)} attributes" if len(latent.names) > 1 else "one bit"
+        latents = f"{bits} ({', '.join(latent.names)}) and {c} continuous dimensions"
     else:
-        latents = f"one of {meaning.values} categories, and {c} continuous dimensions for each"
+        latents = f"one of {latent.value_count} categories, and {c} continuous dimensions for each"
     return f"Variational auto-encoder with {latents}, {describe_data(run)}."
 
 
@@ -101,95 +101,99 @@ def describe_method(run: MixedRun) -> str:
     """Describe what the model learned from."""
     config = run.config
     if not config.labels:
-        return "Without labels: the categories found meanings of their own."
-    text = f"{config.labels:,} labels taught it {_TEACHERS[config.supervision]}"
+        return "Trained without labels: the categories need not correspond to classes."
+    text = f"Trained with {config.labels:,} labels, {_SUPERVISION[config.supervision]}"
     if config.consistency:
-        text += ", and what it was sure of taught it distorted copies of other pictures"
-    return text + ("." if config.elbo else "; the bound did not take part.")
+        text += ", and with its own confident predictions as labels of distorted images"
+    return text + ("." if config.elbo else "; without the bound.")
 
 
 def describe_measurement(run: MixedRun) -> str:
     """Describe what the numbers are means over, and which parts are exact."""
     discrete = "enumerated" if run.model.enumerable else "sampled"
     return (
-        f"Means over {len(run.pictures):,} test pictures, in nats for each. The discrete latent is {discrete}, the "
-        "continuous one is sampled once for each picture: hardmax evaluate takes more samples, with which −log p(x) "
-        "falls."
+        f"Means over {len(run.test_examples):,} test images, in nats per image. The discrete latent is {discrete}, the "
+        "continuous one is sampled once for each image. hardmax evaluate takes more samples, which lowers −log p(x)."
     )
 
 
 _RECONSTRUCTIONS, _ROWS = 12, 6
-_MOST_NAMED = 3  # attributes below a picture
+_MAX_CAPTION_ATTRIBUTES = 3  # number of attributes in the caption of an image
 
 
-def tile_reconstructions(run: MixedRun, meaning: Meaning, predictions: Predictions) -> Tiles:
-    """Return test pictures, from all over the test set, above the decodings of their latents."""
-    index = spread_indices(len(run.pictures), _RECONSTRUCTIONS)
-    some = run.pictures[torch.tensor(index)]
-    pairs = torch.stack([some.x, run.model.edit(some.shown, run.model.predict(some.shown))], 1)
-    wrong = (predictions.counted & ~predictions.right).any(1) & bool(run.config.labels)
+def tile_reconstructions(run: MixedRun, latent: LatentNames, predictions: Predictions) -> Tiles:
+    """Return test images, evenly spread over the test set, above the decodings of their latents."""
+    index = spread_indices(len(run.test_examples), _RECONSTRUCTIONS)
+    images = run.test_examples[torch.tensor(index)]
+    inputs = images.encoder_input
+    pairs = torch.stack([images.x, run.model.edit(inputs, run.model.predict(inputs))], 1)
+    wrong = (predictions.is_labelled & ~predictions.is_correct).any(1) & bool(run.config.labels)
     tiles = [
         make_tile(
             pair,
-            f"test picture {i} above its reconstruction",
-            *_caption(meaning, predictions, i),
+            f"test image {i} above its reconstruction",
+            *_make_caption(latent, predictions, i),
             mark="wrong" if wrong[i] else "",
         )
         for i, pair in zip(index, pairs, strict=True)
     ]
-    latents = "best bits and the mean of the Gaussian" if meaning.attributes else "best category and its mean Gaussian"
-    label_note = "; then its label" if predictions.counted.any() else ""
+    latents = (
+        "best bits and the mean of the Gaussian"
+        if latent.has_attributes
+        else "best category and the mean of its Gaussian"
+    )
+    label_note = ", then the label" if predictions.is_labelled.any() else ""
     note = (
-        f"Above, a test picture; below, what the decoder makes of its {latents}. Beneath: what the encoder takes it "
-        f"for{label_note}."
+        f"Above, a test image; below, its reconstruction from its {latents}. In the caption: the prediction of the "
+        f"encoder{label_note}."
     )
     return Tiles(note, [("", tiles)])
 
 
-def tile_samples(run: MixedRun, meaning: Meaning, generator: torch.Generator) -> Tiles:
-    """Return a tile for every class, or for every setting of attributes: the same continuous latents in each."""
-    columns = arrange_columns(meaning)
-    samples = draw_samples(run.model, meaning, columns, _ROWS, generator)
+def tile_samples(run: MixedRun, latent: LatentNames, generator: torch.Generator) -> Tiles:
+    """Return a tile for every class, or for every combination of attributes; all have the same continuous latents."""
+    columns = arrange_columns(latent)
+    samples = draw_samples(run.model, latent, columns, _ROWS, generator)
     tiles = []
     for column, head in enumerate(columns.heads):
-        words = [f"{meaning.names[variable]} {value}" for variable, value in zip(columns.variables, head, strict=True)]
-        alt = f"{_ROWS} pictures drawn with {', '.join(words)}"
-        tiles.append(make_tile(samples.pictures[:, column], alt, *(words if meaning.attributes else head)))
-    what = "setting of the attributes" if meaning.attributes else meaning.names[0]
-    note = f"Drawn from the model: a column is a {what}, a row has one continuous latent, drawn from the prior."
+        words = [f"{latent.names[variable]} {value}" for variable, value in zip(columns.variables, head, strict=True)]
+        alt = f"{_ROWS} samples with {', '.join(words)}"
+        tiles.append(make_tile(samples.images[:, column], alt, *(words if latent.has_attributes else head)))
+    what = "combination of attributes" if latent.has_attributes else latent.names[0]
+    note = f"Samples of the model: each column is a {what}; each row has the same continuous latent, from the prior."
     return Tiles(
         f"{note} {columns.note[:1].upper()}{columns.note[1:]}{'.' * bool(columns.note)}".strip(), [("", tiles)]
     )
 
 
-def _caption(meaning: Meaning, predictions: Predictions, index: int) -> list[str]:
-    """Return what a picture is classified as, and its label."""
+def _make_caption(latent: LatentNames, predictions: Predictions, index: int) -> list[str]:
+    """Return the prediction for an image, and its label."""
     predicted, labels = predictions.predicted[index].tolist(), predictions.labels[index].tolist()
-    known = bool(predictions.counted[index].any())
-    if not meaning.attributes:
-        label = [f"label {meaning.value_name(labels[0])}"] if known else []
-        return [meaning.value_name(predicted[0]), *label]
-    if len(meaning.names) > _MOST_NAMED:
-        counted, right = predictions.counted[index], predictions.right[index]
-        return [f"{int(right.sum())} of {int(counted.sum())} right"] if known else []
-    return [_on(meaning, predicted), *([f"label: {_on(meaning, labels)}"] if known else [])]
+    has_label = bool(predictions.is_labelled[index].any())
+    if not latent.has_attributes:
+        label = [f"label {latent.get_value_name(labels[0])}"] if has_label else []
+        return [latent.get_value_name(predicted[0]), *label]
+    if len(latent.names) > _MAX_CAPTION_ATTRIBUTES:
+        correct, labelled = int(predictions.is_correct[index].sum()), int(predictions.is_labelled[index].sum())
+        return [f"{correct} of {labelled} correct"] if has_label else []
+    return [_join_names(latent, predicted), *([f"label: {_join_names(latent, labels)}"] if has_label else [])]
 
 
-def _on(meaning: Meaning, values: list[int]) -> str:
+def _join_names(latent: LatentNames, values: list[int]) -> str:
     """Return the names of the attributes that are on."""
-    return ", ".join(name for name, value in zip(meaning.names, values, strict=True) if value == 1) or "none"
+    return ", ".join(name for name, value in zip(latent.names, values, strict=True) if value == 1) or "none"
 
 
 @dataclass(frozen=True)
 class Content:
-    """The run's pictures, and its confusion table."""
+    """The contents of the sections of one run."""
 
     samples: Tiles
     reconstructions: Tiles
     confusion: Confusion | None
 
 
-def _percent(share: float | None) -> str:
+def _format_accuracy(share: float | None) -> str:
     return format_number(share) if share is None or math.isnan(share) else f"{100 * share:.2f} %"
 
 
@@ -197,19 +201,19 @@ def _percent(share: float | None) -> str:
 class MixedReport(AbstractReport[MixedRun]):
     """Report of a mixed VAE: samples for each label, reconstructions, and how well it predicts labels."""
 
-    row = MixedMeasured
+    row = MixedRow
     quantities = (
         BOUND,
-        Quantity("−log p(x)", "at most; what −ELBO is an upper bound of", lambda row: row.nll, "lower"),
+        Quantity("−log p(x)", "an upper bound; −ELBO is a larger one", lambda row: row.nll, "lower"),
         Quantity("Reconstruction", "−log p(x | z), averaged over q(z | x)", lambda row: row.error),
         Quantity("KL", "from q(z | x) to the prior, of both latents", lambda row: row.kl),
-        Quantity("Accuracy", "labels that the arg max has right", lambda row: row.accuracy, "higher", _percent),
+        Quantity("Accuracy", "labels that the arg max predicts", lambda row: row.accuracy, "higher", _format_accuracy),
         Quantity(
             "Accuracy, sampled",
-            "labels that a drawn z has right",
+            "labels that a sample of z predicts",
             lambda row: row.accuracy_sampled,
             "higher",
-            _percent,
+            _format_accuracy,
         ),
     )
     sections = {  # noqa: RUF012
@@ -220,56 +224,59 @@ class MixedReport(AbstractReport[MixedRun]):
     template = "report.html.j2"
     styles = ("report.css",)
 
-    def pictures(self, config: MixedConfig, images: Images) -> Seen:
-        """Return the test pictures that were evaluated after each epoch, with their labels."""
+    def prepare_test_examples(self, config: MixedConfig, images: Images) -> PreparedImages:
+        """Return the test images that were evaluated after each epoch, with their labels."""
         return prepare_labelled_split(config, images, "test")[: config.evaluate_images]
 
-    def subject(self, run: MixedRun) -> str:
+    def describe_model(self, run: MixedRun) -> str:
         """Describe the latents and the training data."""
-        return describe_subject(run, read_meaning(run.config, run.model.space, run.facts))
+        return describe_subject(run, read_latent_names(run.config, run.model.space, run.facts))
 
-    def method(self, run: MixedRun) -> str:
+    def describe_training(self, run: MixedRun) -> str:
         """Describe what the model learned from."""
         return describe_method(run)
 
-    def measurement(self, run: MixedRun) -> str:
+    def describe_measurement(self, run: MixedRun) -> str:
         """Describe what the numbers are means over, and which parts are exact."""
         return describe_measurement(run)
 
-    def facts(self, run: MixedRun) -> list[Fact]:
-        """Return how many labels were used."""
+    def list_facts(self, run: MixedRun) -> list[Fact]:
+        """Return the number of labels that were used."""
         used = f"{run.config.labels:,} of {len(run.images.train):,}"
-        return [Fact("Labels", "Labels", "training pictures whose label was used", used, used)]
+        return [Fact("Labels", "Labels", "training images whose label was used", used, used)]
 
-    def curves_of_run(self, run: MixedRun) -> list[Curves]:
+    def draw_run_curves(self, run: MixedRun) -> list[Curves]:
         """Draw the bound and the accuracy by epoch."""
-        return [draw_bound(run), *_accuracy(make_lines(run, _of), "Accuracy by epoch", run.best_epoch)]
+        return [
+            draw_bound(run),
+            *_draw_accuracy(make_lines(run, _accuracy_in_percent), "Accuracy by epoch", run.best_epoch),
+        ]
 
-    def curves_of_runs(self, runs: Sequence[MixedRun], names: Sequence[str]) -> list[Curves]:
+    def draw_comparison_curves(self, runs: Sequence[MixedRun], names: Sequence[str]) -> list[Curves]:
         """Draw the test bound and the test accuracy of several runs by epoch."""
         return [
             draw_bounds_by_epoch(runs, names),
-            *_accuracy(make_lines_of_runs(runs, names, _of), "Test accuracy by epoch"),
+            *_draw_accuracy(make_lines_of_runs(runs, names, _accuracy_in_percent), "Test accuracy by epoch"),
         ]
 
     def build_content(self, run: MixedRun, index: int) -> Content:
-        """Return the run's pictures, and its confusion table."""
-        meaning = read_meaning(run.config, run.model.space, run.facts)
-        predictions = predict(run.model, meaning, run.pictures)
+        """Return the contents of the sections of one run."""
+        latent = read_latent_names(run.config, run.model.space, run.facts)
+        predictions = predict(run.model, latent, run.test_examples)
         return Content(
-            samples=tile_samples(run, meaning, stream(run.config.seed, "report", "samples")),
-            reconstructions=tile_reconstructions(run, meaning, predictions),
-            confusion=count_confusion(meaning, predictions, f"confusion-{index}"),
+            samples=tile_samples(run, latent, make_generator(run.config.seed, "report", "samples")),
+            reconstructions=tile_reconstructions(run, latent, predictions),
+            confusion=make_confusion(latent, predictions, f"confusion-{index}"),
         )
 
 
-def _of(row: MixedMeasured) -> float | None:
+def _accuracy_in_percent(row: MixedRow) -> float | None:
     return None if row.accuracy is None else 100 * row.accuracy
 
 
-def _accuracy(lines: Sequence[Line], title: str, mark: int | None = None) -> list[Curves]:
-    """Draw accuracies, where there are any."""
+def _draw_accuracy(lines: Sequence[Line], title: str, mark: int | None = None) -> list[Curves]:
+    """Draw accuracies, if there are any."""
     if all(math.isnan(value) for line in lines for value in line.y):
         return []
-    note = "Of the arg max." if mark is None else "Of the arg max; not measured on the training pictures."
+    note = "Of the arg max." if mark is None else "Of the arg max; not measured on the training images."
     return [draw_curves("accuracy", title, "epoch", "accuracy (%)", lines, mark=mark, note=note)]

@@ -1,4 +1,4 @@
-"""Parts of the report of a mixed VAE: the meaning of its discrete latent, and how well it predicts labels."""
+"""Names and values of the discrete latent of a mixed VAE, and how well the model predicts labels."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from hardmax.applications.mixed_vae.config import MixedConfig
 from hardmax.applications.mixed_vae.model import MixedVAE
-from hardmax.applications.mixed_vae.supervision import Seen, find_known
+from hardmax.applications.mixed_vae.supervision import PreparedImages, find_labelled
 from hardmax.data.attributes import find_attribute, find_name
 from hardmax.errors import ArgumentError
 from hardmax.report.curves import draw_heat_map
@@ -24,22 +24,22 @@ Setting = Mapping[int, int]
 
 
 @dataclass(frozen=True)
-class Meaning:
-    """Names and values of the variables of z.
+class LatentNames:
+    """Names of the variables of z and of their values.
 
     Attributes:
-        names: one for each variable: the attributes, or one name for all categories.
-        values: the number of values of each variable.
-        attributes: whether z is a bit for each attribute; else it is one-hot.
-        value_names: the names of the values; empty if they have none.
+        names: name of each variable: the attributes, or one name for all categories.
+        value_count: number of values of each variable.
+        has_attributes: whether z has a bit for each attribute; else z is one-hot.
+        value_names: names of the values; empty if they have none.
     """
 
     names: tuple[str, ...]
-    values: int
-    attributes: bool
+    value_count: int
+    has_attributes: bool
     value_names: tuple[str, ...] = ()
 
-    def find(self, name: str) -> int:
+    def find_variable(self, name: str) -> int:
         """Return the number of a variable.
 
         Raises:
@@ -47,7 +47,7 @@ class Meaning:
         """
         return find_attribute(name, self.names)
 
-    def read(self, text: str) -> dict[int, int]:
+    def parse_setting(self, text: str) -> dict[int, int]:
         """Parse a setting, such as "smiling=1,male=0", "class=3" or "class=sneaker".
 
         Raises:
@@ -58,58 +58,58 @@ class Meaning:
             name, equals, value = (part.strip() for part in word.partition("="))
             if not equals:
                 raise ArgumentError(f"expected NAME=VALUE, such as {self.names[0]}=1, got {word!r}")
-            variable = self.find(name)
+            variable = self.find_variable(name)
             if variable in setting:
                 raise ArgumentError(f"{self.names[variable]} is set twice in {text!r}")
-            setting[variable] = self._value(variable, value)
+            setting[variable] = self._parse_value(variable, value)
         return setting
 
-    def _value(self, variable: int, text: str) -> int:
+    def _parse_value(self, variable: int, text: str) -> int:
         if self.value_names and not text.isdecimal():
             return find_name(text, self.value_names, self.names[variable], "values")
-        if not text.isdecimal() or int(text) >= self.values:
-            allowed = "0 (off) or 1 (on)" if self.attributes else f"a whole number from 0 to {self.values - 1}"
+        if not text.isdecimal() or int(text) >= self.value_count:
+            allowed = "0 (off) or 1 (on)" if self.has_attributes else f"a whole number from 0 to {self.value_count - 1}"
             raise ArgumentError(f"{self.names[variable]} must be {allowed}, got {text!r}")
         return int(text)
 
-    def put(self, z: Float[Tensor, "N D"], setting: Setting) -> Float[Tensor, "N D"]:
-        """Return z with some variables set to the same values in all rows."""
+    def apply_setting(self, z: Float[Tensor, "N D"], setting: Setting) -> Float[Tensor, "N D"]:
+        """Return a copy of z with some variables set to the same values in all rows."""
         z = z.clone()
         for variable, value in setting.items():
-            if self.attributes:
+            if self.has_attributes:
                 z[:, variable] = value
             else:
                 z.zero_()[:, value] = 1
         return z
 
-    def values_of(self, z: Float[Tensor, "N D"]) -> Int64[Tensor, "N V"]:
+    def get_values(self, z: Float[Tensor, "N D"]) -> Int64[Tensor, "N V"]:
         """Return the value of each variable."""
-        return z.long() if self.attributes else z.argmax(-1, keepdim=True)
+        return z.long() if self.has_attributes else z.argmax(-1, keepdim=True)
 
     def format_setting(self, setting: Setting) -> str:
         """Return a setting as text, such as `smiling=1 male=0`."""
-        return " ".join(f"{self.names[variable]}={self.value_name(value)}" for variable, value in setting.items())
+        return " ".join(f"{self.names[variable]}={self.get_value_name(value)}" for variable, value in setting.items())
 
-    def value_name(self, value: int) -> str:
+    def get_value_name(self, value: int) -> str:
         """Return the name of a value, or its number if it has no name."""
         return self.value_names[value] if value < len(self.value_names) else str(value)
 
 
-def read_meaning(config: MixedConfig, space: AbstractSpace, said: Mapping[str, Any]) -> Meaning:
-    """Return the names and values of z in a run.
+def read_latent_names(config: MixedConfig, space: AbstractSpace, facts: Mapping[str, Any]) -> LatentNames:
+    """Return the names of the variables of z and of their values in a run.
 
     Args:
-        config: of the run.
-        space: of z.
-        said: the contents of its `config.json`, which has the names of the classes.
+        config: the options of the run.
+        space: the space of z.
+        facts: the contents of its `config.json`, with the names of the classes.
     """
     if config.attribute_names:
-        return Meaning(config.attribute_names, 2, attributes=True)
+        return LatentNames(config.attribute_names, 2, has_attributes=True)
     size = int(space.size)
-    if not config.labels:  # a category learned without labels need not be a class
-        return Meaning(("category",), size, attributes=False)
-    names = tuple(said.get("data", {}).get("classes", ()))
-    return Meaning(("class",), size, attributes=False, value_names=names if len(names) == size else ())
+    if not config.labels:  # a category that is learned without labels need not be a class
+        return LatentNames(("category",), size, has_attributes=False)
+    names = tuple(facts.get("data", {}).get("classes", ()))
+    return LatentNames(("class",), size, has_attributes=False, value_names=names if len(names) == size else ())
 
 
 def split_words(text: str) -> Iterable[str]:
@@ -124,19 +124,19 @@ def split_words(text: str) -> Iterable[str]:
     return words
 
 
-_MOST_VARIED = 3  # attributes: eight columns
-_MOST_CLASSES = 20
+_MAX_VARIED = 3  # attributes that vary: eight columns
+_MAX_CLASSES = 20
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Settings of the discrete latent, one for each column.
+    """Settings of the discrete latent, one for each column of a sheet of samples.
 
     Attributes:
-        variables: which are set, in every column.
-        settings: what they are set to in each column.
-        heads: the heading of each column: the value of every variable that is set.
-        note: what is left out, if anything.
+        variables: the variables that are set in every column.
+        settings: their values in each column.
+        heads: the heading of each column: the value of each of these variables.
+        note: which columns are left out; empty if none.
     """
 
     variables: tuple[int, ...]
@@ -145,38 +145,38 @@ class Columns:
     note: str = ""
 
 
-def arrange_columns(meaning: Meaning, fixed: Setting | None = None, vary: Sequence[int] | None = None) -> Columns:
-    """Return a column for every class, or for every setting of the attributes that vary.
+def arrange_columns(latent: LatentNames, fixed: Setting | None = None, vary: Sequence[int] | None = None) -> Columns:
+    """Return a column for every class, or for every combination of the attributes that vary.
 
     Args:
-        meaning: of the discrete latent.
-        fixed: attributes that are the same in all columns, unless they vary.
-        vary: attributes that do; None is all that are not fixed, of many the first three.
+        latent: names of the discrete latent.
+        fixed: attributes that have the same value in all columns, unless they are in `vary`.
+        vary: attributes that vary; None is all that are not fixed, at most the first three.
 
     Raises:
-        ArgumentError: more than three attributes are to vary.
+        ArgumentError: `vary` has more than three attributes.
     """
-    if not meaning.attributes:
-        values = range(min(meaning.values, _MOST_CLASSES))
-        left = f"shown are {len(values)} of {meaning.values:,} columns" if meaning.values > len(values) else ""
-        heads = [[meaning.value_name(value)] for value in values]
-        return Columns((0,), tuple({0: value} for value in values), heads, left)
+    if not latent.has_attributes:
+        values = range(min(latent.value_count, _MAX_CLASSES))
+        note = f"{len(values)} of {latent.value_count:,} columns are shown" if latent.value_count > len(values) else ""
+        heads = [[latent.get_value_name(value)] for value in values]
+        return Columns((0,), tuple({0: value} for value in values), heads, note)
     fixed, note = fixed or {}, ""
     if vary is None:
-        free = [variable for variable in range(len(meaning.names)) if variable not in fixed]
-        vary = free[:_MOST_VARIED]
-        if len(free) > _MOST_VARIED:
-            named = ", ".join(meaning.names[variable] for variable in vary)
+        free = [variable for variable in range(len(latent.names)) if variable not in fixed]
+        vary = free[:_MAX_VARIED]
+        if len(free) > _MAX_VARIED:
+            names = ", ".join(latent.names[variable] for variable in vary)
             note = (
-                f"{len(free)} attributes would make {2 ** len(free):,} columns: {named} vary in {2**_MOST_VARIED}, "
-                "the others are drawn for each row; choose others with --vary"
+                f"{len(free)} attributes would make {2 ** len(free):,} columns: {names} vary in {2**_MAX_VARIED}, "
+                "the other attributes are drawn for each row; choose attributes with --vary"
             )
-    elif len(vary) > _MOST_VARIED:
+    elif len(vary) > _MAX_VARIED:
         raise ArgumentError(
-            f"{len(vary)} attributes to vary make {2 ** len(vary):,} columns, at most {2**_MOST_VARIED} are drawn: "
-            f"name at most {_MOST_VARIED}"
+            f"{len(vary)} attributes to vary make {2 ** len(vary):,} columns, at most {2**_MAX_VARIED} are possible: "
+            f"name at most {_MAX_VARIED} attributes"
         )
-    # The first varies fastest: adjacent columns then differ in the attribute that was named first.
+    # The first attribute varies fastest, so that adjacent columns differ in it.
     varied = [dict(zip(reversed(vary), bits, strict=True)) for bits in product((0, 1), repeat=len(vary))]
     settings = tuple({**fixed, **setting} for setting in varied)
     variables = (*vary, *(variable for variable in fixed if variable not in vary))
@@ -185,12 +185,13 @@ def arrange_columns(meaning: Meaning, fixed: Setting | None = None, vary: Sequen
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """Predictions for N pictures with V variables each.
+    """Predictions for N images with V variables each.
 
     Attributes:
         predicted: the values of the arg max.
-        labels: the values that the pictures are labelled with, -1 where not known.
-        probability: of the label under the encoder, the share of its samples that is right; 0 where not known.
+        labels: the labels, -1 where unknown.
+        probability: probability of the label under the encoder, which is the share of its samples that are correct; 0
+            where the label is unknown.
     """
 
     predicted: Int64[Tensor, "N V"]
@@ -198,56 +199,56 @@ class Predictions:
     probability: Float[Tensor, "N V"]
 
     @property
-    def counted(self) -> Bool[Tensor, "N V"]:
-        """Where there is a label."""
-        return find_known(self.labels)
+    def is_labelled(self) -> Bool[Tensor, "N V"]:
+        """Where the label is known."""
+        return find_labelled(self.labels)
 
     @property
-    def right(self) -> Bool[Tensor, "N V"]:
+    def is_correct(self) -> Bool[Tensor, "N V"]:
         """Where the arg max is the label."""
-        return (self.predicted == self.labels) & self.counted
+        return (self.predicted == self.labels) & self.is_labelled
 
     def accuracy(self, variable: int | slice = slice(None)) -> float | None:
-        """Return the share of labels that the arg max has right; None where there are none."""
-        return _share(self.right[:, variable], self.counted[:, variable])
+        """Return the share of labels that the arg max predicts; None if there are no labels."""
+        return _compute_share(self.is_correct[:, variable], self.is_labelled[:, variable])
 
     def accuracy_sampled(self, variable: int | slice = slice(None)) -> float | None:
-        """Return the share of labels that samples of the encoder have right in the mean; None where there are none."""
-        return _share(self.probability[:, variable], self.counted[:, variable])
+        """Return the expected share of labels that a sample of the encoder predicts; None if there are no labels."""
+        return _compute_share(self.probability[:, variable], self.is_labelled[:, variable])
 
-    def confusion(self, values: int) -> Int64[Tensor, "classes values"]:
-        """Return how many pictures of each class, by row, are classified as each category, by column."""
-        labels, predicted = self.labels[self.counted[:, 0], 0], self.predicted[self.counted[:, 0], 0]
+    def count_confusions(self, values: int) -> Int64[Tensor, "classes values"]:
+        """Return the number of images of each class (row) that are classified as each category (column)."""
+        labels, predicted = self.labels[self.is_labelled[:, 0], 0], self.predicted[self.is_labelled[:, 0], 0]
         classes = max(values, int(labels.max()) + 1 if len(labels) else 0)
         return (labels * values + predicted).bincount(minlength=classes * values).view(classes, values)
 
 
 @torch.no_grad()
-def predict(model: MixedVAE, meaning: Meaning, pictures: Seen, batch_size: int = 500) -> Predictions:
-    """Predict the discrete latent of pictures."""
+def predict(model: MixedVAE, latent: LatentNames, images: PreparedImages, batch_size: int = 500) -> Predictions:
+    """Predict the discrete latent of images."""
     best, probabilities = [], []
-    for batch in pictures.split(batch_size):
-        scores = model.scores(batch.shown)
-        best.append(meaning.values_of(model.space.argmax(scores)).cpu())
+    for batch in images.split(batch_size):
+        scores = model.scores(batch.encoder_input)
+        best.append(latent.get_values(model.space.argmax(scores)).cpu())
         q = model.space.marginals(scores).cpu()
-        probabilities.append(torch.stack([1 - q, q], -1) if meaning.attributes else q[:, None])
+        probabilities.append(torch.stack([1 - q, q], -1) if latent.has_attributes else q[:, None])
     values, q = torch.cat(best), torch.cat(probabilities)
-    labels = torch.full_like(values, -1) if pictures.labels is None else pictures.labels.cpu().view(values.shape)
+    labels = torch.full_like(values, -1) if images.labels is None else images.labels.cpu().view(values.shape)
     # There may be more classes than categories.
-    inside = (labels >= 0) & (labels < q.shape[-1])
-    probability = q.gather(-1, labels.where(inside, 0)[..., None]).squeeze(-1)
-    return Predictions(values, labels, probability.where(inside, 0.0))
+    is_valid = (labels >= 0) & (labels < q.shape[-1])
+    probability = q.gather(-1, labels.where(is_valid, 0)[..., None]).squeeze(-1)
+    return Predictions(values, labels, probability.where(is_valid, 0.0))
 
 
-def _share(hits: Tensor, counted: Tensor) -> float | None:
-    return float(hits.double().sum() / counted.sum()) if counted.any() else None
+def _compute_share(correct: Tensor, is_labelled: Tensor) -> float | None:
+    return float(correct.double().sum() / is_labelled.sum()) if is_labelled.any() else None
 
 
-_MOST_CONFUSED_CLASSES = 20  # in a table; more are drawn
+_MAX_TABLE_CLASSES = 20  # number of classes in a table; more are shown in a figure
 
 
 @dataclass(frozen=True)
-class Shaded:
+class ShadedCell:
     """A table cell: its text, and how dark its background is, from 0 to 1."""
 
     text: str
@@ -260,58 +261,62 @@ class Confusion:
 
     Attributes:
         note: how to read it.
-        headings: of the columns, that of the names first; empty where there is a figure instead.
-        rows: a name, and cells.
+        headings: headings of the columns, that of the names first; empty if there is a figure.
+        rows: the name and the cells of each row.
         figure: replaces a table that would be too large.
     """
 
     note: str
     headings: Sequence[str] = ()
-    rows: Sequence[tuple[str, Sequence[Shaded]]] = ()
+    rows: Sequence[tuple[str, Sequence[ShadedCell]]] = ()
     figure: Markup | None = None
 
 
-def count_confusion(meaning: Meaning, predictions: Predictions, name: str) -> Confusion | None:
-    """Compare predictions with labels; None where no picture has a label.
+def make_confusion(latent: LatentNames, predictions: Predictions, name: str) -> Confusion | None:
+    """Compare predictions with labels; None where no image has a label.
 
     Args:
-        meaning: of the discrete latent.
-        predictions: of the test pictures.
-        name: of the figure, unique on the page.
+        latent: names of the discrete latent.
+        predictions: predictions for the test images.
+        name: name of the figure, unique on the page.
     """
-    if not predictions.counted.any():
+    if not predictions.is_labelled.any():
         return None
-    return _attributes(meaning, predictions) if meaning.attributes else _classes(meaning, predictions, name)
+    if latent.has_attributes:
+        return _make_attribute_table(latent, predictions)
+    return _make_class_confusion(latent, predictions, name)
 
 
-def _classes(meaning: Meaning, predictions: Predictions, name: str) -> Confusion:
-    counts = predictions.confusion(meaning.values)
+def _make_class_confusion(latent: LatentNames, predictions: Predictions, name: str) -> Confusion:
+    counts = predictions.count_confusions(latent.value_count)
     shares = counts / counts.sum(1, keepdim=True).clamp_min(1)
-    what = meaning.names[0]
-    if len(counts) > _MOST_CONFUSED_CLASSES:
-        note = f"How much of each class, by row, is taken for each {what}, by column."
+    what = latent.names[0]
+    if len(counts) > _MAX_TABLE_CLASSES:
+        note = f"Share of the test images of each class (row) that are classified as each {what} (column)."
         figure = draw_heat_map(name, note, shares, rows="class", columns=what, scale="share of the class")
         return Confusion(note, figure=figure)
     rows = [
         (
-            meaning.value_name(label),
-            [Shaded(f"{count:,}" if count else "", share) for count, share in zip(row, part, strict=True)],
+            latent.get_value_name(label),
+            [ShadedCell(f"{count:,}" if count else "", share) for count, share in zip(row, part, strict=True)],
         )
         for label, (row, part) in enumerate(zip(counts.tolist(), shares.tolist(), strict=True))
     ]
-    note = f"Test pictures of each class, by row, that are taken for each {what}, by column."
-    return Confusion(note, ["class", *map(meaning.value_name, range(meaning.values))], rows)
+    note = f"Number of test images of each class (row) that are classified as each {what} (column)."
+    return Confusion(note, ["class", *map(latent.get_value_name, range(latent.value_count))], rows)
 
 
-def _attributes(meaning: Meaning, predictions: Predictions) -> Confusion:
+def _make_attribute_table(latent: LatentNames, predictions: Predictions) -> Confusion:
     rows = []
-    for variable, name in enumerate(meaning.names):
-        counted = predictions.counted[:, variable]
-        if not counted.any():
-            rows.append((name, [Shaded("no labels"), Shaded(""), Shaded(""), Shaded("")]))
+    for variable, name in enumerate(latent.names):
+        is_labelled = predictions.is_labelled[:, variable]
+        if not is_labelled.any():
+            rows.append((name, [ShadedCell("no labels"), ShadedCell(""), ShadedCell(""), ShadedCell("")]))
             continue
-        labels, best = (values[counted, variable].double() for values in (predictions.labels, predictions.predicted))
+        labels, best = (
+            values[is_labelled, variable].double() for values in (predictions.labels, predictions.predicted)
+        )
         parts = (predictions.accuracy(variable), predictions.accuracy_sampled(variable), labels.mean(), best.mean())
-        rows.append((name, [Shaded(format_percent(float(part or 0))) for part in parts]))
-    note = "How often each attribute of the test pictures is predicted, how often it is on, and how often taken to be."
-    return Confusion(note, ["attribute", "right, arg max", "right, sample", "on", "taken to be on"], rows)
+        rows.append((name, [ShadedCell(format_percent(float(part or 0))) for part in parts]))
+    note = "For each attribute, shares of the test images: correct predictions, label on, and predicted to be on."
+    return Confusion(note, ["attribute", "correct, arg max", "correct, sample", "on", "predicted on"], rows)

@@ -1,4 +1,4 @@
-"""Learning from few labels: which images are labelled, what z they have, and the terms of the loss."""
+"""Learning from few labels: the choice of labelled images, labels as z, and the terms of the loss."""
 
 import random
 from dataclasses import dataclass
@@ -11,35 +11,35 @@ from torch.func import functional_call
 
 from hardmax.applications.mixed_vae.config import MixedConfig
 from hardmax.applications.mixed_vae.model import MixedVAE
-from hardmax.data import Images, binarize, choose_attributes, load
+from hardmax.data import Images, binarize, choose_attributes, load_images
 from hardmax.data.images import UNKNOWN, rank_by_stratum
 from hardmax.errors import ArgumentError
 from hardmax.estimators import Direct
 from hardmax.expectations import expectation
 from hardmax.objectives import fenchel_young_loss
-from hardmax.random import stream
+from hardmax.random import make_generator
 from hardmax.spaces import AbstractSpace, Binary, Categorical
 
 
 def draw_labelled(labels: Int64[Tensor, "N *A"], count: int, seed: int = 0) -> Int64[Tensor, "count"]:
-    """Draw images to be labelled, equal numbers of every class, or of every combination of attributes that occurs.
+    """Choose images to be labelled at random: equal numbers of every class, or of every combination of attributes.
 
-    The remainder after equal shares goes to random classes; a class with too few images gives all it has, and
-    the others give more. The same seed gives the same order whatever the count: the first 50 of 100 are the draw
-    of 50.
+    If `count` is not a multiple of the number of classes, random classes get one image more. If a class has too few
+    images, all of them are chosen, and more of the other classes. The same seed gives the same order for every count:
+    the first 50 of 100 images are those that are drawn for a count of 50.
 
     Args:
-        labels: `[N]`, classes, or `[N, A]`, attributes, of the images to draw from: those to train with. Images with
-            a -1 are not drawn.
+        labels: `[N]`, classes, or `[N, A]`, attributes, of the images to choose from: the training images. Images with
+            a -1 are not chosen.
         count: the number of images to draw.
-        seed: of the draw.
+        seed: random seed.
 
     Returns:
         `[count]`, indices into `labels`, in the order in which they were drawn.
 
     Raises:
-        ArgumentError: fewer images than that are labelled, or `count` is so small that a class, or an attribute being
-            on or off, is missing.
+        ArgumentError: fewer than `count` images have a label, or `count` is too small to include every class, or every
+            attribute both on and off.
 
     Example:
         >>> import torch
@@ -50,40 +50,40 @@ def draw_labelled(labels: Int64[Tensor, "N *A"], count: int, seed: int = 0) -> I
     rows = labels.unsqueeze(1) if labels.ndim == 1 else labels
     known = (rows != UNKNOWN).all(1).nonzero().squeeze(1)
     if not len(known):
-        raise ArgumentError(f"none of the {len(labels):,} images has a label that is known; {count:,} were asked for")
+        raise ArgumentError(f"none of the {len(labels):,} images has a known label; {count:,} were asked for")
     if not 1 <= count <= len(known):
-        reason = f"{len(known):,} of the {len(labels):,} images have a label that is known"
+        reason = f"{len(known):,} of the {len(labels):,} images have a known label"
         raise ArgumentError(f"count is {count:,}, expected 1 to {len(known):,}: {reason}")
-    # A separate stream: that of the plain seed has assigned the images to the splits.
-    stream = random.Random(f"labelled/{seed}")
+    # A separate generator: the one of the plain seed has assigned the images to the splits.
+    generator = random.Random(f"labelled/{seed}")
     strata = [tuple(row) for row in rows[known].tolist()]
-    # Round by round, one of each stratum, in random order within a round.
-    turns = [(place, stream.random()) for place in rank_by_stratum(strata, stream)]
-    order = sorted(range(len(strata)), key=turns.__getitem__)
+    # In each round one image of each stratum, in random order within a round.
+    rounds = [(rank, generator.random()) for rank in rank_by_stratum(strata, generator)]
+    order = sorted(range(len(strata)), key=rounds.__getitem__)
     chosen = known[torch.tensor(order[:count])]
-    for column, (there, here) in enumerate(zip(rows[known].T, rows[chosen].T, strict=True)):
-        if missing := sorted(set(there.tolist()) - set(here.tolist())):
-            classes = f"{len(missing)} of the {len(there.unique())} classes"
+    for column, (all_values, chosen_values) in enumerate(zip(rows[known].T, rows[chosen].T, strict=True)):
+        if missing := sorted(set(all_values.tolist()) - set(chosen_values.tolist())):
+            classes = f"{len(missing)} of the {len(all_values.unique())} classes"
             what = classes if labels.ndim == 1 else f"attribute {column} = {missing[0]}"
             raise ArgumentError(f"{count:,} labelled images leave out {what}; ask for more")
     return chosen
 
 
-def load_pictures(config: MixedConfig) -> Images:
-    """Load the pictures, with the requested attributes.
+def load_labelled_images(config: MixedConfig) -> Images:
+    """Load the images, with the requested attributes.
 
     Raises:
         ArgumentError: an attribute does not exist.
     """
-    images = load(config.data, data_dir=config.data_dir, size=config.size, limit=config.limit, seed=config.seed)
+    images = load_images(config.data, data_dir=config.data_dir, size=config.size, limit=config.limit, seed=config.seed)
     return choose_attributes(images, config.attribute_names) if config.attribute_names else images
 
 
 def make_space(config: MixedConfig, images: Images) -> AbstractSpace:
-    """Return the space: a bit for each attribute, or a category for each class.
+    """Return the space of z_d: a bit for each attribute, or a category for each class.
 
     Raises:
-        ArgumentError: the pictures have no classes, and their number is not set.
+        ArgumentError: the images have no classes, and `categories` is not set.
     """
     if config.attribute_names:
         return Binary(len(config.attribute_names))
@@ -97,52 +97,54 @@ def make_space(config: MixedConfig, images: Images) -> AbstractSpace:
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
-    """Pictures prepared for training or evaluation.
+class PreparedImages:
+    """Images prepared for training or evaluation, with their labels.
 
     Attributes:
-        x: `[N, *shape]`, the targets of the decoder.
-        shown: `[N, *shape]`, the input of the encoder.
-        labels: `[N]` or `[N, A]`, -1 where not known; None where there are none.
+        x: `[N, *shape]`. The targets of the decoder.
+        encoder_input: `[N, *shape]`. The input of the encoder.
+        labels: `[N]` or `[N, A]`. Classes or attributes, -1 where unknown; None if there are no labels.
     """
 
     x: Tensor
-    shown: Tensor
+    encoder_input: Tensor
     labels: Tensor | None
 
     def __len__(self) -> int:
         return len(self.x)
 
-    def __getitem__(self, index: Tensor | slice) -> "Seen":
-        return Seen(self.x[index], self.shown[index], None if self.labels is None else self.labels[index])
+    def __getitem__(self, index: Tensor | slice) -> "PreparedImages":
+        labels = None if self.labels is None else self.labels[index]
+        return PreparedImages(self.x[index], self.encoder_input[index], labels)
 
-    def split(self, size: int) -> list["Seen"]:
-        """Return the pictures in batches."""
+    def split(self, size: int) -> list["PreparedImages"]:
+        """Return the images in batches."""
         return [self[begin : begin + size] for begin in range(0, len(self), size)]
 
-    def to(self, device: str) -> "Seen":
-        """Return the pictures on a device."""
-        return Seen(*(None if t is None else t.to(device) for t in (self.x, self.shown, self.labels)))  # pyright: ignore[reportArgumentType]
+    def to(self, device: str) -> "PreparedImages":
+        """Return the images on a device."""
+        labels = None if self.labels is None else self.labels.to(device)
+        return PreparedImages(self.x.to(device), self.encoder_input.to(device), labels)
 
 
-def prepare_labelled_split(config: MixedConfig, images: Images, split: str) -> Seen:
-    """Return the pictures of a split; random binarization is the same in every call."""
-    pictures = getattr(images, split)
-    x = binarize(pictures, config.binarize, stream(config.seed, "binarize", split))
-    inputs = binarize(pictures, "none") if config.encoder_input == "grey" else x
+def prepare_labelled_split(config: MixedConfig, images: Images, split: str) -> PreparedImages:
+    """Return the images of a split with their labels; random binarization is the same in every call."""
+    pixels = getattr(images, split)
+    x = binarize(pixels, config.binarize, make_generator(config.seed, "binarize", split))
+    inputs = binarize(pixels, "none") if config.encoder_input == "grey" else x
     labels = images.attributes if config.attribute_names else images.labels
-    return Seen(x, inputs, None if labels is None else labels[split])
+    return PreparedImages(x, inputs, None if labels is None else labels[split])
 
 
-def as_z(labels: Tensor, space: AbstractSpace) -> Tensor:
+def encode_labels(labels: Tensor, space: AbstractSpace) -> Tensor:
     """Return labels as z: classes `[N]` one-hot, attributes `[N, A]` as bits."""
     if isinstance(space, Categorical):
         return torch.nn.functional.one_hot(labels, space.k).float()
     return labels.float()
 
 
-def find_known(labels: Tensor) -> Tensor:
-    """Return which variables of z are labelled, `[N, variables]`."""
+def find_labelled(labels: Tensor) -> Tensor:
+    """Return which variables of z have a label, `[N, variables]`."""
     return (labels if labels.dim() > 1 else labels[:, None]) != UNKNOWN
 
 
@@ -154,18 +156,18 @@ def label_loss(
 ) -> Tensor:
     """Return the loss of scores against labels, `[B, *score]` and `[B, *event] -> [B]`.
 
-    - "argmax": theorem 1 with z(epsilon) set to the label, `(statistics(z*) - statistics(label)) / epsilon` for scores.
-      In the mean it is the gradient of cross-entropy / epsilon.
+    - "argmax": theorem 1 with z(epsilon) set to the label. The gradient for scores is
+      `(statistics(z*) - statistics(label)) / epsilon`; its mean is the gradient of cross-entropy / epsilon.
     - "cross-entropy": `-log q(label)`.
     - "hamming": the expected number of wrong variables, through `Direct(epsilon)`.
 
     Args:
-        scores: of the pictures.
-        target: their labels as z.
-        space: of z.
-        kind: which loss.
-        epsilon: of direct optimization.
-        noise: `[1, B, *score]`.
+        scores: `[B, *score]`, of the images.
+        target: `[B, *event]`, their labels as z.
+        space: the space of z.
+        kind: the loss.
+        epsilon: the size of the perturbation in direct optimization.
+        noise: `[1, B, *score]`, the noise of z.
     """
     match kind:
         case "argmax":
@@ -173,74 +175,74 @@ def label_loss(
         case "cross-entropy":
             return -space.log_prob(scores, target)
         case "hamming":
-            # A wrong category is two wrong entries of its one-hot row.
+            # A wrong category changes two entries of its one-hot row.
             entries = 2 if space.categories is not None else 1
 
-            def right(z: Tensor) -> Tensor:
+            def negative_errors(z: Tensor) -> Tensor:
                 return -(z - target).abs().flatten(2).sum(-1) / entries
 
-            return -expectation(right, scores, space, Direct(epsilon), noise=noise, validate=False).value
+            return -expectation(negative_errors, scores, space, Direct(epsilon), noise=noise, validate=False).value
 
 
 def recognition_loss(model: MixedVAE, z_d: Tensor, z_c: Tensor) -> Tensor:
-    """Draw pictures of latents, and return how well the encoder recognises z_d in them, `-log q(z_d | picture)` `[B]`.
+    """Decode latents, and return how badly the encoder recognises z_d in the images: `-log q(z_d | image)`, `[B]`.
 
-    With z_d drawn at random and z_c that of a picture, it keeps out of z_c what z_d is to encode: a decoder that reads
-    smiles from z_c alone draws faces whose smile does not follow z_d. The encoder only judges: it is frozen.
+    With a random z_d and the z_c of an image, this loss keeps the properties that z_d encodes out of z_c: a decoder
+    that takes the smile from z_c would generate faces whose smile does not depend on z_d. The encoder is frozen.
 
     Args:
-        model: its decoder is trained, and so are z_c.
-        z_d: `[B, *event]`.
-        z_c: `[B, rows, c]`.
+        model: the model; gradients reach its decoder and z_c.
+        z_d: `[B, *event]`, the discrete latents.
+        z_c: `[B, rows, c]`, the Gaussian latents.
 
     References:
         Chen et al., "InfoGAN: interpretable representation learning by information maximizing generative adversarial
         nets", 2016.
     """
     parameters = model.decoder(model.join.join(z_d, z_c))
-    pictures = parameters.sigmoid() if model.log_variance is None else parameters
-    judge = nn.Sequential(model.trunk, model.discrete)
-    frozen = {name: parameter.detach() for name, parameter in judge.named_parameters()}
-    return -model.space.log_prob(functional_call(judge, frozen, (pictures,)), z_d)
+    images = parameters.sigmoid() if model.log_variance is None else parameters
+    encoder = nn.Sequential(model.trunk, model.discrete)
+    frozen = {name: parameter.detach() for name, parameter in encoder.named_parameters()}
+    return -model.space.log_prob(functional_call(encoder, frozen, (images,)), z_d)
 
 
-def align_scores(scores: Tensor, named: Tensor, prior: Tensor | None) -> Tensor:
-    """Return scores as they would be if the encoder named each z as often as the prior does.
+def align_scores(scores: Tensor, marginal: Tensor, prior: Tensor | None) -> Tensor:
+    """Return scores that are corrected such that the encoder predicts each z as often as the prior.
 
-    `q(z | x) p(z) / named(z)`, up to a constant: Bayes' rule with one prior exchanged for another, which for scores is
-    a sum. No gradient flows through it.
+    `q(z | x) p(z) / marginal(z)`, up to a constant: Bayes' rule with the prior replaced. For scores this is a sum. No
+    gradient flows through it.
 
     Args:
-        scores: of pictures `[B, *score]`.
-        named: scores of how often the encoder names each z, `[*score]`.
-        prior: scores of p, `[*score]`; None is uniform.
+        scores: `[B, *score]`, of images.
+        marginal: `[*score]`, scores of the frequency with which the encoder predicts each z.
+        prior: `[*score]`, scores of p; None is uniform.
 
     References:
         Saerens, Latinne & Decaestecker, "Adjusting the outputs of a classifier to new a priori probabilities", 2002;
         Berthelot et al., "ReMixMatch", 2020 (distribution alignment).
     """
-    corrected = scores.detach() - named.detach()
+    corrected = scores.detach() - marginal.detach()
     return corrected if prior is None else corrected + prior.detach()
 
 
 def consistency_loss(
-    plain: Tensor, distorted: Tensor, space: AbstractSpace, confidence: float
+    original: Tensor, distorted: Tensor, space: AbstractSpace, confidence: float
 ) -> tuple[Tensor, Tensor]:
-    """Return the loss of distorted pictures against the encoder's confident predictions for the plain ones.
+    """Return the loss of distorted images against the encoder's confident predictions for the original images.
 
     Args:
-        plain: scores of the plain pictures `[B, *score]`; no gradient reaches them.
-        distorted: scores of their distorted copies.
-        space: of z.
+        original: `[B, *score]`, scores of the original images; no gradient reaches them.
+        distorted: `[B, *score]`, scores of their distorted copies.
+        space: the space of z.
         confidence: threshold on the probability of the best z.
 
     Returns:
-        `-log q(best z | distorted)` where the encoder is sure, else zero, `[B]`; and where it is sure, `[B]`.
+        `-log q(best z | distorted)` where the encoder is confident, else zero, `[B]`; and where it is confident, `[B]`.
 
     References:
         Sohn et al., "FixMatch: simplifying semi-supervised learning with consistency and confidence", 2020.
     """
     with torch.no_grad():
-        best = space.argmax(plain).to(plain.dtype)
-        sure = space.log_prob(plain, best).exp() > confidence
-    return torch.where(sure, -space.log_prob(distorted, best), 0.0), sure
+        best = space.argmax(original).to(original.dtype)
+        is_confident = space.log_prob(original, best).exp() > confidence
+    return torch.where(is_confident, -space.log_prob(distorted, best), 0.0), is_confident

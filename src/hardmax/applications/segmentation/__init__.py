@@ -1,1 +1,1 @@
-"""Segmentation of brain scans with an anatomical prior learned from label maps alone."""
+"""Segmentation of brain scans with an anatomical prior that is learned from label maps only."""

@@ -1,37 +1,37 @@
-"""Options of `hardmax segment run`, `segment prior` and `segment train`. No torch here."""
+"""Options of the commands `hardmax segment run`, `segment prior` and `segment train`. No torch here."""
 
 from dataclasses import dataclass
 from typing import Annotated
 
-import tyro
-
+from hardmax.applications.argument_parser import Argument, Metavar
 from hardmax.errors import ArgumentError
 
 
 @dataclass(frozen=True)
 class SegmentOptions:
-    """Segment scans of brains, of any contrast, orientation and voxel size, with the skull taken off.
+    """Segment skull-stripped brain scans of any contrast, orientation and voxel size.
 
-    Writes, into the folder OUT, for each scan NAME_labels.nii.gz in the scan's own voxels and header and a picture to
-    judge it by, qc/NAME.png; and volumes.csv (mm^3), index.html, and colours.txt for viewers of label maps. For
-    research; not for clinical use.
+    Skull-stripped means that everything but the brain is set to one value, usually 0. Writes into the folder OUT: for
+    each scan NAME_labels.nii.gz, with the scan's voxels and header, and the quality image qc/NAME.png, which shows the
+    outlines; for all scans of the folder volumes.csv (mm^3), the page index.html, and colours.txt, a colour table for
+    viewers of label maps. For research; not for clinical use.
 
     Example: hardmax segment run scan.nii.gz --out result
     """
 
-    scans: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="SCANS...")]
+    scans: Annotated[tuple[str, ...], Argument("SCANS")]
     """Scans (.nii, .nii.gz, .mgh, .mgz), or folders of them."""
     out: str = "segmented"
-    """Folder to write to."""
+    """Folder of the results; scans are added to those of earlier calls, and the same scan is replaced."""
     model: str | None = None
-    """Folder of a model or prior; default: the one that comes with hardmax, or was made by hardmax segment prior."""
+    """Folder of a model or prior; default: the prior that comes with hardmax, or that hardmax segment prior made."""
     posteriors: bool = False
-    """Write the probability of each label too: NAME_posteriors.nii.gz, 4-D, in bytes (255ths)."""
-    compare: Annotated[str | None, tyro.conf.arg(metavar="TRUTH")] = None
-    """True label map, or a folder of them (17_labels.nii.gz belongs to 17_t1.nii.gz): prints Dice and 95 % surface
-    distance, and writes dice.csv."""
+    """Also write the probability of each label: NAME_posteriors.nii.gz, 4-D, one byte each (255ths)."""
+    compare: Annotated[str | None, Metavar("TRUTH")] = None
+    """True label map, or a folder of them (17_labels.nii.gz belongs to 17_t1.nii.gz): print Dice and 95 % surface
+    distance, and write dice.csv."""
     smooth: float = 0.0
-    """Strength, in nats, of a bond between neighbours that smooths the labels (Potts, by min-cuts); 0 is none."""
+    """Smooth the labels: penalty, in nats, for neighbours with different labels (Potts, by min-cuts); 0 is off."""
 
     def __post_init__(self) -> None:
         if not self.smooth >= 0:
@@ -40,42 +40,42 @@ class SegmentOptions:
 
 @dataclass(frozen=True)
 class PriorOptions:
-    """Learn from label maps, without any scans, what anatomy looks like.
+    """Learn an anatomical prior from label maps, without any scans.
 
-    The maps are aligned and averaged. They may be in the numbers of FreeSurfer and SynthSeg, or of hardmax. What is
-    made segments scans: hardmax segment run --model PRIOR.
+    The maps are aligned and averaged. They may have the label numbers of FreeSurfer and SynthSeg, or of hardmax. The
+    prior segments scans: hardmax segment run --model PRIOR.
 
     Example: hardmax segment prior maps/ --out prior
     """
 
-    maps: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MAPS...")]
+    maps: Annotated[tuple[str, ...], Argument("MAPS")]
     """Label maps (.nii, .nii.gz, .mgh, .mgz), or folders of them."""
     out: str | None = None
-    """Folder to make; default: the one where hardmax segment run looks."""
+    """Folder to create; default: the one where hardmax segment run looks for a prior."""
 
 
 @dataclass(frozen=True)
 class EncoderOptions:
-    """Learn from unlabelled scans, of any one contrast, to find the anatomy in such scans quickly.
+    """Train an encoder, on unlabelled scans of any one contrast, to find the anatomy in such scans quickly.
 
-    An encoder learns to say where in the prior a scan is. No labels of the scans are used, and none are needed. What it
-    makes is quicker than hardmax segment run without a model, which fits a deformation to each scan, and less exact.
+    The encoder learns to map a scan to the latents of the prior. No labels of the scans are used or needed. The model
+    is faster than hardmax segment run without a model, which fits a deformation to each scan, and less accurate.
 
     Example: hardmax segment train scans/ --prior prior --out model
     """
 
-    scans: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="SCANS...")]
+    scans: Annotated[tuple[str, ...], Argument("SCANS")]
     """Scans (.nii, .nii.gz, .mgh, .mgz), or folders of them."""
     prior: str | None = None
-    """Folder of the prior; default: the one that hardmax segment run takes."""
+    """Folder of the prior; default: the one that hardmax segment run uses."""
     out: str = "segment-model"
-    """Folder to make."""
+    """Folder to create."""
     pretraining: int = 1000
-    """Steps on scans that are made from the prior, of random contrast; fewer than a thousand teach too little."""
+    """Number of steps on synthetic scans of random contrast, drawn from the prior; below 1000 it learns too little."""
     steps: int = 200
-    """Steps on the scans."""
+    """Number of training steps on the scans."""
     seed: int = 0
-    """Seed of all randomness."""
+    """Seed of all random numbers."""
 
     def __post_init__(self) -> None:
         for name in ("pretraining", "steps"):

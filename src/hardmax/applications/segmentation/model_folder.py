@@ -1,7 +1,7 @@
 """The folder of a segmentation model: its default path, and its parts.
 
-It has `atlas/` always, `vae/` and `encoder/` after `hardmax segment train`; each holds `model.safetensors` and
-`config.json`, as every saved model of hardmax does.
+It always has `atlas/`, and after `hardmax segment train` also `vae/` and `encoder/`. Each of them holds
+`model.safetensors` and `config.json`, as every saved model of hardmax does.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ _SHIPPED = Path(__file__).parent / "prior"
 
 
 def find_model(given: str | None) -> Path:
-    """Return the folder of a model: the given one, or the one shipped with hardmax, or the one in the cache.
+    """Return the folder of a model: the given one, or else the prior that ships with hardmax, or the one in the cache.
 
     Raises:
         DataError: there is no model.
@@ -25,10 +25,10 @@ def find_model(given: str | None) -> Path:
         folder = Path(given).expanduser()
         if not folder.is_dir():
             raise DataError(
-                f"{folder} is no folder with a model; make one with hardmax segment prior or hardmax segment train"
+                f"{folder} is not a folder with a model; make one with hardmax segment prior or hardmax segment train"
             )
         return folder
-    for folder in (_SHIPPED, default_folder()):
+    for folder in (_SHIPPED, find_default_folder()):
         if folder.is_dir() and any(folder.iterdir()):
             return folder
     raise DataError(
@@ -37,7 +37,7 @@ def find_model(given: str | None) -> Path:
     )
 
 
-def default_folder() -> Path:
+def find_default_folder() -> Path:
     """Return the default folder of `hardmax segment prior`."""
     return find_cache() / "segment" / "prior"
 
@@ -61,7 +61,7 @@ Part = TypeVar("Part", bound=SavedPart)
 
 
 def has_part(folder: Path, name: str) -> bool:
-    """Whether a model has a part: "atlas", "vae" or "encoder"."""
+    """Return whether a model has a part: "atlas", "vae" or "encoder"."""
     return (folder / name).is_dir() or _is_old(folder, name)
 
 
@@ -69,7 +69,7 @@ def load_part(kind: type[Part], folder: Path, name: str) -> Part:
     """Load one part of a model.
 
     Args:
-        kind: its class.
+        kind: class of the part.
         folder: folder of the model.
         name: "atlas", "vae" or "encoder".
 
@@ -86,5 +86,5 @@ def load_part(kind: type[Part], folder: Path, name: str) -> Part:
 
 
 def _is_old(folder: Path, name: str) -> bool:
-    """Whether a part was saved as `<name>.safetensors` and `<name>.json`, before each part had a separate folder."""
+    """Return whether a part was saved as `<name>.safetensors` and `<name>.json`, before each part had a folder."""
     return (folder / f"{name}.json").is_file()

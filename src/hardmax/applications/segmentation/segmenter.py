@@ -1,4 +1,4 @@
-"""Segmentation of a scan: fit, posterior, arg max, all in the scan's voxels."""
+"""Segment a scan: fit the atlas to it, then take the arg max of the posterior in each of its voxels."""
 
 import time
 from collections.abc import Callable
@@ -10,23 +10,23 @@ import torch
 from jaxtyping import Float32, Integer
 from torch import Tensor
 
-from hardmax.applications.segmentation.atlas.atlas import VELOCITIES, Atlas, soften_probabilities
+from hardmax.applications.segmentation.atlas.atlas import VELOCITY_GRID, Atlas, soften_probabilities
 from hardmax.applications.segmentation.atlas.transforms import grid_points, sample_at, to_channels_last
 from hardmax.applications.segmentation.fit.fitting import Fitter, ScanFit, fit_affine, fit_deformation
 from hardmax.applications.segmentation.fit.fusion import fit_personal_atlas, resample_scan
 from hardmax.applications.segmentation.fit.labelling import label_voxels
-from hardmax.applications.segmentation.fit.observation import Observation, observe
+from hardmax.applications.segmentation.fit.observation import Observation, prepare_scan
 from hardmax.applications.segmentation.model_folder import ATLAS, ENCODER, VAE, has_part, load_part
 from hardmax.applications.segmentation.tissues.classes import sum_appearances
 from hardmax.applications.segmentation.tissues.gaussians import tissue_mixing, tissue_names
 from hardmax.applications.segmentation.vae.image_encoder import ImageEncoder
 from hardmax.applications.segmentation.vae.label_vae import LabelVAE
-from hardmax.applications.segmentation.vae.pca import coarse_grid
+from hardmax.applications.segmentation.vae.pca import make_coarse_grid
 from hardmax.applications.segmentation.volumes.geometry import Reorientation
 from hardmax.applications.segmentation.volumes.labels import LabelTable
 from hardmax.applications.segmentation.volumes.reading import Volume, read_volume
-from hardmax.random import stream
-from hardmax.threads import one_thread
+from hardmax.random import make_generator
+from hardmax.threads import use_one_thread
 
 Progress = Callable[[float, str], None]
 
@@ -39,11 +39,11 @@ class Segmentation:
         labels: `[X, Y, Z]`, indices in the table of labels, in the scan's voxels.
         posterior: `[M, X, Y, Z]`, probabilities of all labels of the table; None unless requested.
         log_likelihood: log-likelihood of the scan with its tissues where the atlas has them, minus that with the same
-            tissues anywhere, per voxel of the brain, in nats. Near 0 it is not the scan of a brain.
-        seconds: duration.
+            tissues anywhere, per voxel of the brain, in nats. A value near 0 means that the scan is not of a brain.
+        seconds: duration of the segmentation.
         means: mean of the Gaussian of each tissue, in the scan's units.
-        deviations: deviation of the Gaussian of each tissue.
-        doubts: sentences on why the scan itself is doubtful.
+        deviations: standard deviation of the Gaussian of each tissue, in the scan's units.
+        doubts: sentences on why the scan is doubtful.
     """
 
     labels: Integer[np.ndarray, "X Y Z"]
@@ -56,17 +56,17 @@ class Segmentation:
 
 
 class Segmenter:
-    """Segments scans with an atlas; it uses no labels of scans.
+    """Segments scans of brains with an atlas, without labels of scans.
 
     Args:
         atlas: the location prior.
-        trained: prior and encoder of `hardmax segment train`: the scan's anatomy is then computed in one pass,
-            without a deformation; faster, and less accurate.
+        trained: label VAE and encoder of `hardmax segment train`. They find the scan's anatomy in one pass, without a
+            deformation, which is faster and less accurate. None fits a deformation to each scan.
 
     Attributes:
         table: the labels of the segmentations.
         mixing: `[M, K]`, the Gaussians of each label of the atlas.
-        least_log_likelihood: least log-likelihood of scans of brains.
+        least_log_likelihood: lowest log-likelihood of scans of brains; below it, a result is marked as doubtful.
     """
 
     least_log_likelihood = 0.2
@@ -92,9 +92,11 @@ class Segmenter:
             trained = (load_part(LabelVAE, folder, VAE), load_part(ImageEncoder, folder, ENCODER))
         return cls(load_part(Atlas, folder, ATLAS), trained)
 
-    @one_thread()
+    @use_one_thread()
     def segment(self, volume: Volume, *, posterior: bool = False, progress: Progress | None = None) -> Segmentation:
-        """Segment a skull-stripped scan of any contrast, orientation and voxel size.
+        """Segment a scan of any contrast, orientation and voxel size.
+
+        The scan must be skull-stripped: everything but the brain is set to one value.
 
         Args:
             volume: the scan.
@@ -107,53 +109,56 @@ class Segmenter:
         began = time.monotonic()
         progress = progress or (lambda part, doing: None)
         # The same voxels stored in another order give the same result, bit for bit.
-        turned = Reorientation(volume.grid)
-        upright = Volume(np.ascontiguousarray(turned.forward(volume.values)), turned.canonical)
+        reorientation = Reorientation(volume.grid)
+        canonical = Volume(np.ascontiguousarray(reorientation.forward(volume.values)), reorientation.canonical)
         progress(0.0, "looking for the brain")
-        observed = observe(upright)
-        fitter = Fitter(observed, self.appearances, VELOCITIES, stream(0, "fit"))
+        observation = prepare_scan(canonical)
+        fitter = Fitter(observation, self.appearances, VELOCITY_GRID, make_generator(0, "fit"))
         progress(0.05, "aligning")
         fit = fit_affine(fitter)
         if self.trained is None:
             progress(0.4, "deforming")
             fit = fit_deformation(fitter, fit)
             progress(0.6, "comparing with the maps")
-            fit, prior = fit_personal_atlas(upright, observed, fit, self.atlas, self.prior, self.appearances)
+            fit, prior = fit_personal_atlas(canonical, observation, fit, self.atlas, self.prior, self.appearances)
         else:
             progress(0.7, "recognising")
-            prior = self.predict_prior(upright, observed, fit, *self.trained)
-        progress(0.85, "labels")
-        labelling = label_voxels(upright, observed, fit, self.atlas, prior, self.appearances, posterior=posterior)
-        scale, centre = observed.scale, observed.centre
+            prior = self.predict_prior(canonical, observation, fit, *self.trained)
+        progress(0.85, "labelling")
+        labelling = label_voxels(canonical, observation, fit, self.atlas, prior, self.appearances, posterior=posterior)
+        scale, centre = observation.scale, observation.centre
         means = (fit.gaussians.means * scale + centre).tolist()
         return Segmentation(
-            turned.back(labelling.labels),
-            None if labelling.posterior is None else turned.back(labelling.posterior),
+            reorientation.back(labelling.labels),
+            None if labelling.posterior is None else reorientation.back(labelling.posterior),
             labelling.evidence,
             time.monotonic() - began,
             dict(zip(self._tissues, means, strict=True)),
             dict(zip(self._tissues, (fit.gaussians.deviations * scale).tolist(), strict=True)),
-            observed.doubts,
+            observation.doubts,
         )
 
     def align(self, path: Path) -> tuple[Tensor, Tensor]:
-        """Read a scan and return it with its mask on the grid of the label VAE: the input of an encoder's training."""
+        """Read and align a scan; return it with its mask on the grid of the label VAE, to train an encoder."""
         volume = read_volume(path)
-        observed = observe(volume)
-        fit = fit_affine(Fitter(observed, self.appearances, VELOCITIES, stream(0, "fit")))
-        return self._resample_scan(volume, observed, fit)
+        observation = prepare_scan(volume)
+        fit = fit_affine(Fitter(observation, self.appearances, VELOCITY_GRID, make_generator(0, "fit")))
+        return self._resample_scan(volume, observation, fit)
 
     @torch.no_grad()
     def predict_prior(
-        self, volume: Volume, observed: Observation, fit: ScanFit, vae: LabelVAE, encoder: ImageEncoder
+        self, volume: Volume, observation: Observation, fit: ScanFit, vae: LabelVAE, encoder: ImageEncoder
     ) -> Tensor:
-        """Return f(z) at the mean of q(z | x), on the atlas' grid: the atlas, changed as z changes the coarser VAE."""
-        x, mask = self._resample_scan(volume, observed, fit)
-        differs = vae.log_prior(encoder(x[None], mask[None])[0])[0] - vae.log_location
-        fine = sample_at(differs, coarse_grid(self.atlas), grid_points(self.atlas.grid))
+        r"""Return the probabilities $f(z)$ at the mean of $q(z \mid x)$, on the atlas' grid.
+
+        The VAE is coarser than the atlas: the atlas is changed as z changes the VAE's location prior.
+        """
+        x, mask = self._resample_scan(volume, observation, fit)
+        change = vae.log_prior(encoder(x[None], mask[None])[0])[0] - vae.log_location
+        fine = sample_at(change, make_coarse_grid(self.atlas), grid_points(self.atlas.grid))
         return to_channels_last((self.prior.log() + fine.view_as(self.prior)).softmax(0))
 
-    def _resample_scan(self, volume: Volume, observed: Observation, fit: ScanFit) -> tuple[Tensor, Tensor]:
-        grid = coarse_grid(self.atlas)
-        x, mask = resample_scan(volume, observed, fit, grid)
+    def _resample_scan(self, volume: Volume, observation: Observation, fit: ScanFit) -> tuple[Tensor, Tensor]:
+        grid = make_coarse_grid(self.atlas)
+        x, mask = resample_scan(volume, observation, fit, grid)
         return x.view(grid.shape), mask.view(grid.shape)

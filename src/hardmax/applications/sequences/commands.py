@@ -8,8 +8,9 @@ from hardmax.applications.command_line import EvaluateOptions, Evaluation, Sampl
 from hardmax.applications.runs import load_run
 from hardmax.applications.sequences.evaluation import evaluate as measure
 from hardmax.applications.sequences.model import SequenceGAN
+from hardmax.console import print_line
 from hardmax.files import write_output
-from hardmax.random import stream
+from hardmax.random import make_generator
 
 if TYPE_CHECKING:
     from hardmax.applications.runs import LoadedRun
@@ -22,7 +23,7 @@ def evaluate(options: EvaluateOptions, restored: "LoadedRun[SequenceGAN]") -> Ev
     """Return the likelihood of real sequences, and statistics of generated ones.
 
     Raises:
-        ArgumentError: an option is given that only discrete models have.
+        ArgumentError: an option is given that only discrete VAEs have.
     """
     refuse_options(options, "refine", "perturb_and_map")
     data, draws = restored.load_data(options.data_dir), options.samples or _DRAWS
@@ -31,13 +32,13 @@ def evaluate(options: EvaluateOptions, restored: "LoadedRun[SequenceGAN]") -> Ev
     rows = [("-log q(x), nats per sequence", f"{numbers['nll']:.3f}")]
     if data.language is not None:
         rows += [
-            ("validity: a sentence is written", f"{numbers['validity']:.2%}"),
+            ("validity: probability of generating a sentence", f"{numbers['validity']:.2%}"),
             (f"coverage of {len(data.language):,} sentences", f"{numbers['coverage']:.2%}"),
         ]
     assert numbers["entropy"] is not None
     rows += [
         (f"entropy, nats ({draws:,} draws)", f"{numbers['entropy']:.3f}"),
-        ("sequences used: its exp", f"{math.exp(numbers['entropy']):,.1f}"),
+        ("effective number of sequences: exp(entropy)", f"{math.exp(numbers['entropy']):,.1f}"),
         (f"divergence of 3-grams, nats ({draws:,} draws)", f"{numbers['divergence']:.4f}"),
         ("distinct draws", f"{numbers['distinct']:.2%}"),
     ]
@@ -51,17 +52,18 @@ def sample(options: SampleOptions) -> None:
     """Print sequences, one per line, or write them to a file.
 
     Raises:
-        ArgumentError: attributes are requested.
+        ArgumentError: an option is given that only mixed VAEs have.
         DataError: the file cannot be written.
     """
     refuse_options(options, "attributes", "vary")
     restored = load_run(options.run, options.checkpoint, kind=SequenceGAN)
     count = options.count or _SEQUENCES
-    texts, _ = restored.model.sample(count, generator=stream(options.seed, "sample"))
+    texts, _ = restored.model.sample(count, generator=make_generator(options.seed, "sample"))
     if options.out is None:
-        print("\n".join(texts))
+        for text in texts:
+            print_line(text)
         return
     path = Path(options.out)
     with write_output(path) as temporary:
         temporary.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
-    print(f"{count} sequences in {path}")
+    print_line(f"{count} sequences in {path}")

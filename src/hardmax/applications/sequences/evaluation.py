@@ -1,4 +1,4 @@
-"""Metrics of a sequence generator: exact where probabilities are known, else from samples."""
+"""Metrics of a sequence generator: exact where they follow from its probabilities, otherwise from samples."""
 
 import torch
 from jaxtyping import Float, Int64
@@ -6,11 +6,14 @@ from torch import Tensor
 
 from hardmax.applications.sequences.model import SequenceGAN
 from hardmax.data import Sequences
-from hardmax.random import stream
+from hardmax.random import make_generator
 
 
 def measure_validity(log_prob: Float[Tensor, "M"]) -> float:
-    """Return the probability that a generated sequence is a sentence, from `log q` of all sentences.
+    """Return the probability that a generated sequence is a sentence of the language.
+
+    Args:
+        log_prob: `[M]`, `log q` of all sentences.
 
     Example:
         >>> import torch
@@ -23,7 +26,7 @@ def measure_validity(log_prob: Float[Tensor, "M"]) -> float:
 def measure_coverage(log_prob: Float[Tensor, "M"], draws: int) -> float:
     """Return the expected share of all sentences among `draws` generated sequences.
 
-    `mean_x [1 - (1 - q(x))^draws]`: exact, no sequence is drawn.
+    `mean_x [1 - (1 - q(x))^draws]`, which is exact: no sequence is drawn.
 
     Args:
         log_prob: `[M]`, `log q` of all sentences.
@@ -31,10 +34,10 @@ def measure_coverage(log_prob: Float[Tensor, "M"], draws: int) -> float:
 
     Example:
         >>> import torch
-        >>> round(measure_coverage(torch.tensor([0.5, 1e-30]).log(), draws=10), 4)  # one of two is drawn, almost surely
+        >>> round(measure_coverage(torch.tensor([0.5, 1e-30]).log(), draws=10), 4)  # one of two is almost surely drawn
         0.4995
     """
-    missed = torch.log1p(-log_prob.double().exp().clamp_max(1.0))  # of one draw; -inf where q is 1
+    missed = torch.log1p(-log_prob.double().exp().clamp_max(1.0))  # log probability; -inf where q is 1
     return float((1 - (draws * missed).exp()).mean())
 
 
@@ -43,13 +46,13 @@ def measure_divergence(first: Int64[Tensor, "N T"], second: Int64[Tensor, "M T"]
 
     $$ \mathrm{JS}(p, q) = \tfrac12 \mathrm{KL}(p \,\|\, m) + \tfrac12 \mathrm{KL}(q \,\|\, m), \qquad m = (p + q)/2 $$
 
-    With few sequences it is biased upwards: samples of the same language differ by chance.
+    It is biased upwards for few sequences, since samples of the same language differ by chance.
 
     Args:
         first: `[N, T]` tokens.
         second: `[M, T]` tokens.
-        n: tokens in an n-gram, at most T.
-        tokens: the number of different tokens.
+        n: number of tokens in an n-gram, at most T.
+        tokens: number of different tokens.
 
     Example:
         >>> import torch
@@ -60,10 +63,10 @@ def measure_divergence(first: Int64[Tensor, "N T"], second: Int64[Tensor, "M T"]
     References:
         Lin, "Divergence measures based on the Shannon entropy", 1991.
     """
-    codes = [_codes(sequences, n, tokens) for sequences in (first, second)]
-    kinds, where = torch.cat(codes).unique(return_inverse=True)
+    codes = [_encode_ngrams(sequences, n, tokens) for sequences in (first, second)]
+    kinds, index = torch.cat(codes).unique(return_inverse=True)
     shares = [
-        torch.bincount(part, minlength=len(kinds)).double() / len(part) for part in where.split([*map(len, codes)])
+        torch.bincount(part, minlength=len(kinds)).double() / len(part) for part in index.split([*map(len, codes)])
     ]
     middle = (shares[0] + shares[1]) / 2
     return float(sum(torch.xlogy(share, share / middle).nansum() for share in shares) / 2)
@@ -80,16 +83,16 @@ def measure_distinct(sequences: Int64[Tensor, "N T"]) -> float:
     return len(sequences.unique(dim=0)) / len(sequences)
 
 
-def _codes(sequences: Tensor, n: int, tokens: int) -> Tensor:
-    """Return every n-gram as one number."""
-    place = tokens ** torch.arange(n, device=sequences.device)
-    return (sequences.unfold(1, n, 1) * place).sum(-1).flatten()
+def _encode_ngrams(sequences: Tensor, n: int, tokens: int) -> Tensor:
+    """Return every n-gram as one integer."""
+    weights = tokens ** torch.arange(n, device=sequences.device)
+    return (sequences.unfold(1, n, 1) * weights).sum(-1).flatten()
 
 
 NGRAM = 3
-"""Number of tokens in the n-grams of the measured divergence."""
+"""Number of tokens in the n-grams of the metric `divergence`."""
 DRAWS_PER_SENTENCE = 10
-"""Draws per sentence of the language for coverage: the share of sentences that are among all draws."""
+"""Number of draws per sentence of the language for the metric `coverage`."""
 
 
 @torch.no_grad()
@@ -98,23 +101,30 @@ def evaluate(
 ) -> dict[str, float | None]:
     """Return the likelihood of real sequences, and statistics of generated ones.
 
-    Exact, from the generator's probabilities: `nll`, the mean of -log q of the real sequences, which is also the bound
-    (there is no latent, `elbo` is its negative); and where all sentences are known `validity`, the probability of
-    generating one, and `coverage`, the expected share of them among ten draws for each. From draws: `entropy` of q in
-    nats, whose exp is the effective number of sequences; `divergence` of its 3-grams from those of the real
-    sequences, in nats; `distinct`, the number of distinct draws divided by the number of draws.
+    Exact metrics, from the generator's probabilities:
+
+    - `nll`: the mean of -log q of the real sequences. It is also the bound, since there is no latent variable: `elbo`
+      is its negative.
+    - `validity`: the probability of generating a sentence, if all sentences of the language are known; else None.
+    - `coverage`: the expected share of all sentences among ten draws per sentence; None as above.
+
+    Metrics from draws:
+
+    - `entropy` of q, in nats; its exp is the effective number of sequences.
+    - `divergence` of the 3-grams of draws and of real sequences, in nats.
+    - `distinct`: the number of distinct draws divided by the number of draws.
 
     Args:
         model: the model to evaluate.
-        data: its training data.
+        data: the data it was trained on.
         tokens: `[N, T]`, real sequences.
-        draws: the number of sequences to draw.
-        seed: of the draws; they are the same for every set of real sequences.
+        draws: number of sequences to draw.
+        seed: seed of the draws, which do not depend on the real sequences.
     """
     generator = model.generator
     device = next(generator.parameters()).device
     nll = -_mean_log_prob(model, data.one_hot(tokens.to(device)))
-    z = generator.draw(draws, generator=stream(seed, "evaluate", device=device))
+    z = generator.draw(draws, generator=make_generator(seed, "evaluate", device=device))
     samples = z.argmax(-1).cpu()
     numbers: dict[str, float | None] = {
         "elbo": -nll,

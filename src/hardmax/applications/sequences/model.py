@@ -1,4 +1,4 @@
-"""The sequence GAN: a generator of tokens, and the discriminator that trains it."""
+"""The sequence GAN: a generator of token sequences, and the discriminator that trains it."""
 
 from collections.abc import Sequence
 from typing import Any, final
@@ -7,10 +7,11 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
+from hardmax._deprecation import RenamedMember
 from hardmax.data.sequences import format_tokens
 from hardmax.errors import ArgumentError
 from hardmax.models.pretrained import AbstractModel
-from hardmax.nn import leaky
+from hardmax.nn import build_leaky_relu
 from hardmax.spaces import Categorical
 
 State = tuple[Tensor, Tensor]
@@ -18,17 +19,17 @@ State = tuple[Tensor, Tensor]
 
 @final
 class SequenceGenerator(nn.Module):
-    r"""An LSTM that draws each token given those before it.
+    r"""An LSTM that samples sequences: it draws each token given the tokens before it.
 
     $$ q(x) = \prod_t \mathrm{softmax}(\mathrm{scores}_t(x_{<t}))[x_t], \qquad
        x_t = \arg\max_k \,(\mathrm{scores}_{tk} + g_{tk}) $$
 
-    With Gumbel noise g the sequence is a function of the noise: `G(g)`, in which the arg max has no derivative.
-    `sequence_expectation` chooses its replacement in training.
+    With Gumbel noise g the sequence is a function $G(g)$ of the noise, in which the arg max has no derivative. For
+    training, `sequence_expectation` replaces this derivative by an estimator of the gradient.
 
     Args:
-        tokens: K, the number of tokens.
-        length: T, of all sequences; shorter ones are padded with a separate token.
+        tokens: K, the number of different tokens.
+        length: T, the length of all sequences; shorter ones are padded with a separate token.
         hidden: width of the LSTM.
 
     Example:
@@ -50,7 +51,7 @@ class SequenceGenerator(nn.Module):
         self.head = nn.Linear(hidden, tokens)
 
     def begin(self, count: int) -> tuple[Float[Tensor, "N K"], State]:
-        """Return the input before the first token of `count` sequences, zeros, and the initial state."""
+        """Return zeros, the input before the first token of `count` sequences, and the initial state."""
         weight = self.head.weight
         state = weight.new_zeros(count, self.cell.hidden_size)
         return weight.new_zeros(count, self.space.k), (state, state)
@@ -61,7 +62,7 @@ class SequenceGenerator(nn.Module):
         return self.head(state[0]), state
 
     def scores(self, z: Float[Tensor, "N T K"]) -> Float[Tensor, "N T K"]:
-        """Return the scores of every token of sequences, given those before it."""
+        """Return the scores of every token of sequences, given the tokens before it."""
         before, state = self.begin(len(z))
         outputs = []
         for token in z.unbind(1):
@@ -71,21 +72,21 @@ class SequenceGenerator(nn.Module):
         return torch.stack(outputs, 1)
 
     def log_prob(self, z: Float[Tensor, "N T K"]) -> Float[Tensor, "N"]:
-        """Return `log q(x)` of sequences."""
+        r"""Return $\log q(x)$ of sequences."""
         return self.space.log_prob(self.scores(z), z).sum(-1)
 
     def noise(self, shape: tuple[int, ...], generator: torch.Generator | None = None) -> Float[Tensor, "*_ T K"]:
-        """Draw the noise of sequences, `[*shape, T, K]`."""
+        """Draw the Gumbel noise of sequences, `[*shape, T, K]`."""
         weight = self.head.weight
         return self.space.noise((*shape, self.length), generator, dtype=weight.dtype, device=weight.device)
 
     @torch.no_grad()
     def draw(self, count: int, *, generator: torch.Generator | None = None) -> Float[Tensor, "N T K"]:
         """Draw `count` sequences, one-hot."""
-        return self.at(self.noise((count,), generator))
+        return self.draw_from_noise(self.noise((count,), generator))
 
     @torch.no_grad()
-    def at(self, noise: Float[Tensor, "N T K"]) -> Float[Tensor, "N T K"]:
+    def draw_from_noise(self, noise: Float[Tensor, "N T K"]) -> Float[Tensor, "N T K"]:
         """Return the sequences that the noise determines, one-hot."""
         z, state = self.begin(len(noise))
         tokens = []
@@ -95,16 +96,22 @@ class SequenceGenerator(nn.Module):
             tokens.append(z)
         return torch.stack(tokens, 1)
 
+    at = RenamedMember("draw_from_noise")
+
 
 @final
 class SequenceDiscriminator(nn.Module):
-    """A GRU that returns for every prefix of a sequence the logit that it is the beginning of a real one.
+    r"""A GRU that returns, for every prefix of a sequence, the logit that a real sequence begins with it.
 
-    The optimal one gives the prefix `x_1..x_t` the logit `log p(x_1..x_t) / q(x_1..x_t)`. It shows at which token a
-    sequence goes wrong, and costs one more step for every alternative token there.
+    The optimal discriminator gives the prefix $x_1, \ldots, x_t$ the logit
+
+    $$ \log \frac{p(x_1, \ldots, x_t)}{q(x_1, \ldots, x_t)}. $$
+
+    The logits show at which token a sequence goes wrong. To evaluate another token at a position costs one step of the
+    GRU.
 
     Args:
-        tokens: K, the number of tokens.
+        tokens: K, the number of different tokens.
         hidden: width of the GRU.
 
     Example:
@@ -114,13 +121,13 @@ class SequenceDiscriminator(nn.Module):
         torch.Size([100, 8])
 
     References:
-        Judging every prefix: de Masson d'Autume et al., "Training language GANs from scratch", 2019.
+        Logits of every prefix: de Masson d'Autume et al., "Training language GANs from scratch", 2019.
     """
 
     def __init__(self, tokens: int, hidden: int = 64) -> None:
         super().__init__()
         self.cell = nn.GRUCell(tokens, hidden)
-        self.head = nn.Sequential(nn.Linear(hidden, hidden), leaky(), nn.Linear(hidden, 1))
+        self.head = nn.Sequential(nn.Linear(hidden, hidden), build_leaky_relu(), nn.Linear(hidden, 1))
 
     def begin(self, count: int) -> Float[Tensor, "N H"]:
         """Return the state before the first token of `count` sequences."""
@@ -143,13 +150,13 @@ class SequenceDiscriminator(nn.Module):
 
 @final
 class SequenceGAN(AbstractModel):
-    """An LSTM that generates sequences, and a GRU that discriminates them from real ones.
+    """A generative adversarial network: an LSTM generates sequences, and a GRU distinguishes them from real ones.
 
     Args:
-        generator: draws sequences.
-        discriminator: judges every prefix of them.
+        generator: samples sequences.
+        discriminator: returns a logit for every prefix of a sequence.
         symbols: the text of each token.
-        between: separator of two tokens.
+        between: separator between two tokens.
 
     Example:
         >>> import torch
@@ -190,13 +197,13 @@ class SequenceGAN(AbstractModel):
 
         Args:
             symbols: the text of each token, all different; "" is the padding after the end of a sentence.
-            length: T, of all sequences.
+            length: T, the length of all sequences.
             hidden: width of the generator's LSTM.
             discriminator_hidden: width of the discriminator's GRU.
-            between: separator of two tokens.
+            between: separator between two tokens.
 
         Raises:
-            ArgumentError: fewer than two symbols, or duplicates; a length below one.
+            ArgumentError: there are fewer than two symbols, or duplicates, or the length is below 1.
         """
         if len(set(symbols)) < max(len(symbols), 2):
             raise ArgumentError(f"symbols must be two or more, all different, got {list(symbols)}")

@@ -1,4 +1,4 @@
-"""The expected reward of sequences sampled token by token, with an estimated gradient."""
+"""The expected reward of sequences that are sampled token by token, with an estimated gradient."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from hardmax.spaces import Categorical
 
 @runtime_checkable
 class Writer(Protocol):
-    """A sampler of tokens: `SequenceGenerator`, or any object with the same `begin` and `step`."""
+    """A model that samples tokens: `SequenceGenerator`, or any object with the same `begin` and `step`."""
 
     @property
     def space(self) -> Categorical:
@@ -24,7 +24,7 @@ class Writer(Protocol):
         ...
 
     def begin(self, count: int) -> tuple[Tensor, Any]:
-        """Return the input before the first token of N = count sequences `[N, K]`, and the initial state."""
+        """Return the input before the first token of N = `count` sequences `[N, K]`, and the initial state."""
         ...
 
     def step(self, z: Tensor, state: Any) -> tuple[Tensor, Any]:
@@ -34,31 +34,31 @@ class Writer(Protocol):
 
 @runtime_checkable
 class Judge(Protocol):
-    """A scorer of every prefix: `SequenceDiscriminator`, or any object with the same `begin` and `step`."""
+    """A model that scores every prefix: `SequenceDiscriminator`, or any object with the same `begin` and `step`."""
 
     def begin(self, count: int) -> Any:
         """Return the state before the first token of `count` sequences."""
         ...
 
     def step(self, z: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """Read a token `[N, K]`; return the numbers of the prefixes that end with it `[N]`, and the new state."""
+        """Read a token `[N, K]`; return the values of the prefixes that end with it `[N]`, and the new state."""
         ...
 
 
 def repeat_state(state: Any, times: int) -> Any:
-    """Return a state, a tensor `[N, H]` or a tuple of such, repeated `times` for each sequence: `[times * N, H]`."""
+    """Return a state, a tensor `[N, H]` or a tuple of such, with all sequences repeated: `[times * N, H]`."""
     if isinstance(state, tuple):
         return tuple(repeat_state(part, times) for part in state)
     return state.repeat(times, *[1] * (state.dim() - 1))
 
 
-def judge_sequences(judge: Judge, z: Tensor) -> Tensor:
-    """Return the judge's numbers of all prefixes: `[N, T, K] -> [N, T]`."""
-    state, numbers = judge.begin(len(z)), []
+def evaluate_prefixes(judge: Judge, z: Tensor) -> Tensor:
+    """Return the values that the judge assigns to all prefixes: `[N, T, K] -> [N, T]`."""
+    state, values = judge.begin(len(z)), []
     for token in z.unbind(1):
-        number, state = judge.step(token, state)
-        numbers.append(number)
-    return torch.stack(numbers, 1)
+        value, state = judge.step(token, state)
+        values.append(value)
+    return torch.stack(values, 1)
 
 
 Credit = Literal["prefix", "rollout"]
@@ -71,11 +71,11 @@ class SequenceEstimate:
     """The result of `sequence_expectation`.
 
     Attributes:
-        value: `[N]`, the sum of the rewards of each sequence; backward gives the estimated gradient to the writer.
-        rewards: `[N, T]`, detached.
-        z: `[N, T, K]`, the sequences that the judge reads, detached: hard, unless the estimator relaxes.
-        evaluations: steps of the judge for each sampled token.
-        auxiliary: loss for an estimator's own parameters, else None.
+        value: `[N]`, the sum of the rewards of each sequence; backward gives the writer the estimated gradient.
+        rewards: `[N, T]`, the rewards of all prefixes, detached.
+        z: `[N, T, K]`, the sequences that the judge reads, detached: hard, unless the estimator relaxes them.
+        evaluations: number of steps of the judge for each sampled token.
+        auxiliary: loss for the estimator's own parameters, if it has any; else None.
 
     Example:
         >>> import torch, hardmax as hm
@@ -102,40 +102,44 @@ def sequence_expectation(
     reward: Reward = lambda judged: judged,
     credit: Credit = "prefix",
 ) -> SequenceEstimate:
-    r"""Estimate the mean reward of a writer's sequences so that backward gives its gradient.
+    r"""Estimate the expected reward of sampled sequences; backward gives the sampling model its gradient.
 
-    $$ E_{x \sim q}\Big[\sum_t r_t(x_1 .. x_t)\Big], \qquad q(x) = \prod_t \mathrm{softmax}(\mathrm{scores}_t)[x_t] $$
+    $$ \mathbb{E}_{x \sim q}\Big[\sum_t r_t(x_1, \ldots, x_t)\Big], \qquad
+       q(x) = \prod_t \mathrm{softmax}(\mathrm{scores}_t)[x_t] $$
 
-    A sample-style estimator draws tokens that carry a gradient: it flows back through the judge, and through the tokens
-    that the writer reads, to all earlier tokens. Any other estimator is applied at every position, given the prefix:
-    there a token is a single categorical z, `hardmax.expectation` draws it, and f(z) is its value:
+    The writer is the model that samples the tokens; the judge assigns a value to every prefix, and `reward` turns this
+    value into the reward $r_t$. A sample-style estimator draws tokens that carry a gradient: it flows back through the
+    judge, and through the tokens that the writer reads, to all earlier tokens. Any other estimator is applied at every
+    position, given the prefix: there the token is a single categorical z, which `hardmax.expectation` draws, and f(z)
+    is its value:
 
-    - `credit="prefix"`: the reward of the prefix that ends with z. A change costs one step of the judge.
-    - `credit="rollout"`: the rewards from there to the end, with the rest of the sequence drawn after z from the same
-      noise as the sequence itself. A change costs the rest of a sequence.
+    - `credit="prefix"`: the reward of the prefix that ends with z. A candidate token costs one step of the judge.
+    - `credit="rollout"`: the sum of the rewards from there to the end. The rest of the sequence is drawn after z, from
+      the same noise as the sequence itself. A candidate token costs the rest of a sequence.
 
-    Bias: with rollouts, only that of the estimator, so that an unbiased one has none. With prefixes, the effect of a
-    token on later rewards is left out, so that it is not a gradient of the mean reward; but for the optimal
-    discriminator the reward `log p/q` of a prefix is highest where p(token | prefix) exceeds q(token | prefix), so that
-    q = p is the only stationary point on all prefixes of q. Variance: much lower with prefixes. A sample-style
-    estimator has its own bias at every token, and in addition that of reading relaxed tokens.
+    Bias: with rollouts, only that of the estimator; an unbiased estimator stays unbiased. With prefixes, the effect of
+    a token on later rewards is left out, so the result is not a gradient of the expected reward. But for the optimal
+    discriminator, the reward $\log p/q$ of a prefix is highest where $p(\mathrm{token} \mid \mathrm{prefix})$ exceeds
+    $q(\mathrm{token} \mid \mathrm{prefix})$, so q = p is the only stationary point on all prefixes of q. A sample-style
+    estimator has its own bias at every token, and in addition the bias of reading relaxed tokens. Variance: much lower
+    with prefixes.
 
     Args:
         writer: a `SequenceGenerator`, or any object with the same `begin` and `step`.
         judge: a `SequenceDiscriminator`, or any object with the same `begin` and `step`; its parameters should be
             frozen.
-        estimator: of the library, for `Categorical`.
-        noise: `[S, N, T, K]`, Gumbel noise of N sequences, S draws at each position, of which the first is written; S
-            is 1 for a sample-style estimator, and is multiplied by `estimator.noises` for the few that need more.
-        reward: from the judge's numbers to rewards, such as `generator_reward`.
-        credit: the value of a token, as above.
+        estimator: any estimator that supports `Categorical`.
+        noise: `[S, N, T, K]`, Gumbel noise of N sequences with S draws at each position; the first draw becomes the
+            token. S is 1 for a sample-style estimator; it is multiplied by `estimator.noises`, which few need.
+        reward: maps the judge's values to rewards, such as `generator_reward`.
+        credit: the value of a token, "prefix" or "rollout", as above.
 
     Returns:
         The value of each sequence, its tokens, and the number of evaluations.
 
     Raises:
-        ArgumentError: an unknown credit, or more than one draw with a sample-style estimator.
-        ShapeError: noise that is not `[S, N, T, K]`.
+        ArgumentError: the credit is unknown, or a sample-style estimator is given more than one draw.
+        ShapeError: the noise is not `[S, N, T, K]`.
 
     Example:
         >>> import torch, hardmax as hm
@@ -154,37 +158,39 @@ def sequence_expectation(
     if credit not in ("prefix", "rollout"):
         raise ArgumentError(f"credit must be 'prefix' or 'rollout', got {credit!r}")
     if isinstance(estimator, AbstractSampler):
-        z = write(writer, estimator, noise)
-        rewards = reward(judge_sequences(judge, z))
+        z = draw_sequences(writer, estimator, noise)
+        rewards = reward(evaluate_prefixes(judge, z))
         return SequenceEstimate(rewards.sum(1), rewards.detach(), z.detach(), 1.0)
     _check_noise(writer, noise)
     return _estimate_by_position(writer, judge, estimator, noise, reward, credit)
 
 
-def write(writer: Writer, estimator: AbstractEstimator, noise: Float[Tensor, "S N T K"]) -> Float[Tensor, "N T K"]:
-    """Draw the sequences that a judge reads: with gradients, relaxed or hard, for a sample-style estimator; else hard.
+def draw_sequences(
+    writer: Writer, estimator: AbstractEstimator, noise: Float[Tensor, "S N T K"]
+) -> Float[Tensor, "N T K"]:
+    """Draw sequences as the judge reads them: one-hot, or with gradients for a sample-style estimator.
 
     Args:
-        writer: the sampler.
-        estimator: the one that the writer is trained with.
-        noise: as for `sequence_expectation`, which draws the same sequences.
+        writer: the model that samples the tokens.
+        estimator: the estimator that the writer is trained with.
+        noise: `[S, N, T, K]`, as for `sequence_expectation`, which draws the same sequences.
 
     Raises:
-        ArgumentError: more than one draw with a sample-style estimator.
-        ShapeError: noise that is not `[S, N, T, K]`.
+        ArgumentError: a sample-style estimator is given more than one draw.
+        ShapeError: the noise is not `[S, N, T, K]`.
     """
     _check_noise(writer, noise)
-    sampler = isinstance(estimator, AbstractSampler)
-    if sampler and len(noise) != estimator.noises:
+    is_sampler = isinstance(estimator, AbstractSampler)
+    if is_sampler and len(noise) != estimator.noises:
         raise ArgumentError(
-            f"{estimator} writes one sequence from {estimator.noises} noise, got {len(noise)}: draw more sequences "
+            f"{estimator} draws one sequence from {estimator.noises} noise, got {len(noise)}: draw more sequences "
             f"instead of more samples of each token"
         )
     z, state = writer.begin(noise.shape[1])
     tokens = []
     for token_noise in noise.unbind(2):
         scores, state = writer.step(z, state)
-        if sampler:
+        if is_sampler:
             z = sample(scores, writer.space, estimator, noise=token_noise, validate=False)[0]
         else:
             z = writer.space.draw(scores.detach(), token_noise[:1])[0]
@@ -198,21 +204,23 @@ def _estimate_by_position(
     """Apply the estimator at every position, given the prefix drawn so far."""
     count, length = noise.shape[1:3]
     (z, state), judge_state = writer.begin(count), judge.begin(count)
-    tokens, rewards, carried, evaluations, auxiliary = [], [], [], 0.0, []
+    tokens, rewards, surrogates, evaluations, auxiliary = [], [], [], 0.0, []
     for t in range(length):
         scores, state = writer.step(z, state)
-        f = _Token(writer, judge, reward, state, judge_state, noise[0, :, t + 1 :] if credit == "rollout" else None)
+        f = _TokenValue(
+            writer, judge, reward, state, judge_state, noise[0, :, t + 1 :] if credit == "rollout" else None
+        )
         out = expectation(f, scores, writer.space, estimator, noise=noise[:, :, t], validate=False)
         z = out.z[0]
-        number, judge_state = judge.step(z, judge_state)
+        value, judge_state = judge.step(z, judge_state)
         tokens.append(z)
-        rewards.append(reward(number).detach())
-        carried.append(out.value - out.value.detach())
+        rewards.append(reward(value).detach())
+        surrogates.append(out.value - out.value.detach())  # zero, with the estimated gradient
         evaluations += out.evaluations
         auxiliary += [] if out.auxiliary is None else [out.auxiliary]
     all_rewards = torch.stack(rewards, 1)
     return SequenceEstimate(
-        all_rewards.sum(1) + torch.stack(carried, 1).sum(1),
+        all_rewards.sum(1) + torch.stack(surrogates, 1).sum(1),
         all_rewards,
         torch.stack(tokens, 1),
         evaluations / length,
@@ -222,13 +230,13 @@ def _estimate_by_position(
 
 @final
 @dataclass(frozen=True)
-class _Token:
-    """The value of a token at one position, given the prefix: f of a single categorical.
+class _TokenValue:
+    """The value of a token at one position, given the prefix: the objective f of a single categorical variable.
 
     Attributes:
-        state: the writer's, before the token.
-        judge_state: the judge's, before the token.
-        later: `[N, rest, K]`, noise of the tokens after it; None if rewards after it do not count.
+        state: the state of the writer before the token.
+        judge_state: the state of the judge before the token.
+        later: `[N, rest, K]`, noise of the tokens after it; None if later rewards do not count.
     """
 
     writer: Writer
@@ -240,22 +248,22 @@ class _Token:
 
     def __call__(self, z: Float[Tensor, "C N K"]) -> Float[Tensor, "C N"]:
         candidates, token = len(z), z.flatten(0, 1)
-        number, judge_state = self.judge.step(token, repeat_state(self.judge_state, candidates))
-        value = self.reward(number)
+        prefix_value, judge_state = self.judge.step(token, repeat_state(self.judge_state, candidates))
+        value = self.reward(prefix_value)
         if self.later is not None:
-            value = value + self._rest(token, repeat_state(self.state, candidates), judge_state, candidates)
+            value = value + self._roll_out(token, repeat_state(self.state, candidates), judge_state, candidates)
         return value.view(candidates, -1)
 
     @torch.no_grad()  # f must not add a gradient for the writer to the estimated one
-    def _rest(self, token: Tensor, state: Any, judge_state: Any, candidates: int) -> Tensor:
-        """Return the sum of rewards of the following tokens, drawn with the noise of the sequence itself."""
+    def _roll_out(self, token: Tensor, state: Any, judge_state: Any, candidates: int) -> Tensor:
+        """Return the sum of the rewards of the later tokens, which are drawn with the noise of the sequence itself."""
         assert self.later is not None
         value = token.new_zeros(len(token))
         for token_noise in self.later.unbind(1):
             scores, state = self.writer.step(token, state)
             token = self.writer.space.draw(scores, token_noise.repeat(candidates, 1)[None])[0]
-            number, judge_state = self.judge.step(token, judge_state)
-            value = value + self.reward(number)
+            prefix_value, judge_state = self.judge.step(token, judge_state)
+            value = value + self.reward(prefix_value)
         return value
 
 

@@ -1,4 +1,4 @@
-"""Train a sequence GAN: the updates of generator and discriminator, and the evaluation."""
+"""Training of a sequence GAN, with updates of the generator and of the discriminator, and its evaluation."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -10,21 +10,21 @@ from torch import Tensor, nn
 from hardmax.applications.sequences.config import SequenceGANConfig
 from hardmax.applications.sequences.evaluation import evaluate
 from hardmax.applications.sequences.model import SequenceGAN
-from hardmax.applications.sequences.objective import sequence_expectation, write
+from hardmax.applications.sequences.objective import draw_sequences, sequence_expectation
 from hardmax.data import Sequences, load_sequences
 from hardmax.estimators import AbstractControlled, AbstractEstimator
 from hardmax.objectives import discriminator_loss, generator_reward
 from hardmax.spaces import Categorical
 from hardmax.training.estimators import choose_estimator
-from hardmax.training.processes import ALONE, Group
+from hardmax.training.processes import SINGLE_PROCESS, Group
 from hardmax.training.task import AbstractTask, ParameterUpdate, Row, draw_initial_weights
 
-_SECOND = 0.99  # beta of Adam; the gradients of a game change faster than those of a loss
+_BETA2 = 0.99  # of Adam; gradients change faster than with a fixed loss
 
 
 @final
 class SequenceGANTask(AbstractTask[SequenceGANConfig, SequenceGAN]):
-    """Train a `SequenceGAN`: one or several updates of the discriminator, and one of the generator in every step."""
+    """Trains a `SequenceGAN`: each step has one or several updates of the discriminator, and one of the generator."""
 
     sums = ("reward", "discriminator_loss", "evaluations")
 
@@ -33,20 +33,22 @@ class SequenceGANTask(AbstractTask[SequenceGANConfig, SequenceGAN]):
         self.model = model.to(config.device)
         estimator = self._estimator_at(0, 0)
         estimator.check(model.generator.space, config.samples or estimator.default_samples)
-        # An estimator with parameters is one object for the whole run; others are created for every step.
-        self._kept = estimator if isinstance(estimator, AbstractControlled) and estimator.parameters() else None
+        # An estimator with parameters is one object for the entire run; others are created for every step.
+        self._fixed_estimator = (
+            estimator if isinstance(estimator, AbstractControlled) and estimator.parameters() else None
+        )
         self.generators = {"noise": torch.Generator(config.device), "shown": torch.Generator(config.device)}
         self.sequences = data.one_hot(data.train).to(config.device)
         self.count = len(self.sequences)
 
     @staticmethod
-    def load(config: SequenceGANConfig) -> Sequences:
-        """Return the sequences."""
+    def load_data(config: SequenceGANConfig) -> Sequences:
+        """Return the data, real sequences."""
         return load_sequences(config.data, length=config.length, seed=config.seed)
 
     @classmethod
-    def start(
-        cls, config: SequenceGANConfig, images: Sequences, start: int = 0, group: Group = ALONE
+    def build(
+        cls, config: SequenceGANConfig, images: Sequences, start: int = 0, group: Group = SINGLE_PROCESS
     ) -> "SequenceGANTask":
         """Return the task with the initial weights of number `start`; torch's global generator is left unchanged."""
         with draw_initial_weights(config.seed, start):
@@ -61,48 +63,48 @@ class SequenceGANTask(AbstractTask[SequenceGANConfig, SequenceGAN]):
 
     @classmethod
     def couples_examples(cls, config: SequenceGANConfig) -> bool:
-        """Whether the estimator uses the whole batch."""
+        """Whether the gradient of a sequence depends on the other sequences of its batch."""
         return choose_estimator(config, Categorical(2), 0, 0).couples_examples
 
-    def explain(self) -> str:
+    def describe_training(self) -> str:
         """Describe pretraining, the loss and the estimator."""
         config = self.config
-        first = f"{config.pretrain_epochs} epochs of likelihood, then " if config.pretrain_epochs else ""
-        return f"{first}a game for {config.loss}, through the arg max by {self._estimator_at(0, 0)}"
+        first = f"{config.pretrain_epochs} epochs of maximum likelihood, then " if config.pretrain_epochs else ""
+        return f"{first}adversarial training with the reward {config.loss}, estimator {self._estimator_at(0, 0)}"
 
     @property
-    def learned(self) -> list[nn.Parameter]:
+    def extra_parameters(self) -> list[nn.Parameter]:
         """The estimator's own parameters."""
-        return [] if self._kept is None else self._kept.parameters()
+        return [] if self._fixed_estimator is None else self._fixed_estimator.parameters()
 
     @property
     def updates(self) -> tuple[ParameterUpdate, ...]:
         """The update of the discriminator, then that of the generator."""
-        config, model, betas = self.config, self.model, (self.config.momentum, _SECOND)
+        config, model, betas = self.config, self.model, (self.config.momentum, _BETA2)
         return (
             ParameterUpdate(
                 tuple(model.discriminator.parameters()),
-                self.judge,
+                self.add_discriminator_gradients,
                 config.discriminator_rate,
                 betas,
                 config.discriminator_steps,
             ),
-            ParameterUpdate((*model.generator.parameters(), *self.learned), self.add_gradients, betas=betas),
+            ParameterUpdate((*model.generator.parameters(), *self.extra_parameters), self.add_gradients, betas=betas),
         )
 
-    def judge(self, index: Tensor, epoch: int, step: int) -> Tensor:
-        """Add this process's part to the gradients of the discriminator: real sequences against generated ones."""
-        part = self.group.part(len(index))
+    def add_discriminator_gradients(self, index: Tensor, epoch: int, step: int) -> Tensor:
+        """Add this process's part to the gradients of the discriminator, on real and generated sequences."""
+        part = self.group.own_slice(len(index))
         noise = self._noise("shown", epoch, step, len(index), part)
         real = self.sequences[index[part].to(self.sequences.device)]
         if not len(real):  # the last batch of an epoch may have fewer sequences than there are processes
             return self._stack_sums()
         with torch.no_grad():
-            generated = write(self.model.generator, self._estimator(epoch, step), noise)
+            generated = draw_sequences(self.model.generator, self._estimator(epoch, step), noise)
         real.requires_grad_(self.config.penalty > 0)
         logits = self.model.discriminator(torch.cat([real, generated]))
-        right, wrong = discriminator_loss(*logits.split(len(real)))
-        losses = (right + wrong).mean(1)
+        real_losses, generated_losses = discriminator_loss(*logits.split(len(real)))
+        losses = (real_losses + generated_losses).mean(1)
         total = losses.sum()
         if self.config.penalty:
             (slopes,) = torch.autograd.grad(logits[: len(real)].sum(), real, create_graph=True)
@@ -111,8 +113,8 @@ class SequenceGANTask(AbstractTask[SequenceGANConfig, SequenceGAN]):
         return self._stack_sums(discriminator_loss=losses.detach().sum() / self.config.discriminator_steps)
 
     def add_gradients(self, index: Tensor, epoch: int, step: int) -> Tensor:
-        """Add this process's part to the gradients of the generator: of its reward, or of the likelihood at first."""
-        part = self.group.part(len(index))
+        """Add this process's part to the gradients of the generator: of its reward, or of its likelihood at first."""
+        part = self.group.own_slice(len(index))
         noise = self._noise("noise", epoch, step, len(index), part)
         count = noise.shape[1]
         if not count:
@@ -134,18 +136,18 @@ class SequenceGANTask(AbstractTask[SequenceGANConfig, SequenceGAN]):
         return self._stack_sums(reward=out.rewards.mean(1).sum(), evaluations=out.evaluations * count, count=count)
 
     def _stack_sums(self, **totals: Tensor | float) -> Tensor:
-        """Return the sums of an update; those that it does not measure are zero."""
+        """Return the sums of an update; zero for those that it does not measure."""
         values = [torch.as_tensor(totals.get(name, 0.0)) for name in (*self.sums, "count")]
         return torch.stack([value.to(self.sequences) for value in values])
 
     def _noise(self, name: str, epoch: int, step: int, count: int, part: slice) -> Tensor:
-        """Return a part of the noise of `count` sequences; it is drawn for all of them."""
+        """Draw the noise of `count` sequences, and return that of a part of them."""
         estimator = self._estimator(epoch, step)
         samples = (self.config.samples or estimator.default_samples) * estimator.noises
         return self.model.generator.noise((samples, count), self.generators[name])[:, part]
 
     def _estimator(self, epoch: int, step: int) -> AbstractEstimator:
-        return self._kept or self._estimator_at(epoch, step)
+        return self._fixed_estimator or self._estimator_at(epoch, step)
 
     def _estimator_at(self, epoch: int, step: int) -> AbstractEstimator:
         return choose_estimator(self.config, self.model.generator.space, epoch, step)
@@ -163,7 +165,7 @@ class SequenceGANTask(AbstractTask[SequenceGANConfig, SequenceGAN]):
     def summarize_epoch(self, rows: Mapping[str, Row]) -> str:
         """Return a line with the results of an epoch."""
         test = rows["test"]
-        known = (
+        shares = (
             "" if test["validity"] is None else f"validity {test['validity']:.1%}  coverage {test['coverage']:.1%}  "
         )
-        return f"epoch {test['epoch']:>3}  {known}-log q {test['nll']:.2f}  3-gram divergence {test['divergence']:.3f}"
+        return f"epoch {test['epoch']:>3}  {shares}-log q {test['nll']:.2f}  3-gram divergence {test['divergence']:.3f}"

@@ -1,10 +1,8 @@
 """`hardmax tokenize`, `detokenize`, `evaluate` and `sample` for a dVAE and for a prior over its tokens."""
 
 import math
-from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,14 +17,16 @@ from hardmax.applications.tokens.prior_model import TokenPrior
 from hardmax.applications.tokens.prior_task import evaluate as measure_prior
 from hardmax.applications.tokens.prior_task import load_tokenizer
 from hardmax.applications.tokens.task import evaluate as measure
+from hardmax.console import print_line
 from hardmax.data import binarize
-from hardmax.data.arrays import read_npz, write_npz
-from hardmax.data.loading import load_in_order
+from hardmax.data.loading import load_images_in_order
+from hardmax.data.npz import read_npz, write_npz
 from hardmax.drawing.images import make_grid, save_image
 from hardmax.errors import ArgumentError, DataError
 from hardmax.metrics.codes import perplexity
+from hardmax.names import make_file_names
 from hardmax.progress_bar import show_bar
-from hardmax.random import stream
+from hardmax.random import make_generator
 from hardmax.training.task import prepare_split
 
 if TYPE_CHECKING:
@@ -39,13 +39,13 @@ _ARRAYS = ("tokens", "names", "codes", "model")
 
 @dataclass(frozen=True, eq=False)
 class Tokens:
-    """Tokens of images.
+    """The contents of a token file: the tokens of N images.
 
     Attributes:
-        tokens: `[N, h, w]`, whole numbers below codes.
-        names: of the images.
+        tokens: `[N, h, w]`, integers from 0 to codes - 1.
+        names: the name of each image.
         codes: K, the number of codes.
-        model: fingerprint of the model that created them; the tokens have no meaning without it.
+        model: fingerprint of the model that computed the tokens; they have no meaning without it.
     """
 
     tokens: Int64[Tensor, "N h w"]
@@ -54,7 +54,7 @@ class Tokens:
     model: str
 
 
-def write_tokens(path: Path, found: Tokens) -> None:
+def write_tokens(path: Path, contents: Tokens) -> None:
     """Write tokens to an .npz file, in the smallest integer type that holds them.
 
     Raises:
@@ -62,18 +62,18 @@ def write_tokens(path: Path, found: Tokens) -> None:
     """
     write_npz(
         path,
-        tokens=found.tokens.cpu().numpy().astype(np.min_scalar_type(found.codes - 1)),
-        names=np.array(found.names, dtype=np.str_),
-        codes=np.array(found.codes),
-        model=np.array(found.model),
+        tokens=contents.tokens.cpu().numpy().astype(np.min_scalar_type(contents.codes - 1)),
+        names=np.array(contents.names, dtype=np.str_),
+        codes=np.array(contents.codes),
+        model=np.array(contents.model),
     )
 
 
 def read_tokens(path: Path) -> Tokens:
-    """Read a file that `write_tokens` wrote; nothing is unpickled.
+    """Read a token file; nothing is unpickled.
 
     Raises:
-        DataError: the file is missing or broken, or holds no tokens.
+        DataError: the file is missing or broken, or is not a token file.
     """
     arrays = read_npz(path, only=_ARRAYS)
     if missing := [name for name in _ARRAYS if name not in arrays]:
@@ -84,11 +84,11 @@ def read_tokens(path: Path) -> Tokens:
     if names.shape != tokens.shape[:1] or names.dtype.kind != "U":
         raise DataError(f"{path}: names are {names.dtype} {list(names.shape)} for {len(tokens):,} grids of tokens")
     if codes.ndim or codes.dtype.kind not in "iu" or model.ndim or model.dtype.kind != "U":
-        raise DataError(f"{path}: codes and model are no number and no text; make it with hardmax tokenize")
+        raise DataError(f"{path}: codes is not a number or model is not a text; make it with hardmax tokenize")
     return Tokens(torch.from_numpy(tokens.astype(np.int64)), names.tolist(), int(codes), str(model))
 
 
-_AT_ONCE = 500  # images
+_BATCH = 500  # images
 
 
 def tokenize(options: "TokenizeOptions") -> None:
@@ -100,15 +100,15 @@ def tokenize(options: "TokenizeOptions") -> None:
     restored = load_run(options.run, options.checkpoint, device=options.device, kind=TokenVAE)
     model, config = restored.model, restored.config
     with show_bar("reading") as bar:
-        images = load_in_order(
+        images = load_images_in_order(
             options.images,
             model.shape,
             data_dir=options.data_dir or config.data_dir,
             progress=lambda what, done, total: bar.update(done, total),
         )
         bar.update(0, len(images.names), "tokenizing")
-        grids, generator = [], stream(config.seed, "binarize", "tokenize")
-        for pixels in images.pixels.split(_AT_ONCE):
+        grids, generator = [], make_generator(config.seed, "binarize", "tokenize")
+        for pixels in images.pixels.split(_BATCH):
             x = binarize(pixels, config.binarize, generator)
             grids.append(model.tokenize(x.to(options.device)).cpu())
             bar.advance(len(pixels))
@@ -118,15 +118,12 @@ def tokenize(options: "TokenizeOptions") -> None:
     counts = tokens.flatten().bincount(minlength=codes).double()
     height, width = model.grid
     bits = height * width * math.log2(codes)
-    print("; ".join(images.notes))
-    print(
+    print_line("; ".join(images.notes))
+    print_line(
         f"{len(tokens):,} grids of {height} x {width} tokens in {path}: {int((counts > 0).sum())} of {codes} codes, "
-        f"perplexity {float(perplexity(counts / counts.sum())):.1f}, at most {bits:.0f} bits for a picture of "
+        f"perplexity {float(perplexity(counts / counts.sum())):.1f}, at most {bits:.0f} bits for an image of "
         f"{8 * math.prod(model.shape):,}"
     )
-
-
-_GRIDS_AT_ONCE = 500  # images
 
 
 def detokenize(options: "DetokenizeOptions") -> None:
@@ -138,49 +135,38 @@ def detokenize(options: "DetokenizeOptions") -> None:
     model = load_run(options.run, options.checkpoint, device=options.device, kind=TokenVAE).model
     source, out = Path(options.tokens).expanduser(), Path(options.out).expanduser()
     contents = read_tokens(source)
-    _check(contents, model, source, options.run)
-    whole = out.suffix.lower() == ".npz"
-    if not whole and out.is_file():
+    _check_origin(contents, model, source, options.run)
+    one_file = out.suffix.lower() == ".npz"
+    if not one_file and out.is_file():
         raise ArgumentError(f"--out {out} is a file; name a folder, or an .npz file")
-    files, batches = [out / name for name in make_safe_names(contents.names)], []
-    with show_bar("drawing", len(contents.names)) as bar:
-        for begin in range(0, len(contents.names), _GRIDS_AT_ONCE):
-            pictures = model.detokenize(contents.tokens[begin : begin + _GRIDS_AT_ONCE].to(options.device)).cpu()
-            if whole:
-                batches.append((255 * pictures.clamp(0, 1)).round().to(torch.uint8))
+    files, batches = [out / name for name in make_file_names(contents.names, ".png")], []
+    with show_bar("decoding", len(contents.names)) as bar:
+        for begin in range(0, len(contents.names), _BATCH):
+            images = model.detokenize(contents.tokens[begin : begin + _BATCH].to(options.device)).cpu()
+            if one_file:
+                batches.append((255 * images.clamp(0, 1)).round().to(torch.uint8))
             else:
-                for picture, file in zip(pictures, files[begin : begin + _GRIDS_AT_ONCE], strict=True):
-                    save_image(make_grid(picture[None], padding=0), file)
-            bar.advance(len(pictures))
-    if whole:
+                for image, file in zip(images, files[begin : begin + _BATCH], strict=True):
+                    save_image(make_grid(image[None], padding=0), file)
+            bar.advance(len(images))
+    if one_file:
         pixels = torch.cat(batches) if batches else torch.empty(0, *model.shape, dtype=torch.uint8)
         write_npz(out, images=pixels.numpy(), names=np.array(contents.names, dtype=np.str_))
-    print(f"{len(contents.names):,} pictures in {out}")
+    print_line(f"{len(contents.names):,} images in {out}")
 
 
-def make_safe_names(names: Iterable[str]) -> list[str]:
-    """Return a unique PNG file name for each image; no name leaves the folder that it is written to."""
-    out, counts = [], Counter[str]()
-    for name in names:
-        parts = [part for part in PurePosixPath(name.replace("\\", "/").replace(":", "/")).parts if part.strip("./ ")]
-        plain = str(PurePosixPath(*parts).with_suffix("")) if parts else "picture"
-        counts[plain] += 1
-        out.append(f"{plain}-{counts[plain]}.png" if counts[plain] > 1 else f"{plain}.png")
-    return out
-
-
-def _check(contents: Tokens, model: TokenVAE, source: Path, run: str) -> None:
-    """Raise a DataError if the tokens do not belong to this model."""
+def _check_origin(contents: Tokens, model: TokenVAE, source: Path, run: str) -> None:
+    """Raise a DataError unless this model computed the tokens."""
     grids, codes = tuple(contents.tokens.shape[1:]), model.space.k
     if grids != model.grid or contents.codes != codes:
         raise DataError(
             f"{source} has grids of {grids[0]} x {grids[1]} tokens of {contents.codes} codes, and the model of {run} "
-            f"has {model.grid[0]} x {model.grid[1]} of {codes}; name the run that made them"
+            f"has {model.grid[0]} x {model.grid[1]} of {codes}; name the run that computed them"
         )
     if contents.model != model.fingerprint:
         raise DataError(
             f"{source} has tokens of the model {contents.model}, and that of {run} is {model.fingerprint}: a number "
-            "would stand for another code; name the run (or the --checkpoint) that made them"
+            "would stand for another code; name the run (or the --checkpoint) that computed them"
         )
 
 
@@ -191,15 +177,15 @@ def evaluate_dvae(options: EvaluateOptions, restored: "LoadedRun[TokenVAE]") -> 
     """Return the bound and its terms, the reconstruction error from tokens, and the usage of the codes.
 
     Raises:
-        ArgumentError: an option is given that only discrete models have.
+        ArgumentError: an option is given that only discrete VAEs have.
     """
     refuse_options(options, "refine", "perturb_and_map")
     config, model, samples = restored.config, restored.model, options.samples or _SAMPLES
-    pictures = prepare_split(config, restored.load_data(options.data_dir), options.split)[: options.images].to(
+    images = prepare_split(config, restored.load_data(options.data_dir), options.split)[: options.images].to(
         options.device
     )
-    with show_bar(f"{len(pictures):,} pictures", len(pictures)) as bar:
-        numbers = measure(model, pictures, config, samples=samples, on_batch=bar.advance)
+    with show_bar(f"{len(images):,} images", len(images)) as bar:
+        numbers = measure(model, images, config, samples=samples, on_batch=bar.advance)
     suffix = "" if config.quantize == "nearest" else f" ({samples} samples)"
     nats = [
         (f"-ELBO{suffix}", f"{-numbers['elbo']:.3f}"),
@@ -212,43 +198,43 @@ def evaluate_dvae(options: EvaluateOptions, restored: "LoadedRun[TokenVAE]") -> 
         (f"perplexity of {model.space.k} codes", f"{numbers['perplexity']:.1f}"),
         ("codes alive", f"{numbers['alive']:.1%}"),
     ]
-    tables = [(("", "nats per picture"), nats), (("drawn again from tokens", ""), tokens)]
-    return Evaluation(len(pictures), {"samples": samples, **numbers}, tables)
+    tables = [(("", "nats per image"), nats), (("reconstructed from tokens", ""), tokens)]
+    return Evaluation(len(images), {"samples": samples, **numbers}, tables)
 
 
 def sample_dvae(options: SampleOptions) -> None:
-    """Write a grid of sampled images."""
+    """Write a grid of generated images."""
     write_grid(options, TokenVAE)
-    print(
-        "these tokens are drawn independently of each other; to generate pictures, learn a prior over them: "
+    print_line(
+        "these tokens are sampled independently of each other; to generate images, train a prior over them: "
         f"hardmax train --model token-prior --tokenizer {options.run}"
     )
 
 
 def evaluate_prior(options: EvaluateOptions, restored: "LoadedRun[TokenPrior]") -> Evaluation:
-    """Return the bound of images with their tokens, and the nats and bits of the tokens.
+    """Return the bound of images with their tokens, and -log p of the tokens in nats and in bits.
 
     Raises:
         ArgumentError: an option is given that only other models have.
     """
     refuse_options(options, "refine", "perturb_and_map", "samples")
     tokenizer_config = load_tokenizer(restored.config).config
-    pictures = prepare_split(tokenizer_config, restored.load_data(options.data_dir), options.split)[
-        : options.images
-    ].to(options.device)
-    with show_bar(f"{len(pictures):,} pictures", len(pictures)) as bar:
-        numbers = measure_prior(restored.model, pictures, on_batch=bar.advance)
+    images = prepare_split(tokenizer_config, restored.load_data(options.data_dir), options.split)[: options.images].to(
+        options.device
+    )
+    with show_bar(f"{len(images):,} images", len(images)) as bar:
+        numbers = measure_prior(restored.model, images, on_batch=bar.advance)
     space = restored.model.tokenizer.space
     nats = [
         ("-log p(x, tokens), at least -log p(x)", f"{-numbers['elbo']:.3f}"),
         ("-log p(tokens)", f"{numbers['kl']:.3f}"),
-        ("of tokens without a prior", f"{space.log_size:.3f}"),
+        ("-log p(tokens) without a prior", f"{space.log_size:.3f}"),
         ("-log p(x | tokens)", f"{-numbers['reconstruction']:.3f}"),
     ]
-    bits = [(f"of a token, one of {space.k}", f"{numbers['bits']:.3f}")]
-    return Evaluation(len(pictures), numbers, [(("", "nats per picture"), nats), (("", "bits"), bits)])
+    bits = [(f"per token, one of {space.k} codes", f"{numbers['bits']:.3f}")]
+    return Evaluation(len(images), numbers, [(("", "nats per image"), nats), (("", "bits"), bits)])
 
 
 def sample_prior(options: SampleOptions) -> None:
-    """Write a grid of sampled images."""
+    """Write a grid of generated images."""
     write_grid(options, TokenPrior)

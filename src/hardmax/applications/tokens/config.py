@@ -1,69 +1,75 @@
-"""Options of a dVAE, of a prior over its tokens, and of `hardmax tokenize` and `detokenize`. No torch here."""
+"""Options of a dVAE, of a prior over its tokens, and of `hardmax tokenize` and `detokenize`. Imports no torch."""
 
 import math
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
-import tyro
-
+from hardmax.applications.argument_parser import Argument
 from hardmax.errors import ArgumentError
-from hardmax.training.config import EstimatorName, PictureConfig, VAEConfig
+from hardmax.training.config import EstimatorName, ImageConfig, VAEConfig, make_absolute
 
 
 @dataclass(frozen=True)
 class DvaeConfig(VAEConfig):
-    """Train a dVAE: pictures as grids of tokens from a codebook, and back.
+    """Train a dVAE: a variational auto-encoder that turns images into grids of tokens, and back.
+
+    A token is the number of a code, a vector in a codebook that is learned.
 
     Example: hardmax train --model dvae --data fashion-mnist --epochs 10 --out runs/dvae
     """
 
+    groups: ClassVar[dict[str, tuple[str, ...]]] = {
+        "model": ("codes", "grid", "dimensions", "width", "quantize", "likelihood"),
+        "optimisation": ("kl_weight", "kl_warmup", "commitment", "revive_every", "revive_below"),
+    }
+
     model: Literal["dvae"] = "dvae"
     codes: int = 128
-    """Codes in the codebook: values that a token may have."""
+    """Number of codes in the codebook, which is the number of values of a token."""
     grid: int = 8
-    """Longest side of the grid of tokens: a picture is halved until none of its sides is longer (28 x 28 pixels become
-    7 x 7 tokens, 64 x 64 become 8 x 8)."""
+    """Longest side of the token grid: an image is halved until no side is longer (28 x 28 pixels become 7 x 7 tokens,
+    64 x 64 become 8 x 8)."""
     dimensions: int = 32
-    """Of a code."""
+    """Number of dimensions of a code."""
     width: int = 32
-    """Channels of the networks."""
+    """Number of channels of the networks."""
     quantize: Literal["draw", "nearest"] = "draw"
-    """draw: tokens are drawn from the encoder's distribution (dVAE), and --estimator says how it learns; nearest: they
-    are the nearest codes, and the gradient goes past them (VQ-VAE)."""
+    """How the encoder chooses tokens. draw: it samples them, and --estimator estimates its gradient (dVAE). nearest: it
+    takes the nearest codes, and the gradient bypasses this choice (VQ-VAE)."""
     estimator: EstimatorName = "auto"
-    """How the encoder's gradient is estimated. auto: ReinMax, the best measured. Direct and local expectation
-    decode every value of every token: shortlist-direct does a few of them."""
+    """Estimator of the encoder's gradient. auto: ReinMax, the best in our measurements. Direct and local expectation
+    decode every value of every token; shortlist-direct decodes only a few."""
     shortlist_variables: int | None = 4
-    """Tokens that shortlist-direct looks at for each picture and step, others every time."""
+    """Number of tokens that shortlist-direct evaluates for each image and step; different ones each time."""
     epsilon: float = 0.1
-    """How strongly f perturbs the arg max. With 1 each token goes all the way to what is best given the others, however
-    little they agree, and the codebook dies out."""
+    """Size of the perturbation (direct family). With 1 each token moves all the way to its best value given the other
+    tokens, even where these disagree, and most codes become unused."""
     tau_floor: float = 0.25
-    """Smallest tau that annealing goes down to."""
+    """Lower limit of tau when it is annealed."""
     anneal: float = 0.0
-    """Rate r of exp(-r step), which epsilon and tau are multiplied by; 0: tau of Gumbel-softmax falls to --tau-floor
-    over three quarters of the run, and all else stays."""
+    """Multiply epsilon and tau by exp(-ANNEAL * step). 0: tau of gumbel-softmax falls to --tau-floor over three
+    quarters of the run, and nothing else changes."""
     anneal_every: int = 10
-    """Steps between two updates of epsilon and tau."""
+    """Number of steps between two updates of epsilon and tau."""
     kl_weight: float = 1.0
-    """Weight of the KL, in nats for a picture as the reconstruction is: 1 is the bound; less gives finer pictures whose
-    tokens are harder to predict."""
+    """Weight of the KL divergence; both it and the reconstruction are in nats per image. 1 is the variational bound; a
+    lower weight gives finer images, whose tokens are harder to predict."""
     kl_warmup: float = 0.2
-    """Part of the run over which the weight of the KL rises from 0; 0: not at all."""
+    """Fraction of the run over which the weight of the KL rises from 0 to --kl-weight; 0: no warm-up."""
     commitment: float = 0.25
-    """Weight of the distance that draws the encoder to its codes (nearest)."""
+    """Weight of the commitment loss, which pulls the encoder's vectors to their codes (--quantize nearest)."""
     revive_every: int = 50
-    """Steps between two looks for codes that are hardly used, in the first half of the run; they are moved to where
-    codes are missed."""
+    """Number of steps between two searches for rarely used codes, in the first half of the run; these codes are moved
+    to vectors that are far from all other codes."""
     revive_below: float = 0.05
-    """How much less than the mean of all codes one must be used for that; 0: no code is ever moved."""
+    """A code is rarely used if its count is below this fraction of the mean count; 0: no code is ever moved."""
     likelihood: Literal["auto", "bernoulli", "gaussian"] = "auto"
-    """Distribution of the pixels given the tokens; auto: gaussian with a learned variance, bernoulli where pixels are
-    made zeros and ones."""
+    """Distribution of the pixels given the tokens. auto: gaussian with a learned variance; bernoulli if --binarize
+    makes the pixels 0 or 1."""
     binarize: Literal["threshold", "stochastic", "none"] = "none"
-    """Grey to black and white: rounded at 0.5, drawn once, or left as it is."""
+    """How grey pixels become 0 or 1: threshold at 0.5, stochastic (sampled once), or none (left grey)."""
     evaluate_images: int = 2_000
-    """Most pictures of a split that are evaluated after each epoch."""
+    """Maximum number of images per split to evaluate after each epoch."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -82,13 +88,13 @@ class DvaeConfig(VAEConfig):
         return 2e-3 if self.lr is None else self.lr
 
 
-_RELAXED = ("gumbel-softmax", "gumbel-rao")
-_COOLING = 0.75  # part of the run; the rest is trained at the final temperature
-_TENDING = 0.5  # part of the run; codes that are moved later are not trained long enough
+_RELAXED_ESTIMATORS = ("gumbel-softmax", "gumbel-rao")
+_ANNEALING = 0.75  # fraction of the run; the rest is trained at the final temperature
+_REVIVAL = 0.5  # fraction of the run; codes that are moved later are not trained long enough
 
 
 def kl_weight_at(config: DvaeConfig, step: int, steps: int) -> float:
-    """Return the weight of the KL at a step of `steps`."""
+    """Return the weight of the KL at a step of a run of `steps` steps."""
     warm = config.kl_warmup * steps
     return config.kl_weight * (min(1.0, step / warm) if warm else 1.0)
 
@@ -97,37 +103,39 @@ def resolve_estimator(config: DvaeConfig, steps: int) -> DvaeConfig:
     """Return the configuration with defaults for the estimator and its annealing rate filled in."""
     if config.estimator == "auto":
         config = replace(config, estimator="reinmax")
-    if config.anneal or config.estimator not in _RELAXED or config.tau_floor >= config.tau:
+    if config.anneal or config.estimator not in _RELAXED_ESTIMATORS or config.tau_floor >= config.tau:
         return config
-    return replace(config, anneal=math.log(config.tau / config.tau_floor) / max(_COOLING * steps, 1.0))
+    return replace(config, anneal=math.log(config.tau / config.tau_floor) / max(_ANNEALING * steps, 1.0))
 
 
-def is_tended(config: DvaeConfig, step: int, steps: int) -> bool:
-    """Whether rarely used codes are moved before a step; not before the first one, which has no counts."""
-    return step > 0 and step % config.revive_every == 0 and step < _TENDING * steps and config.revive_below > 0
+def is_revival_step(config: DvaeConfig, step: int, steps: int) -> bool:
+    """Whether rarely used codes are moved before a step; never before the first one, when nothing is counted yet."""
+    return step > 0 and step % config.revive_every == 0 and step < _REVIVAL * steps and config.revive_below > 0
 
 
 @dataclass(frozen=True)
-class TokenPriorConfig(PictureConfig):
-    """Train a prior over the tokens of a dVAE, so that it generates pictures.
+class TokenPriorConfig(ImageConfig):
+    """Train a prior over the tokens of a dVAE: an autoregressive transformer, which then generates images.
 
     Example: hardmax train --model token-prior --tokenizer runs/dvae --epochs 10 --out runs/prior
     """
 
+    groups: ClassVar[dict[str, tuple[str, ...]]] = {"model": ("tokenizer", "width", "layers", "heads")}
+
     model: Literal["token-prior"] = "token-prior"
     tokenizer: str = ""
-    """Folder of a run of hardmax train --model dvae; its best model becomes a part of this one."""
+    """Folder of a run of hardmax train --model dvae; its best model becomes a part of this model."""
     data: str = ""
-    """Pictures whose tokens are learned; default: those that the dVAE was trained on. They are read as it reads them:
-    --size, --limit and --binarize are its own."""
+    """Images whose tokens are learned; default: the images that the dVAE was trained on. They are read with the --size,
+    --limit and --binarize of the dVAE."""
     width: int = 128
-    """Of the transformer, a multiple of --heads."""
+    """Width of the transformer, a multiple of --heads."""
     layers: int = 3
-    """Of the transformer."""
+    """Number of layers of the transformer."""
     heads: int = 4
-    """Of each layer."""
+    """Number of attention heads of each layer."""
     evaluate_images: int = 2_000
-    """Most pictures of a split that are evaluated after each epoch."""
+    """Maximum number of images per split to evaluate after each epoch."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -135,26 +143,30 @@ class TokenPriorConfig(PictureConfig):
         if self.width % self.heads:
             raise ArgumentError(f"width must be a multiple of --heads {self.heads}, got {self.width}")
 
+    def make_paths_absolute(self) -> "TokenPriorConfig":
+        """Return the options with absolute paths, also that of the dVAE."""
+        return replace(super().make_paths_absolute(), tokenizer=make_absolute(self.tokenizer))
+
 
 @dataclass(frozen=True)
 class TokenizeOptions:
-    """Turn pictures into tokens of a trained dVAE: a grid of whole numbers for each, in one .npz file.
+    """Turn images into tokens of a trained dVAE: a grid of integers for each image, all in one .npz file.
 
     Examples: hardmax tokenize runs/dvae photos/ --out tokens.npz; hardmax tokenize runs/dvae fashion-mnist
     """
 
-    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    run: Annotated[str, Argument("RUN")]
     """Folder of a run of hardmax train --model dvae."""
-    images: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="IMAGES [IMAGES ...]")]
-    """Picture files; or one folder of them, one .npz, .npy or IDX file, or the name of a data set."""
+    images: Annotated[tuple[str, ...], Argument("IMAGES")]
+    """Image files; or one folder of them, one .npz, .npy or IDX file, or the name of a data set."""
     out: str = "tokens.npz"
-    """File to write: arrays tokens [N, h, w], names [N], codes (how many there are) and model (whose they are)."""
+    """File to write: arrays tokens [N, h, w], names [N], codes (their number) and model (a hash of its weights)."""
     checkpoint: Literal["best", "latest"] = "best"
-    """The best by validation, or the latest."""
+    """Checkpoint: the best on the validation set, or the latest."""
     data_dir: str | None = None
-    """Folder that holds the named data sets."""
+    """Folder that contains the named data sets; default: the one that the run used."""
     device: str = "cpu"
-    """cpu, cuda, ..."""
+    """Device: cpu, cuda, ..."""
 
     def __post_init__(self) -> None:
         if not self.out.lower().endswith(".npz"):
@@ -163,18 +175,18 @@ class TokenizeOptions:
 
 @dataclass(frozen=True)
 class DetokenizeOptions:
-    """Draw pictures from tokens, with the dVAE that made them.
+    """Turn tokens back into images, with the dVAE that computed them.
 
-    Example: hardmax detokenize runs/dvae tokens.npz --out drawn
+    Example: hardmax detokenize runs/dvae tokens.npz --out reconstructed
     """
 
-    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """Folder of the run that made the tokens."""
-    tokens: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TOKENS")]
+    run: Annotated[str, Argument("RUN")]
+    """Folder of the run whose model computed the tokens."""
+    tokens: Annotated[str, Argument("TOKENS")]
     """File that hardmax tokenize wrote."""
     out: str = "detokenized"
-    """Folder for a PNG file of each picture, under the name that the file has for it; or one .npz file."""
+    """Folder to write one PNG file per image to, named as in the token file; or one .npz file for all images."""
     checkpoint: Literal["best", "latest"] = "best"
-    """The best by validation, or the latest."""
+    """Checkpoint: the best on the validation set, or the latest."""
     device: str = "cpu"
-    """cpu, cuda, ..."""
+    """Device: cpu, cuda, ..."""

@@ -1,4 +1,4 @@
-"""The dVAE: an image as a grid of tokens from a codebook, and back."""
+"""The dVAE model, which encodes an image as a grid of tokens and decodes tokens to an image."""
 
 import hashlib
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.nn.functional import layer_norm
 
+from hardmax._deprecation import RenamedMember
 from hardmax.applications.tokens.networks import Codebook, GridDecoder, GridEncoder
 from hardmax.errors import ArgumentError, DtypeError, ShapeError
 from hardmax.estimators import AbstractEstimator, ReinMax
@@ -20,12 +21,13 @@ from hardmax.spaces import Categorical
 
 @dataclass(frozen=True)
 class Quantized:
-    """The result of vector quantization of images.
+    r"""The result of `TokenVAE.quantize`: images with the nearest codes as tokens, and the losses of a VQ-VAE.
 
     Attributes:
-        reconstruction: `[B]`. log p(x | z), z the nearest codes; its gradient bypasses the arg max to the encoder.
-        distance: `[B]`. Squared distance of the encoder's vectors to their codes; its gradient is for the codes.
-        commitment: `[B]`. The same number; its gradient is for the encoder.
+        reconstruction: `[B]`. $\log p(x \mid z)$ for the nearest codes z; its gradient bypasses the arg max to the
+            encoder.
+        distance: `[B]`. Squared distance of the encoder's vectors to their codes, with a gradient for the codes only.
+        commitment: `[B]`. The same value, with a gradient for the encoder only.
         z: `[B, n, K]`. The nearest codes, one-hot.
     """
 
@@ -37,22 +39,26 @@ class Quantized:
 
 @final
 class TokenVAE(AbstractVAE):
-    r"""The dVAE: an encoder gives each position of a grid a distribution over the K codes of a codebook.
+    r"""A dVAE (discrete VAE) of images: its latent is a grid of tokens, each the number of a code in a codebook.
 
-    $p(x) = \sum_z K^{-n} \, p(x \mid C^T z)$ with $z \in \{1..K\}^n$, one-hot rows, and the codebook C; the scores of
-    $q(z_i = k \mid x)$ are $-s \, |e_i(x) - c_k|^2$. The bound is that of any discrete VAE,
+    For each of the n positions of the grid, the encoder outputs a distribution over the K codes. The model is
 
-    $$\mathbb{E}_q[\log p(x \mid C^T z)] - \sum_i \mathrm{KL}(q(z_i \mid x) \,\|\, 1 / K),$$
+    $$ p(x) = \sum_z K^{-n} \, p(x \mid C^T z), $$
 
-    both terms in nats per image: KL weight 1 is right without tuning, if the variance of the pixels is learned, too.
-    `quantized` trains the same networks as a VQ-VAE: with the nearest code instead of a draw.
+    with $z \in \{1, \ldots, K\}^n$, written as one-hot rows, and the codebook C; the scores of $q(z_i = k \mid x)$ are
+    $-s \, |e_i(x) - c_k|^2$. The bound is that of any discrete VAE,
+
+    $$ \mathbb{E}_q[\log p(x \mid C^T z)] - \sum_i \mathrm{KL}(q(z_i \mid x) \,\|\, 1 / K), $$
+
+    with both terms in nats per image: KL weight 1 needs no tuning if the variance of the pixels is learned, too.
+    `quantize` trains the same networks as a VQ-VAE, with the nearest code instead of a sampled one.
 
     Args:
-        encoder: maps x `[B, *shape]` to vectors `[B, n, d]`, which are normalised to mean 0 and variance 1 each.
+        encoder: maps x `[B, *shape]` to vectors `[B, n, d]`; each vector is then normalised to mean 0 and variance 1.
         pixels: maps codes `[R, n, d]` to the parameters of the pixels, `[R, *shape]`.
         codebook: K codes of d dimensions.
         grid: height and width of the grid, with n = height * width.
-        estimator: how the gradient for scores is estimated; by default `ReinMax()`, the best measured.
+        estimator: how the gradient for scores is estimated; by default `ReinMax()`, the best in our measurements.
         likelihood: "gaussian" (means; one learned variance) or "bernoulli" (x in [0, 1]; logits).
 
     Example:
@@ -106,14 +112,14 @@ class TokenVAE(AbstractVAE):
         """Return a model with the built-in networks, for images of this shape (channels, H, W).
 
         Args:
-            shape: of one image.
-            codes: K.
-            dimensions: d, of a code.
-            longest: side of the grid: the image is halved until none of its sides is longer. 28 x 28 pixels become
-                7 x 7 tokens, 64 x 64 become 8 x 8.
-            width: channels of the networks.
-            estimator: as above.
-            likelihood: as above.
+            shape: shape of one image.
+            codes: K, the number of codes.
+            dimensions: d, the number of dimensions of a code.
+            longest: longest side of the grid: the image is halved until no side is longer. 28 x 28 pixels become 7 x 7
+                tokens, 64 x 64 become 8 x 8.
+            width: number of channels of the networks.
+            estimator: as for the class.
+            likelihood: as for the class.
 
         Raises:
             ArgumentError: fewer than two codes, or a dimension, side or width below 1.
@@ -139,7 +145,7 @@ class TokenVAE(AbstractVAE):
 
     @property
     def codebook(self) -> Codebook:
-        """The codes."""
+        """The codebook, which the decoder contains."""
         return self.decoder.codebook
 
     @property
@@ -152,7 +158,7 @@ class TokenVAE(AbstractVAE):
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the weights, which identifies the model that computed some tokens."""
+        """A hash of the weights; a token file stores it to identify the model that computed the tokens."""
         digest = hashlib.sha256()
         for name, weight in self.named_parameters():
             digest.update(name.encode() + weight.detach().cpu().contiguous().numpy().tobytes())
@@ -161,7 +167,7 @@ class TokenVAE(AbstractVAE):
     def vectors(self, x: Tensor) -> Tensor:
         """Return the encoder's vectors of images, before quantization: `[B, *shape] -> [B, n, d]`."""
         e = self.encoder(x)
-        # With a fixed norm they cannot drift away from the codes, nor make the scale s meaningless.
+        # With a fixed norm, vectors cannot drift away from the codes, and the scale s keeps its meaning.
         return layer_norm(e, e.shape[-1:])
 
     def scores(self, x: Tensor) -> Tensor:
@@ -186,13 +192,13 @@ class TokenVAE(AbstractVAE):
 
         Args:
             x: the images.
-            scores: of x, if they are already computed.
-            estimator: for this call.
-            kl: as for `hardmax.elbo`, and so are all others.
-            kl_weight: 1 is the bound.
+            scores: `[B, n, K]`, the scores of x if they are already computed.
+            estimator: estimator for this call; None: that of the model.
+            kl: as for `hardmax.elbo`, like all arguments below.
+            kl_weight: weight of the KL; 1 is the bound.
             samples: S, the number of z to draw.
-            generator: of the noise.
-            noise: `[S, B, n, K]`, instead of drawing it.
+            generator: generator of the noise.
+            noise: `[S, B, n, K]`, used instead of drawing noise.
             chunk_size: maximum number of z decoded per image in one call.
             validate: check values for NaN and inf.
         """
@@ -210,52 +216,54 @@ class TokenVAE(AbstractVAE):
             validate=validate,
         )
 
-    def quantized(self, x: Tensor) -> Quantized:
-        """Return the vector quantization of x `[B, *shape]`.
+    def quantize(self, x: Tensor) -> Quantized:
+        """Quantize images x `[B, *shape]` to their nearest codes, and return the losses of a VQ-VAE.
 
-        Minimise the mean of `-reconstruction + distance + 0.25 commitment`: VQ-VAE, with the gradient of the
-        reconstruction for the code used as that for the vector it replaces (straight-through), and the codebook moved
-        by its distance to the vectors alone.
+        To train a VQ-VAE, minimise the mean of `-reconstruction + distance + 0.25 commitment`. The gradient of the
+        reconstruction with respect to a code is used as that of the vector which the code replaces (straight-through).
+        The codebook learns only from its distance to the vectors.
         """
         e = self.vectors(x)
         with torch.no_grad():
             z = self.space.argmax(self.codebook.scores(e))
         codes = self.codebook.look_up(z)
-        passed = e + (codes - e).detach()
+        straight_through = e + (codes - e).detach()
         distance, commitment = (codes - e.detach()).square(), (codes.detach() - e).square()
         return Quantized(
-            self._likelihood(self.decoder.pixels, x)(passed[None])[0],
+            self._likelihood(self.decoder.pixels, x)(straight_through[None])[0],
             distance.sum((1, 2)),
             commitment.sum((1, 2)),
             z,
         )
 
+    quantized = RenamedMember("quantize")
+
     @torch.no_grad()
     def bounds(self, x: Tensor, *, samples: int = 1, generator: torch.Generator | None = None) -> Bounds:
-        """Return the bound and log p(x) of x `[B, *shape]`, from samples; the KL is exact."""
+        r"""Return the bound and $\log p(x)$ of images `[B, *shape]`, estimated from samples; the KL is exact."""
         return importance_weighted_bound(
             self.likelihood(x), self.scores(x), self.space, samples=samples, generator=generator, chunk_size=10
         )
 
     @torch.no_grad()
     def token_bounds(self, x: Tensor) -> Bounds:
-        """Return the bounds of x `[B, *shape]` for its tokens alone: q is a point, and its KL is n log K."""
+        r"""Return the bounds of images `[B, *shape]` if q is the single point of their tokens; its KL is $n \log K$."""
         reconstruction = self.likelihood(x)(self.predict(x)[None])[0]
         kl = torch.full_like(reconstruction, self.space.log_size)
         return Bounds(reconstruction - kl, reconstruction - kl, reconstruction, kl)
 
     @torch.no_grad()
     def tokenize(self, x: Tensor) -> Int64[Tensor, "B h w"]:
-        """Return the most probable code at each position: `[B, *shape] -> [B, h, w]`, whole numbers below K."""
+        """Return the most probable code at each position: `[B, *shape] -> [B, h, w]`, integers below K."""
         return self.scores(x).argmax(-1).unflatten(1, self.grid)
 
     def detokenize(self, tokens: Int64[Tensor, "B h w"]) -> Tensor:
         """Return the mean image of tokens: `[B, h, w] -> [B, *shape]`.
 
         Raises:
-            ShapeError: tokens that are not grids of this model.
-            DtypeError: tokens that are not integers.
-            ArgumentError: a token below 0, or of K or more.
+            ShapeError: the tokens are not grids of this model.
+            DtypeError: the tokens are not integers.
+            ArgumentError: a token is below 0, or K or more.
         """
         if tokens.dim() != 3 or tuple(tokens.shape[1:]) != self.grid:
             raise ShapeError(f"tokens have shape {list(tokens.shape)}, expected [B, {self.grid[0]}, {self.grid[1]}]")
@@ -263,18 +271,18 @@ class TokenVAE(AbstractVAE):
             raise DtypeError(f"tokens must be whole numbers, got {tokens.dtype}")
         if len(tokens) and not (int(tokens.min()) >= 0 and int(tokens.max()) < self.space.k):
             raise ArgumentError(
-                f"tokens must be from 0 to {self.space.k - 1}, got {int(tokens.min())} to {int(tokens.max())}; are "
-                f"they those of another model?"
+                f"tokens must be from 0 to {self.space.k - 1}, got {int(tokens.min())} to {int(tokens.max())}; do "
+                f"they belong to another model?"
             )
-        each = torch.arange(self.space.k, device=tokens.device)
-        return self.decode((tokens.flatten(1)[..., None] == each).to(self.codebook.vectors.dtype))
+        values = torch.arange(self.space.k, device=tokens.device)
+        return self.decode((tokens.flatten(1)[..., None] == values).to(self.codebook.vectors.dtype))
 
     def decode(self, z: Tensor) -> Tensor:
         """Return the mean image of each z: `[R, n, K] -> [R, *shape]`."""
-        return self._pictures(z)
+        return self._images(z)
 
     def sample(self, count: int, *, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """Draw z from the uniform prior; return their mean images `[count, *shape]` and z `[count, n, K]`.
+        """Draw z from the uniform prior; return the mean images `[count, *shape]` and z `[count, n, K]`.
 
         The tokens of a real image are far from independent: `TokenPrior` learns their joint distribution.
         """
@@ -295,7 +303,7 @@ class TokenVAE(AbstractVAE):
 
 @final
 class TokenDecoder(nn.Module):
-    """Look up the codes and decode them: z `[R, n, K] -> [R, *shape]`."""
+    """The decoder of a `TokenVAE`: looks up codes in the codebook and decodes them, `[R, n, K] -> [R, *shape]`."""
 
     def __init__(self, codebook: Codebook, pixels: nn.Module) -> None:
         super().__init__()

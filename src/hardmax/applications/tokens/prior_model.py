@@ -1,4 +1,4 @@
-"""A prior over the tokens of a dVAE: a small causal transformer that generates images."""
+"""A prior over the tokens of a dVAE: a small causal transformer, which generates images token by token."""
 
 from typing import Any, final
 
@@ -15,17 +15,17 @@ from hardmax.objectives import Bounds
 
 @final
 class CausalTransformer(nn.Module):
-    """Scores of every token given those before it, for sequences of one length.
+    """A causal transformer: the scores of every token given the tokens before it, for sequences of a fixed length.
 
     Args:
-        tokens: K, values of a token.
-        length: n.
-        width: of the vectors in between; a multiple of heads.
+        tokens: K, the number of values of a token.
+        length: n, the number of tokens of a sequence.
+        width: size of the hidden vectors, a multiple of heads.
         layers: number of layers.
-        heads: of each layer.
+        heads: number of attention heads of each layer.
 
     Raises:
-        ArgumentError: width is no multiple of heads, or a number is below 1.
+        ArgumentError: width is not a multiple of heads, or a number is below 1.
 
     Example:
         >>> import torch
@@ -52,9 +52,9 @@ class CausalTransformer(nn.Module):
         nn.init.normal_(self.tokens.weight, std=0.02)
 
     def forward(self, tokens: Int64[Tensor, "B m"]) -> Float[Tensor, "B m_or_n K"]:
-        """Return the scores of each token given those before it, the first given none.
+        """Return the scores of each token given the tokens before it.
 
-        A sequence of m < n tokens gets m + 1 scores: those of its tokens, and those of the next one.
+        For m < n tokens, it returns m + 1 rows of scores: those of the given tokens, and those of the next one.
         """
         shifted = torch.cat([self.start.expand(len(tokens), 1, -1), self.tokens(tokens)], 1)[:, : len(self.places)]
         return self.scores(self.blocks(shifted + self.places[: shifted.shape[1]]))
@@ -67,6 +67,7 @@ class _Block(nn.Module):
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
+        # before: queries, keys and values; mixed: output of the attention; thought: the feed-forward network.
         self.before, self.mixed = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.norms = nn.ModuleList([nn.LayerNorm(width), nn.LayerNorm(width)])
         self.thought = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
@@ -80,14 +81,16 @@ class _Block(nn.Module):
 
 @final
 class TokenPrior(AbstractModel):
-    r"""A `TokenVAE`, held fixed, and an autoregressive prior over its tokens: together a model of images.
+    r"""A generative model of images: a frozen `TokenVAE`, and an autoregressive prior over its tokens.
 
-    $p(z) = \prod_i p(z_i \mid z_1 .. z_{i-1})$, row by row of the grid, in place of the uniform $K^{-n}$ that the
-    tokens were learned with. An image is generated token by token, and then decoded.
+    $$ p(z) = \prod_i p(z_i \mid z_1, \ldots, z_{i-1}) $$
+
+    The tokens are in row-major order of the grid. This prior replaces the uniform prior $K^{-n}$ with which the tokens
+    were learned. An image is generated token by token, and then decoded.
 
     Args:
         tokenizer: the dVAE whose tokens are modelled; it is frozen.
-        network: maps tokens `[B, m]` to scores of each and of the next one, `[B, min(m + 1, n), K]`.
+        network: maps tokens `[B, m]` to the scores of each token and of the next one, `[B, min(m + 1, n), K]`.
 
     Example:
         >>> import torch
@@ -95,8 +98,8 @@ class TokenPrior(AbstractModel):
         >>> prior = TokenPrior.build(TokenVAE.build((1, 28, 28), codes=16), width=32, layers=1)
         >>> tokens = prior.tokenizer.tokenize(torch.rand(8, 1, 28, 28))
         >>> (-prior.log_prob(tokens).mean()).backward()
-        >>> pictures, tokens = prior.sample(4)
-        >>> pictures.shape, tokens.shape
+        >>> images, tokens = prior.sample(4)
+        >>> images.shape, tokens.shape
         (torch.Size([4, 1, 28, 28]), torch.Size([4, 7, 7]))
 
     References:
@@ -114,13 +117,13 @@ class TokenPrior(AbstractModel):
         """Return a model with the built-in transformer.
 
         Args:
-            tokenizer: created by `TokenVAE.build`, if the model is to be saved.
-            width: of the transformer.
+            tokenizer: the dVAE; a model that is to be saved needs one from `TokenVAE.build`.
+            width: width of the transformer.
             layers: number of its layers.
-            heads: of each layer.
+            heads: number of attention heads of each layer.
 
         Raises:
-            ArgumentError: a number below 1, or a width that is no multiple of heads.
+            ArgumentError: a number is below 1, or width is not a multiple of heads.
         """
         space = tokenizer.space
         model = cls(tokenizer, CausalTransformer(space.k, space.variables, width, layers, heads))
@@ -135,14 +138,14 @@ class TokenPrior(AbstractModel):
         return model
 
     def log_prob(self, tokens: Int64[Tensor, "B h w"]) -> Float[Tensor, " B"]:
-        """Return log p(z) of tokens, in nats per image."""
+        r"""Return $\log p(z)$ of the tokens z of each image, in nats."""
         flat = tokens.flatten(1)
         log_p = self.network(flat).log_softmax(-1)
         return log_p.gather(-1, flat[..., None]).sum((1, 2))
 
     @torch.no_grad()
     def bounds(self, x: Tensor) -> Bounds:
-        """Return the bounds of images `[B, *shape]` for their tokens: `log p(x | z) + log p(z)`, below log p(x)."""
+        r"""Return the bounds of images `[B, *shape]` for their tokens: $\log p(x \mid z) + \log p(z) \le \log p(x)$."""
         bounds = self.tokenizer.token_bounds(x)
         kl = -self.log_prob(self.tokenizer.tokenize(x))
         return Bounds(bounds.reconstruction - kl, bounds.reconstruction - kl, bounds.reconstruction, kl)
@@ -151,7 +154,7 @@ class TokenPrior(AbstractModel):
     def sample(
         self, count: int, *, generator: torch.Generator | None = None
     ) -> tuple[Float[Tensor, "N *shape"], Int64[Tensor, "N h w"]]:
-        """Draw tokens one after the other; return their mean images and the tokens."""
+        """Sample tokens one after the other; return the mean image of each grid, and the tokens."""
         space = self.tokenizer.space
         flat = torch.empty(count, 0, dtype=torch.int64, device=next(self.parameters()).device)
         for _ in range(space.variables):

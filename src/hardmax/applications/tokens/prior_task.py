@@ -1,4 +1,4 @@
-"""Train a prior over the tokens of a dVAE, and evaluate it."""
+"""Training and evaluation of a prior over the tokens of a dVAE."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -11,33 +11,33 @@ from hardmax.applications.runs import LoadedRun, load_run
 from hardmax.applications.tokens.config import TokenPriorConfig
 from hardmax.applications.tokens.model import TokenVAE
 from hardmax.applications.tokens.prior_model import TokenPrior
-from hardmax.data import Images, load
+from hardmax.data import Images, load_images
 from hardmax.errors import ArgumentError
-from hardmax.training.processes import ALONE, Group
+from hardmax.training.processes import SINGLE_PROCESS, Group
 from hardmax.training.task import SPLITS, AbstractTask, Row, draw_initial_weights, prepare_split
 
 
 @torch.no_grad()
 def evaluate(
     model: TokenPrior,
-    pictures: Tensor,
+    images: Tensor,
     *,
     batch_size: int = 500,
     on_batch: Callable[[int], None] | None = None,
-    group: Group = ALONE,
+    group: Group = SINGLE_PROCESS,
 ) -> dict[str, float]:
-    """Return the means over images `[N, *shape]`, in nats per image; `bits` are per token.
+    """Return the means of all metrics over images `[N, *shape]`, in nats per image; `bits` are per token.
 
     `kl` is -log p(z) of their tokens z, and `elbo` is `log p(x | z) + log p(z)`, which is below log p(x).
     """
     totals = torch.zeros(2, dtype=torch.float64)
-    for batch in pictures[group.part(len(pictures))].split(batch_size):
+    for batch in images[group.own_slice(len(images))].split(batch_size):
         bounds = model.bounds(batch)
         totals += torch.stack([bounds.reconstruction.double().sum().cpu(), bounds.kl.double().sum().cpu()])
         if on_batch is not None:
             on_batch(len(batch))
-    group.add_up(totals)
-    reconstruction, kl = (totals / max(len(pictures), 1)).tolist()
+    group.all_reduce(totals)
+    reconstruction, kl = (totals / max(len(images), 1)).tolist()
     return {
         "elbo": reconstruction - kl,
         "nll": kl - reconstruction,
@@ -49,7 +49,7 @@ def evaluate(
 
 @final
 class TokenPriorTask(AbstractTask[TokenPriorConfig, TokenPrior]):
-    """Maximise log p(z) of the tokens of images; the tokens are computed once."""
+    """Trains a `TokenPrior`: maximises log p(z) of the tokens of images, which are computed once."""
 
     sums = ("kl",)
 
@@ -58,22 +58,24 @@ class TokenPriorTask(AbstractTask[TokenPriorConfig, TokenPrior]):
         self.model = model.to(config.device)
         self.generators = {}
         tokenizer_config = load_tokenizer(config).config
-        self.tokens = tokenize(model.tokenizer, prepare_split(tokenizer_config, images, "train").to(config.device))
+        self.tokens = tokenize_images(
+            model.tokenizer, prepare_split(tokenizer_config, images, "train").to(config.device)
+        )
         self.count = len(self.tokens)
         self.held_out = {
             s: prepare_split(tokenizer_config, images, s)[: config.evaluate_images].to(config.device) for s in SPLITS
         }
 
     @staticmethod
-    def load(config: TokenPriorConfig) -> Images:
-        """Return the images, loaded as for the dVAE.
+    def load_data(config: TokenPriorConfig) -> Images:
+        """Return the images, read with the options of the dVAE.
 
         Raises:
-            ArgumentError: no dVAE is named.
+            ArgumentError: the configuration names no dVAE.
         """
         tokenizer_config = load_tokenizer(config).config
         data, data_dir = config.data or tokenizer_config.data, config.data_dir or tokenizer_config.data_dir
-        return load(
+        return load_images(
             data,
             data_dir=data_dir,
             size=tokenizer_config.size,
@@ -82,7 +84,9 @@ class TokenPriorTask(AbstractTask[TokenPriorConfig, TokenPrior]):
         )
 
     @classmethod
-    def start(cls, config: TokenPriorConfig, images: Images, start: int = 0, group: Group = ALONE) -> "TokenPriorTask":
+    def build(
+        cls, config: TokenPriorConfig, images: Images, start: int = 0, group: Group = SINGLE_PROCESS
+    ) -> "TokenPriorTask":
         """Return the task with the initial weights of number `start`; torch's global generator is left unchanged."""
         tokenizer = load_tokenizer(config).model
         with draw_initial_weights(config.seed, start):
@@ -94,25 +98,25 @@ class TokenPriorTask(AbstractTask[TokenPriorConfig, TokenPrior]):
         """Return False: images are independent."""
         return False
 
-    def explain(self) -> str:
+    def describe_training(self) -> str:
         """Describe the tokens and the number of training images."""
         space = self.model.tokenizer.space
-        return f"learns {space.variables} tokens of {space.k} codes, one after the other, of {self.count:,} pictures"
+        return f"predicts {space.variables} tokens of {space.k} codes, one after the other, on {self.count:,} images"
 
     def add_gradients(self, index: Tensor, epoch: int, step: int) -> Tensor:
         """Add this process's part to the gradients of the mean of -log p(z) over the batch."""
-        tokens = self.tokens[index[self.group.part(len(index))].to(self.tokens.device)]
+        tokens = self.tokens[index[self.group.own_slice(len(index))].to(self.tokens.device)]
         with torch.autocast(tokens.device.type, torch.bfloat16, enabled=self.config.mixed_precision):
             nats = -self.model.log_prob(tokens).sum()
         (nats / len(index)).backward()
         return torch.stack([nats.detach(), nats.new_tensor(len(tokens))])
 
     def evaluate(self, split: str) -> dict[str, Any]:
-        """Return the nats per image of the tokens, and the bound."""
+        """Return -log p(tokens) in nats per image, and the bound."""
         return evaluate(self.model, self.held_out[split], group=self.group)
 
     def summarize_epoch(self, rows: Mapping[str, Row]) -> str:
-        """Return the nats per image of the tokens, and the bound."""
+        """Return a line with -log p(tokens) of each split, bits per token, and the bound."""
         test = rows["test"]
         nats = "  ".join(f"{split} {rows[split]['kl']:.2f}" for split in rows)
         return (
@@ -124,7 +128,7 @@ def load_tokenizer(config: TokenPriorConfig) -> LoadedRun[TokenVAE]:
     """Return the run of the dVAE that computes the tokens.
 
     Raises:
-        ArgumentError: no run is named.
+        ArgumentError: the configuration names no run.
         DataError: the run cannot be read, or is not a dVAE.
     """
     if not config.tokenizer:
@@ -132,6 +136,6 @@ def load_tokenizer(config: TokenPriorConfig) -> LoadedRun[TokenVAE]:
     return load_run(config.tokenizer, device=config.device, kind=TokenVAE)
 
 
-def tokenize(model: TokenVAE, pictures: Tensor, batch_size: int = 500) -> Tensor:
+def tokenize_images(model: TokenVAE, images: Tensor, batch_size: int = 500) -> Tensor:
     """Return the tokens of images, `[N, *shape] -> [N, h, w]`."""
-    return torch.cat([model.tokenize(batch) for batch in pictures.split(batch_size)])
+    return torch.cat([model.tokenize(batch) for batch in images.split(batch_size)])

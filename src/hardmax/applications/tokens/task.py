@@ -1,4 +1,4 @@
-"""Train a dVAE, maintain its codebook, and evaluate it."""
+"""Training and evaluation of a dVAE, and the maintenance of its codebook."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -7,14 +7,14 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
-from hardmax.applications.tokens.config import DvaeConfig, is_tended, kl_weight_at, resolve_estimator
+from hardmax.applications.tokens.config import DvaeConfig, is_revival_step, kl_weight_at, resolve_estimator
 from hardmax.applications.tokens.model import TokenVAE
 from hardmax.data import Images
 from hardmax.metrics.codes import measure_alive, perplexity
-from hardmax.random import stream
+from hardmax.random import make_generator
 from hardmax.spaces import Categorical
 from hardmax.training.estimators import choose_estimator
-from hardmax.training.processes import ALONE, Group
+from hardmax.training.processes import SINGLE_PROCESS, Group
 from hardmax.training.task import SPLITS, AbstractTask, Row, draw_initial_weights, prepare_split
 
 _COLUMNS = ("elbo", "log_likelihood", "reconstruction", "kl")
@@ -23,31 +23,31 @@ _COLUMNS = ("elbo", "log_likelihood", "reconstruction", "kl")
 @torch.no_grad()
 def evaluate(
     model: TokenVAE,
-    pictures: Tensor,
+    images: Tensor,
     config: DvaeConfig,
     *,
     samples: int = 1,
     batch_size: int = 500,
     on_batch: Callable[[int], None] | None = None,
-    group: Group = ALONE,
+    group: Group = SINGLE_PROCESS,
 ) -> dict[str, float]:
-    """Return the means over images `[N, *shape]`.
+    """Return the means of all metrics over images `[N, *shape]`.
 
-    `elbo`, `nll`, `kl` and `reconstruction` are in nats per image, with KL weight 1, whatever the weight in training.
-    Sampled tokens are drawn `samples` times; with nearest codes, q is a point and its KL is n log K. `mse` is the mean
-    squared error of a pixel that is reconstructed from the tokens; `perplexity` is that of all tokens together, at most
-    K, and `alive` the share of the codebook that they use.
+    `elbo`, `nll`, `kl` and `reconstruction` are in nats per image, with KL weight 1 for every weight in training.
+    With `quantize="draw"`, tokens are sampled `samples` times; with `quantize="nearest"`, q is a single point and its
+    KL is n log K. `mse` is the mean squared error of a pixel that is reconstructed from the tokens. `perplexity` is
+    that of all tokens together, at most K, and `alive` is the share of codes in use.
 
-    Each process of a group evaluates its part; the draws of a batch do not depend on the process.
+    Each process of a group evaluates its part; the samples of a batch do not depend on the process.
     """
     totals = torch.zeros(len(_COLUMNS) + 1, dtype=torch.float64)
     counts = torch.zeros(model.space.k, dtype=torch.float64)
-    batches = list(enumerate(pictures.split(batch_size)))
-    for number, batch in batches[group.part(len(batches))]:
+    batches = list(enumerate(images.split(batch_size)))
+    for number, batch in batches[group.own_slice(len(batches))]:
         if config.quantize == "nearest":
             bounds = model.token_bounds(batch)
         else:
-            generator = stream(config.seed, "evaluate", number, device=batch.device)
+            generator = make_generator(config.seed, "evaluate", number, device=batch.device)
             bounds = model.bounds(batch, samples=samples, generator=generator)
         tokens = model.tokenize(batch)
         error = (model.detokenize(tokens) - batch).square().flatten(1).mean(1)
@@ -56,9 +56,9 @@ def evaluate(
         counts += tokens.flatten().bincount(minlength=model.space.k).cpu()
         if on_batch is not None:
             on_batch(len(batch))
-    group.add_up(totals)
-    group.add_up(counts)
-    elbo, log_likelihood, reconstruction, kl, mse = (totals / max(len(pictures), 1)).tolist()
+    group.all_reduce(totals)
+    group.all_reduce(counts)
+    elbo, log_likelihood, reconstruction, kl, mse = (totals / max(len(images), 1)).tolist()
     return {
         "elbo": elbo,
         "nll": -log_likelihood,
@@ -72,24 +72,24 @@ def evaluate(
 
 @final
 class DvaeTask(AbstractTask[DvaeConfig, TokenVAE]):
-    """Maximise the bound of a `TokenVAE`, with KL warm-up; or quantize, and pull encoder and codes together."""
+    """Trains a `TokenVAE`: as a dVAE it maximises the bound, with KL warm-up; as a VQ-VAE it minimises its losses."""
 
     sums = ("elbo", "reconstruction", "kl", "evaluations")
 
     def __init__(self, config: DvaeConfig, images: Images, model: TokenVAE, group: Group) -> None:
         self.config, self.group = config, group
         self.model = model.to(config.device)
-        self.pictures = prepare_split(config, images, "train").to(config.device)
-        self.count = len(self.pictures)
+        self.train_images = prepare_split(config, images, "train").to(config.device)
+        self.count = len(self.train_images)
         self.held_out = {
             s: prepare_split(config, images, s)[: config.evaluate_images].to(config.device) for s in SPLITS
         }
         self.generators = {name: torch.Generator(config.device) for name in ("noise", "codes")}
         self._steps = config.epochs * math.ceil(self.count / config.batch_size)
-        self._estimated = resolve_estimator(config, self._steps)
+        self._estimator_config = resolve_estimator(config, self._steps)
 
     @classmethod
-    def start(cls, config: DvaeConfig, images: Images, start: int = 0, group: Group = ALONE) -> "DvaeTask":
+    def build(cls, config: DvaeConfig, images: Images, start: int = 0, group: Group = SINGLE_PROCESS) -> "DvaeTask":
         """Return the task with the initial weights of number `start`; torch's global generator is left unchanged."""
         likelihood = config.likelihood
         if likelihood == "auto":
@@ -107,62 +107,65 @@ class DvaeTask(AbstractTask[DvaeConfig, TokenVAE]):
 
     @classmethod
     def couples_examples(cls, config: DvaeConfig) -> bool:
-        """Whether the estimator uses the whole batch."""
+        """Whether the gradient of an image depends on the other images of its batch."""
         return choose_estimator(resolve_estimator(config, 1), Categorical(2, 2), 0, 0).couples_examples
 
-    def explain(self) -> str:
+    def describe_training(self) -> str:
         """Describe the token grid and the estimator."""
         height, width = self.model.grid
-        tokens = f"{height} x {width} tokens of {self.config.codes} codes for a picture"
+        tokens = f"{height} x {width} tokens of {self.config.codes} codes per image"
         if self.config.quantize == "nearest":
-            return f"{tokens}, the nearest ones, with a straight-through gradient"
-        first, last = (choose_estimator(self._estimated, self.model.space, 0, step) for step in (0, self._steps))
-        return f"{tokens}, drawn by {first}" + (f", in the end {last}" if first != last else "")
+            return f"{tokens}: the nearest codes, with a straight-through gradient"
+        first, last = (choose_estimator(self._estimator_config, self.model.space, 0, step) for step in (0, self._steps))
+        return f"{tokens}, sampled with {first}" + (f", at the end {last}" if first != last else "")
 
     def add_gradients(self, index: Tensor, epoch: int, step: int) -> Tensor:
         """Add this process's part to the gradients of the loss of a step."""
-        self._tend(index, step)
-        part = self.group.part(len(index))
-        x = self.pictures[index[part].to(self.pictures.device)]
+        self._update_codebook(index, step)
+        part = self.group.own_slice(len(index))
+        x = self.train_images[index[part].to(self.train_images.device)]
         with torch.autocast(x.device.type, torch.bfloat16, enabled=self.config.mixed_precision):
-            loss, sums, best = self._quantized(x) if self.config.quantize == "nearest" else self._drawn(x, index, step)
+            if self.config.quantize == "nearest":
+                loss, sums, best = self._compute_quantized_loss(x)
+            else:
+                loss, sums, best = self._compute_sampled_loss(x, index, step)
         if len(x):  # the last batch of an epoch may have fewer images than there are processes
             (loss / len(index)).backward()
         counts = best.flatten().bincount(minlength=self.config.codes).double()
-        self.group.add_up(counts)
+        self.group.all_reduce(counts)
         self.model.codebook.used += counts
         return torch.stack([*sums, sums[0].new_tensor(len(x))])
 
-    def _drawn(self, x: Tensor, index: Tensor, step: int) -> tuple[Tensor, list[Tensor], Tensor]:
-        """Return the loss of sampled tokens, their sums for the log, and the most probable tokens `[B, n]`."""
-        model, config, part = self.model, self.config, self.group.part(len(index))
-        estimator = choose_estimator(self._estimated, model.space, 0, step)
+    def _compute_sampled_loss(self, x: Tensor, index: Tensor, step: int) -> tuple[Tensor, list[Tensor], Tensor]:
+        """Return the loss with sampled tokens, the sums for the log, and the most probable tokens `[B, n]`."""
+        model, config, part = self.model, self.config, self.group.own_slice(len(index))
+        estimator = choose_estimator(self._estimator_config, model.space, 0, step)
         samples = (config.samples or estimator.default_samples) * estimator.noises
         noise = model.space.noise((samples, len(index)), self.generators["noise"], device=config.device)[:, part]
         weight = kl_weight_at(config, step, self._steps)
         scores = model.scores(x)
         out = model(x, scores=scores, estimator=estimator, kl=config.kl, kl_weight=weight, noise=noise)
-        # The row logs the bound itself, at any weight.
+        # The log has the bound itself, for every weight of the KL.
         bound, evaluations = (out.reconstruction - out.kl).sum(), x.new_tensor(out.evaluations * len(x))
         return -out.value.sum(), [bound, out.reconstruction.sum(), out.kl.sum(), evaluations], scores.argmax(-1)
 
-    def _quantized(self, x: Tensor) -> tuple[Tensor, list[Tensor], Tensor]:
-        """Return the same for tokens that are the nearest codes."""
-        out = self.model.quantized(x)
+    def _compute_quantized_loss(self, x: Tensor) -> tuple[Tensor, list[Tensor], Tensor]:
+        """Return the loss with the nearest codes as tokens, the sums for the log, and these tokens `[B, n]`."""
+        out = self.model.quantize(x)
         loss = -out.reconstruction + out.distance + self.config.commitment * out.commitment
         reconstruction = out.reconstruction.detach().sum()
         kl, count = x.new_tensor(self.model.space.log_size * len(x)), x.new_tensor(len(x))
         return loss.sum(), [reconstruction - kl, reconstruction, kl, count], out.z.argmax(-1)
 
     @torch.no_grad()
-    def _tend(self, index: Tensor, step: int) -> None:
-        """Place the codes before the first step, and later move those that are hardly used.
+    def _update_codebook(self, index: Tensor, step: int) -> None:
+        """Initialise the codes before the first step; later move the rarely used ones.
 
-        Every process uses all images of the step, so that all move the same codes to the same places.
+        Every process uses all images of the step, so that all processes move the same codes to the same vectors.
         """
-        if step > 0 and not is_tended(self.config, step, self._steps):
+        if step > 0 and not is_revival_step(self.config, step, self._steps):
             return
-        vectors = self.model.vectors(self.pictures[index.to(self.pictures.device)])
+        vectors = self.model.vectors(self.train_images[index.to(self.train_images.device)])
         if step == 0:
             self.model.codebook.place(vectors, self.generators["codes"])
         else:

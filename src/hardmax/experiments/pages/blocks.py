@@ -1,6 +1,6 @@
 """A page as blocks of text, tables and figures, and its Markdown and HTML forms.
 
-Every text may contain **strong** words, *emphasis* and `code`, marked as in Markdown.
+Texts may contain **strong** words, *emphasis* and `code`, marked as in Markdown.
 """
 
 import re
@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Literal, assert_never
 
 from hardmax.drawing.svg import inline_svg
+from hardmax.names import escape_control_characters
 from hardmax.report.templates import load_template, read_style
 
-_FEW = 3  # commands that are shown; more are folded away
+_FEW = 3  # maximum number of commands that are shown; more are folded
 _TEMPLATE = Path(__file__).with_name("page.html.j2")
 
 Kind = Literal["plain", "strong", "emphasis", "code"]
@@ -29,7 +30,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A paragraph of whole sentences."""
+    """A paragraph of text."""
 
     text: str
 
@@ -39,8 +40,8 @@ class Entry:
     """One entry of a table.
 
     Attributes:
-        text: of the entry.
-        best: whether it is the best of those it is compared with.
+        text: its text.
+        best: whether it is the best of the entries that it is compared with.
         note: small text below it.
     """
 
@@ -74,8 +75,8 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Image:
-    """An image, by the name of its files without extension."""
+class FigureBlock:
+    """A figure, by the name of its files without extension."""
 
     name: str
     caption: str
@@ -88,23 +89,23 @@ class Code:
     lines: Sequence[str]
 
 
-Block = Heading | Paragraph | Table | Image | Code
+Block = Heading | Paragraph | Table | FigureBlock | Code
 
 
-# Draws to files by their format: svg, png.
+# A function that draws a figure to files, given by their format: svg, png.
 Draw = Callable[[Mapping[str, Path]], None]
 
 
 @dataclass(frozen=True)
 class Page:
-    """A title, the blocks below it, and the functions that draw its images, by name."""
+    """A title, the blocks below it, and the functions that draw its figures, by name."""
 
     title: str
     blocks: Sequence[Block]
-    pictures: Mapping[str, Draw] = field(default_factory=dict)
+    figures: Mapping[str, Draw] = field(default_factory=dict)
 
 
-def spans(text: str) -> list[tuple[Kind, str]]:
+def split_markup(text: str) -> list[tuple[Kind, str]]:
     """Split a text into pieces, each with its kind of markup."""
     pieces: list[tuple[Kind, str]] = []
     end = 0
@@ -116,7 +117,7 @@ def spans(text: str) -> list[tuple[Kind, str]]:
 
 
 def as_markdown(page: Page) -> str:
-    """Return the text of a Markdown file; it refers to image files in the same folder."""
+    """Return the text of a Markdown file; it refers to figures in the same folder."""
     return "\n\n".join([f"# {page.title}", *map(_block, page.blocks)]) + "\n"
 
 
@@ -128,10 +129,12 @@ def _block(block: Block) -> str:
             return block.text
         case Table():
             return _table(block)
-        case Image():
+        case FigureBlock():
             return f"![{block.caption}]({block.name}.svg)"
         case Code():
-            return "\n".join(["```", *block.lines, "```"])
+            lines = [escape_control_characters(line) for line in block.lines]
+            fence = "`" * (1 + max(map(len, re.findall("`{2,}", "\n".join(lines))), default=2))
+            return "\n".join([fence, *lines, fence])
     assert_never(block)
 
 
@@ -148,24 +151,30 @@ def _rule(column: Column) -> str:
 
 
 def _entry(entry: Entry) -> str:
-    text = f"**{entry.text}**" if entry.best else entry.text
-    return (f"{text}<br>{entry.note}" if entry.note else text).replace("|", "\\|")
+    text, note = _escape_markdown(entry.text), _escape_markdown(entry.note)
+    text = f"**{text}**" if entry.best else text
+    return f"{text}<br>{note}" if note else text
+
+
+def _escape_markdown(text: str) -> str:
+    """Return the text of a table's entry, which may contain names: no HTML, and in one line."""
+    return escape_control_characters(text).replace("<", "&lt;").replace("|", "\\|")
 
 
 def as_html(page: Page, drawings: Mapping[str, str]) -> str:
-    """Return the text of an HTML file, which needs no other file and no network.
+    """Return the text of an HTML file that needs no other file and no network.
 
     Args:
         page: the page to write.
-        drawings: the SVG of its images, by name.
+        drawings: the SVG of its figures, by name.
     """
     html = load_template(_TEMPLATE).render(
-        title="".join(piece for _, piece in spans(page.title)),
+        title="".join(piece for _, piece in split_markup(page.title)),
         style=read_style(),
         page=page,
         blocks=[(type(block).__name__, block) for block in page.blocks],
-        spans=spans,
-        draw=lambda image: inline_svg(drawings[image.name], image.caption, f"{image.name}-"),
+        split_markup=split_markup,
+        draw=lambda figure: inline_svg(drawings[figure.name], figure.caption, f"{figure.name}-"),
         few=_FEW,
     )
     return f"{html}\n"

@@ -11,18 +11,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hardmax.drawing.images import read_data_uri
-from hardmax.drawing.style import save_figure, use_house_style
+from hardmax.drawing.style import save_figure, use_plot_style
 from hardmax.experiments.pages.blocks import Block, Column, Entry, Paragraph, Table
 from hardmax.experiments.pages.training_tables import mark_best
 from hardmax.experiments.rows import ModelFigure, Row, find_row
 from hardmax.experiments.tables.declaration import Cell, Gallery, PlannedRun, make_slug
 from hardmax.experiments.tables.metrics import Metric, describe_units
+from hardmax.names import escape_control_characters
 
 _WIDTH, _HEAD = 9.0, 0.55  # inches; space above a panel for its title and column headings
-_PANELS = 2  # minimum number of panel widths in a line: a single panel would be larger than its resolution allows
-_MOST_PANELS = 3  # with more, titles would overlap
-_TALL = 0.6  # height of a panel divided by its width, if none has run
-_NARROW = 6  # with fewer columns the headings are words and a panel need not be wide
+_MIN_PANELS = 2  # number of panel widths in a line: a wider panel would be larger than its resolution allows
+_MAX_PANELS = 3  # of a line; with more, titles would overlap
+_DEFAULT_ASPECT = 0.6  # height of a panel divided by its width, if no cell has run
+_NARROW = 6  # panels with at most this number of columns have larger headings
 
 
 @dataclass(frozen=True)
@@ -43,27 +44,29 @@ class GalleryPanel:
 def find_panels(runs: Sequence[PlannedRun], rows: list[Row]) -> list[GalleryPanel]:
     """Return a panel for each run that has a row, in their order."""
     pairs = ((planned, find_row(rows, planned)) for planned in runs)
-    return [GalleryPanel(planned, row, ModelFigure(**row["exhibit"])) for planned, row in pairs if row is not None]
+    return [
+        GalleryPanel(planned, row, ModelFigure.from_dict(row["exhibit"])) for planned, row in pairs if row is not None
+    ]
 
 
-def gallery_tables(gallery: Gallery, panels: Sequence[GalleryPanel]) -> list[Block]:
+def build_gallery_tables(gallery: Gallery, panels: Sequence[GalleryPanel]) -> list[Block]:
     """Return an explanation of the metrics, and tables: lines for each run, a column for each metric.
 
-    If a run has only one line, the line also contains its test metrics. If each problem has its own image, it also has
-    its own table, with the best of its methods in bold.
+    If a run has only one line, the line also contains its test metrics. If each problem has its own figure, it also
+    has its own table, with the best of its methods in bold.
     """
     units = Paragraph(f"{describe_units(gallery.metrics)}.")
     if len(arrange_panels(gallery)) == 1:
-        whole = [replace(metric, compared=False) for metric in gallery.metrics]
-        return [units, _table(whole, _lines(gallery, panels, lambda cell: cell.label))]
-    compared = []
+        uncompared = [replace(metric, compared=False) for metric in gallery.metrics]
+        return [units, _table(uncompared, _list_lines(gallery, panels, lambda cell: cell.label))]
+    tables = []
     for problem in dict.fromkeys(cell.problem for cell in gallery.cells):
         if members := [panel for panel in panels if panel.planned.cell.problem == problem]:
-            compared.append(_table(gallery.metrics, _lines(gallery, members, lambda cell: cell.method), problem))
-    return [units, *compared]
+            tables.append(_table(gallery.metrics, _list_lines(gallery, members, lambda cell: cell.method), problem))
+    return [units, *tables]
 
 
-def _lines(
+def _list_lines(
     gallery: Gallery, panels: Sequence[GalleryPanel], label: Callable[[Cell], str]
 ) -> list[tuple[str, Mapping[str, Any]]]:
     """Return the name and the numbers of each line of a table of these runs."""
@@ -89,20 +92,20 @@ def _table(metrics: Sequence[Metric], lines: Sequence[tuple[str, Mapping[str, An
 
 
 def arrange_panels(gallery: Gallery) -> dict[str, list[list[Cell | None]]]:
-    """Return the images of a gallery by name: lines of panels, None for an empty one.
+    """Return the figures of a gallery by name: lines of panels, None for an empty one.
 
-    One image with a line for each problem; if there are too many methods for a line, one image for each problem, with
-    its panels split into lines.
+    There is one figure with a line for each problem; if there are too many methods for a line, there is one figure for
+    each problem, with its panels split into lines.
     """
     problems: dict[str, list[Cell]] = {}
     for cell in gallery.cells:
         problems.setdefault(cell.problem, []).append(cell)
     most = max(map(len, problems.values()))
-    if most <= _MOST_PANELS:
+    if most <= _MAX_PANELS:
         return {gallery.name: [_pad_line(cells, most) for cells in problems.values()]}
     return {
         f"{gallery.name}-{make_slug(problem)}": [
-            _pad_line(cells[begin : begin + _PANELS], _PANELS) for begin in range(0, len(cells), _PANELS)
+            _pad_line(cells[begin : begin + _MIN_PANELS], _MIN_PANELS) for begin in range(0, len(cells), _MIN_PANELS)
         ]
         for problem, cells in problems.items()
     }
@@ -115,21 +118,23 @@ def _pad_line(cells: list[Cell], length: int) -> list[Cell | None]:
 def draw_gallery(
     gallery: Gallery, panels: Sequence[GalleryPanel], name: str, files: Mapping[str, Path], *, quick: bool
 ) -> None:
-    """Draw an image of a gallery, with the first seed of each cell; panels of cells that have not run are labelled.
+    """Draw a figure of a gallery, with the first seed of each cell; panels of cells that have not run say so.
 
     Args:
         gallery: the gallery.
         panels: the finished runs with their figures.
-        name: name of the image, a key of `arrange_panels`.
+        name: name of the figure, a key of `arrange_panels`.
         files: output files, by format: svg, png.
         quick: whether this is the quick form.
     """
     figures = {panel.planned.cell.name: panel.figure for panel in reversed(panels)}
     lines = arrange_panels(gallery)[name]
     across = len(lines[0])
-    wide = _WIDTH / max(_PANELS, across)
-    tall = max((_aspect_ratio(model_figure) for model_figure in figures.values()), default=_TALL) * wide + _HEAD
-    with use_house_style(name):
+    wide = _WIDTH / max(_MIN_PANELS, across)
+    tall = (
+        max((_aspect_ratio(model_figure) for model_figure in figures.values()), default=_DEFAULT_ASPECT) * wide + _HEAD
+    )
+    with use_plot_style(name):
         figure = Figure(figsize=(wide * across, tall * len(lines) + 0.35), layout="constrained")
         grid = figure.subplots(len(lines), across, squeeze=False)
         for cells, line in zip(lines, grid, strict=True):
@@ -144,27 +149,27 @@ def draw_gallery(
 
 def _aspect_ratio(figure: ModelFigure) -> float:
     """Return the height of a grid divided by its width."""
-    width, height = read_data_uri(figure.picture).size
+    width, height = read_data_uri(figure.image).size
     return height / width
 
 
 def _draw_panel(axes: Axes, cell: Cell, figure: ModelFigure | None, metric: Metric) -> None:
-    """Show a grid of images, with a heading above each column; a single number is in the title."""
+    """Show a grid of images with a heading above each column; with one line of numbers, the first is in the title."""
     numbers = [] if figure is None else figure.numbers
     result = ""
     if len(numbers) == 1:
         value = metric.scale * numbers[0][metric.key]
-        result = f": {metric.name} {metric.write(value)} {metric.unit if math.isfinite(value) else ''}"
+        result = f": {metric.name} {metric.format(value)} {metric.unit if math.isfinite(value) else ''}"
     axes.set_title(cell.label + result.rstrip(), loc="left", fontsize=10)
     axes.set(xticks=[], yticks=[])
     axes.spines[:].set_visible(False)
     if figure is None:
         axes.text(0.5, 0.5, "not run", transform=axes.transAxes, ha="center", color="#777777")
         return
-    picture = read_data_uri(figure.picture)
-    scale = len(figure.heads) * picture.height / picture.width  # equal units in both directions
+    image = read_data_uri(figure.image)
+    scale = len(figure.heads) * image.height / image.width  # equal units in both directions
     axes.imshow(
-        np.asarray(picture),
+        np.asarray(image),
         cmap="gray",
         vmin=0,
         vmax=255,
@@ -173,5 +178,6 @@ def _draw_panel(axes: Axes, cell: Cell, figure: ModelFigure | None, metric: Metr
     )
     axes.xaxis.tick_top()
     size = 8 if len(figure.heads) > _NARROW else 9
-    axes.set_xticks([i + 0.5 for i in range(len(figure.heads))], figure.heads, fontsize=size)
+    heads = [escape_control_characters(head) for head in figure.heads]
+    axes.set_xticks([i + 0.5 for i in range(len(heads))], heads, fontsize=size)
     axes.tick_params(length=0, pad=1)

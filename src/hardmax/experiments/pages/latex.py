@@ -4,7 +4,18 @@ import re
 from collections.abc import Sequence
 from typing import assert_never
 
-from hardmax.experiments.pages.blocks import Block, Code, Column, Entry, Heading, Image, Page, Paragraph, Table, spans
+from hardmax.experiments.pages.blocks import (
+    Block,
+    Code,
+    Column,
+    Entry,
+    FigureBlock,
+    Heading,
+    Page,
+    Paragraph,
+    Table,
+    split_markup,
+)
 
 _PREAMBLE = r"% For \input into a document with \usepackage{booktabs,graphicx}."
 
@@ -29,7 +40,7 @@ _MARKS = {"plain": "{}", "strong": r"\textbf{{{}}}", "emphasis": r"\emph{{{}}}",
 
 
 def as_latex(page: Page) -> str:
-    """Return the text of a LaTeX file; it refers to image files in the same folder."""
+    """Return the text of a LaTeX file; it refers to figures in the same folder."""
     return "\n\n".join([_PREAMBLE, rf"\section*{{{_text(page.title)}}}", *map(_block, page.blocks)]) + "\n"
 
 
@@ -41,15 +52,15 @@ def _block(block: Block) -> str:
             return _text(block.text)
         case Table():
             return _table(block)
-        case Image():
-            return _image(block)
+        case FigureBlock():
+            return _figure(block)
         case Code():
             return _code(block)
     assert_never(block)
 
 
 def _text(text: str) -> str:
-    return "".join(_MARKS[kind].format(_escape(piece, code=kind == "code")) for kind, piece in spans(text))
+    return "".join(_MARKS[kind].format(_escape(piece, code=kind == "code")) for kind, piece in split_markup(text))
 
 
 def _escape(text: str, *, code: bool = False) -> str:
@@ -96,13 +107,13 @@ def _rows(line: Sequence[Entry]) -> list[str]:
     return [*(rf"{row} \\" for row in rows), *([r"\addlinespace[2pt]"] if len(rows) > 1 else [])]
 
 
-def _image(image: Image) -> str:
+def _figure(figure: FigureBlock) -> str:
     return "\n".join(
         [
             r"\begin{figure}[htbp]",
             r"\centering",
-            rf"\includegraphics[width=\linewidth]{{{image.name}}}",
-            rf"\caption{{{_text(image.caption)}}}",
+            rf"\includegraphics[width=\linewidth]{{{figure.name}}}",
+            rf"\caption{{{_text(figure.caption)}}}",
             r"\end{figure}",
         ]
     )

@@ -1,4 +1,4 @@
-"""A measurement as ladders: bias and standard deviation of estimators against epsilon or tau."""
+"""The page of a measurement with ladders: bias and standard deviation of estimators by epsilon or tau."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from hardmax.drawing.style import label_logarithms_plainly, save_figure, use_house_style
+from hardmax.drawing.style import label_log_axis, save_figure, use_plot_style
 from hardmax.drawing.svg import COLOURS
 from hardmax.experiments.pages.blocks import Block, Column, Entry, Paragraph, Table
 from hardmax.experiments.rows import Row
@@ -23,7 +23,7 @@ _NOTHING = 1e-5  # relative to the gradient: smaller values are rounding errors
 
 
 def format_number(value: float) -> str:
-    """Format a number with three digits, and no exponent."""
+    """Format a number with three significant digits and no exponent."""
     if value < _NOTHING:
         return "0"
     return f"{value:,.0f}" if value >= 999.5 else format(Decimal(f"{value:.3g}"), "f")
@@ -45,9 +45,10 @@ def select_rows(pairs: MeasuredRows, epoch: int, part: Part) -> list[tuple[Plann
 
 
 EXPLANATION = (
-    "By epsilon of direct and tau of Gumbel-softmax, relative to the size of the exact gradient: *bias* of the mean of "
-    "{draws} estimates, with a dash where none shows above their noise (whose floor is the standard deviation divided "
-    "by the square root of their number), and *standard deviation* of a single estimate."
+    "By epsilon of direct and tau of Gumbel-softmax, relative to the norm of the exact gradient: *bias* is that of "
+    "the mean of {draws} estimates, with a dash where it is not detected above their noise (the noise floor is the "
+    "standard deviation divided by the square root of their number); *standard deviation* is that of a single "
+    "estimate."
 )
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 _DASHES = ("-", "-", (0, (4, 2)), (0, (4, 2)), (0, (1, 1.2)), (0, (1, 1.2)))
@@ -55,14 +56,18 @@ _WIDTH, _PANEL, _LEGEND = 9.0, 3.1, 0.9  # inches
 _ROOM = 1.4  # factor by which the axes extend beyond the points
 
 
-def tables(form: Measurement, pairs: MeasuredRows) -> list[Block]:
+def build_tables(form: Measurement, pairs: MeasuredRows) -> list[Block]:
     """Return two tables for each epoch and part: a line for each line of estimators, a column for each step."""
     blocks: list[Block] = []
     for epoch in form.epochs:
         for part in form.parts:
             selected = select_rows(pairs, epoch, part)
             norm = next((row["norm"] for _, row in selected if row is not None), None)
-            size = "" if norm is None else f" Its size is {format_number(norm)}, all pictures together."
+            size = (
+                ""
+                if norm is None
+                else f" The exact gradient of all images together has the norm {format_number(norm)}."
+            )
             blocks.append(Paragraph(f"**After {epoch} epochs: {part.title}.**{size}"))
             blocks.append(_table(selected, "bias", format_bias))
             blocks.append(_table(selected, "standard deviation", lambda row: format_number(row["deviation"])))
@@ -79,17 +84,17 @@ def _table(pairs: MeasuredRows, title: str, write: Callable[[Row], str]) -> Tabl
     return Table([Column(title, number=False), *(Column(f"{step:g}") for step in steps)], lines)
 
 
-def pictures(form: Measurement, pairs: MeasuredRows) -> dict[str, str]:
-    """Return the names and titles of the images: a single one."""
+def list_figures(form: Measurement, pairs: MeasuredRows) -> dict[str, str]:
+    """Return the name and title of the figure; empty before the first measurement."""
     return {form.name: "bias and standard deviation"} if any(row is not None for _, row in pairs) else {}
 
 
-def draw(form: Measurement, pairs: MeasuredRows, name: str, files: Mapping[str, Path], *, quick: bool) -> None:
-    """Draw the last epoch that was measured: a row of two panels for each part, bias and standard deviation.
+def draw_figure(form: Measurement, pairs: MeasuredRows, name: str, files: Mapping[str, Path], *, quick: bool) -> None:
+    """Draw the last measured epoch: a row of two panels for each part, bias and standard deviation.
 
     An undetected bias is drawn hollow, at the noise floor: it may be anywhere below.
     """
-    with use_house_style(name):
+    with use_plot_style(name):
         parts = [part for part in form.parts if part.drawn]
         height = _PANEL * len(parts) + _LEGEND
         figure = Figure(figsize=(_WIDTH, height), layout="constrained")
@@ -100,7 +105,7 @@ def draw(form: Measurement, pairs: MeasuredRows, name: str, files: Mapping[str, 
             measured = [pair for pair in select_rows(pairs, last, part) if pair[1] is not None]
             _draw_panel(left, measured, styles, "bias")
             _draw_panel(right, measured, styles, "deviation")
-            left.set_ylabel("relative to the gradient's size")
+            left.set_ylabel("relative to the norm of the gradient")
             left.set_title(f"{part.title}: bias", loc="left", fontsize=10.5)
             right.set_title("standard deviation", loc="left", fontsize=10.5)
         for axes in panels[-1]:
@@ -108,7 +113,7 @@ def draw(form: Measurement, pairs: MeasuredRows, name: str, files: Mapping[str, 
         figure.suptitle(form.title + (" (quick form)" if quick else ""), x=0.01, ha="left", fontsize=12)
         handles = [Line2D([], [], label=line, **style) for line, style in styles.items()]
         hollow = Line2D([], [], linestyle="", marker="o", color="#777777", markerfacecolor="white")
-        hollow.set_label("hollow: no bias seen, drawn at the noise floor")
+        hollow.set_label("hollow: no bias detected, drawn at the noise floor")
         figure.legend(handles=[*handles, hollow], loc="outside lower left", ncols=2, fontsize=9.5, handlelength=3.2)
         save_figure(figure, files)
 
@@ -147,6 +152,6 @@ def _draw_panel(
     if values:
         axes.set_ylim(min(values) / _ROOM, max(values) * _ROOM)
         axes.axhline(1, color="#999999", linewidth=0.8, zorder=0)
-        label_logarithms_plainly(axes.yaxis, (1,) if max(values) > 30 * min(values) else (1, 2, 5))
-    label_logarithms_plainly(axes.xaxis)
+    label_log_axis(axes.yaxis, (1,) if values and max(values) > 30 * min(values) else (1, 2, 5))
+    label_log_axis(axes.xaxis)
     axes.grid()

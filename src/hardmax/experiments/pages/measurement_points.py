@@ -1,4 +1,4 @@
-"""A measurement as points: bias against standard deviation of estimators, and tables by epoch."""
+"""The page of a measurement with points: bias against standard deviation of estimators, and tables by epoch."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,8 +12,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 
-from hardmax.drawing.labels import place_around, place_in_column
-from hardmax.drawing.style import label_logarithms_plainly, save_figure, use_house_style
+from hardmax.drawing.labels import place_labels_around_points, place_labels_in_column
+from hardmax.drawing.style import label_log_axis, save_figure, use_plot_style
 from hardmax.drawing.svg import COLOURS
 from hardmax.experiments.pages.blocks import Block, Column, Entry, Heading, Table
 from hardmax.experiments.pages.measurement_ladders import (
@@ -27,11 +27,12 @@ from hardmax.experiments.rows import Row
 from hardmax.experiments.tables.measurement import Measurement, PlannedMeasurement
 
 EXPLANATION = (
-    "*S* is the number of samples that fit, *evaluations* those of f that they take for a picture. Relative to the "
-    "exact gradient: *bias* of the mean of {draws} estimates, with a dash where none shows above their noise, and "
-    "*std*, the standard deviation of a single estimate. *cosine* is of a single estimate with the exact gradient, "
-    "mean over pictures. *error* is `sqrt(bias^2 + std^2 / {batch})`, what is left in a batch of {batch} pictures; the "
-    "least comes first. *ms* is the time of one estimate for all pictures, backward pass to the scores included."
+    "*S* is the number of samples that the evaluations allow, *evaluations* the number of evaluations of f per image. "
+    "Relative to the norm of the exact gradient: *bias* is that of the mean of {draws} estimates, with a dash where "
+    "it is not detected above their noise, and *std* is the standard deviation of a single estimate. *cosine* is that "
+    "of a single estimate and the exact gradient, mean over the images that have a gradient. *error* is "
+    "`sqrt(bias^2 + std^2 / {batch})`, the error of the mean of a batch of {batch} images; lines are sorted by it. "
+    "*ms* is the time of one estimate for all images, including the backward pass to the scores."
 )
 
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
@@ -42,7 +43,7 @@ _FAR = 30  # estimators with 30 times less noise than the median are on the lowe
 _ROOM = 1.6  # factor by which the axes extend beyond the points
 
 
-def tables(form: Measurement, pairs: MeasuredRows) -> list[Block]:
+def build_tables(form: Measurement, pairs: MeasuredRows) -> list[Block]:
     """Return a section for each epoch, with a table for each part."""
     blocks: list[Block] = []
     for epoch in form.epochs:
@@ -72,23 +73,23 @@ def _table(pairs: MeasuredRows, title: str, batch: int) -> Table:
     return Table([Column("estimator", number=False), *map(Column, heads)], lines, title)
 
 
-def pictures(form: Measurement, pairs: MeasuredRows) -> dict[str, str]:
-    """Return the names and titles of the images: one for each measured part that is drawn."""
+def list_figures(form: Measurement, pairs: MeasuredRows) -> dict[str, str]:
+    """Return the names and titles of the figures: one for each measured part that has a figure."""
     measured = {planned.part for planned, row in pairs if row is not None}
     return {f"{form.name}-{part.name}": part.title for part in form.parts if part.drawn and part in measured}
 
 
-def draw(form: Measurement, pairs: MeasuredRows, name: str, files: Mapping[str, Path], *, quick: bool) -> None:
-    """Draw a part after the last epoch that it was measured at: bias against standard deviation.
+def draw_figure(form: Measurement, pairs: MeasuredRows, name: str, files: Mapping[str, Path], *, quick: bool) -> None:
+    """Draw a part after the last epoch at which it was measured: bias against standard deviation.
 
-    Estimators without a detected bias are in a separate strip. Dotted curves have equal error in a batch.
+    Estimators without a detected bias are in a separate strip. Along a dotted curve the error of a batch is equal.
     """
     part = next(part for part in form.parts if name == f"{form.name}-{part.name}")
     points = [(planned, row) for planned, row in pairs if planned.part == part and row is not None]
     last = max(planned.epoch for planned, _ in points)
     points = [(planned, row) for planned, row in points if planned.epoch == last]
     batch = form.training.batch_size
-    with use_house_style(name):
+    with use_plot_style(name):
         figure = Figure(figsize=_SIZE, layout="constrained")
         FigureCanvasAgg(figure)
         strip, axes = figure.subplots(1, 2, sharey=True, width_ratios=_WIDTHS)
@@ -99,13 +100,13 @@ def draw(form: Measurement, pairs: MeasuredRows, name: str, files: Mapping[str, 
         figure.suptitle(f"{form.title}: {part.title}, {when}", x=0.01, ha="left", fontsize=12)
         figure.canvas.draw()  # labels are moved after everything else is placed
         figure.set_layout_engine("none")
-        place_in_column(strip, unbiased, 0.16)
-        place_around(axes, biased)
+        place_labels_in_column(strip, unbiased, 0.16)
+        place_labels_around_points(axes, biased)
         save_figure(figure, files)
 
 
 def _least(deviations: Sequence[float]) -> float:
-    """Return the least deviation that is drawn to scale: smaller ones would compress all others."""
+    """Return the least deviation that is drawn to scale: smaller ones would compress the axis."""
     enough = max(median(deviations) / _FAR, 1e-4)
     return min((value for value in deviations if value > enough), default=enough)
 
@@ -115,15 +116,15 @@ def _set_up_axes(strip: Axes, axes: Axes, rows: Sequence[Row], least: float, bat
     deviations = [row["deviation"] for row in rows]
     low, high = least / (_ROOM**2 if min(deviations) < least else _ROOM), max(*deviations, least) * _ROOM
     strip.set(xlim=(0, 1), xticks=[], yscale="log", ylim=(low, high))
-    strip.set_title("no bias seen", loc="left", fontsize=10.5)
-    strip.set_ylabel("standard deviation of one estimate, relative to the gradient's size")
-    label_logarithms_plainly(strip.yaxis, (1,) if high > 1e3 * low else (1, 2, 5))
+    strip.set_title("no bias detected", loc="left", fontsize=10.5)
+    strip.set_ylabel("standard deviation of one estimate, relative to the norm of the gradient")
+    label_log_axis(strip.yaxis, (1,) if high > 1e3 * low else (1, 2, 5))
     biases = [row["bias"] for row in rows if row["biased"]] or [1.0]
     left, right = min(biases) / _ROOM, max(biases) * _ROOM
     axes.set(xscale="log", xlim=(left, right))
     axes.set_title(f"biased; dotted: equal error in a batch of {batch}", loc="left", fontsize=10.5)
-    axes.set_xlabel("bias, relative to the gradient's size")
-    label_logarithms_plainly(axes.xaxis)
+    axes.set_xlabel("bias, relative to the norm of the gradient")
+    label_log_axis(axes.xaxis)
     for each in (strip, axes):
         each.grid()
     for level in _ERRORS:

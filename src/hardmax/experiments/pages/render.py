@@ -5,30 +5,40 @@ from functools import partial
 from pathlib import Path
 
 from hardmax.experiments.pages import measurement_ladders, measurement_points
-from hardmax.experiments.pages.blocks import Block, Code, Draw, Heading, Image, Page, Paragraph, as_html, as_markdown
-from hardmax.experiments.pages.gallery_page import arrange_panels, draw_gallery, find_panels, gallery_tables
+from hardmax.experiments.pages.blocks import (
+    Block,
+    Code,
+    Draw,
+    FigureBlock,
+    Heading,
+    Page,
+    Paragraph,
+    as_html,
+    as_markdown,
+)
+from hardmax.experiments.pages.gallery_page import arrange_panels, build_gallery_tables, draw_gallery, find_panels
 from hardmax.experiments.pages.latex import as_latex
 from hardmax.experiments.pages.summary import summarize
 from hardmax.experiments.pages.training_curves import draw_curves
-from hardmax.experiments.pages.training_tables import epoch_tables, grid_tables
+from hardmax.experiments.pages.training_tables import build_epoch_tables, build_grid_tables
 from hardmax.experiments.rows import AbstractPlannedRow, Row, find_row
 from hardmax.experiments.tables.declaration import AbstractExperiment, Experiment, Gallery, PlannedRun
 from hardmax.experiments.tables.measurement import Measurement, PlannedMeasurement
 from hardmax.files import replace_atomically, write_text
 
-_TABLES = {"epochs": epoch_tables, "grid": grid_tables}
+_TABLES = {"epochs": build_epoch_tables, "grid": build_grid_tables}
 _MEASUREMENT_VIEWS = {"ladders": measurement_ladders, "points": measurement_points}
 
 
 def render(
     experiment: AbstractExperiment, planned: Sequence[AbstractPlannedRow], rows: list[Row], out: Path, *, quick: bool
 ) -> None:
-    """Write the page with tables and images of all finished rows.
+    """Write the page with tables and figures of all finished rows.
 
     Args:
         experiment: the table, figure or measurement.
         planned: all of its runs or measurements.
-        rows: of those that are finished.
+        rows: rows of those that are finished.
         out: output folder.
         quick: whether this is the quick form.
     """
@@ -36,11 +46,11 @@ def render(
 
 
 def write_page(page: Page, out: Path) -> None:
-    """Write `results.md`, `.tex` and `.html`, and images by name as SVG and PNG; each file is replaced atomically."""
-    for name, draw in page.pictures.items():
+    """Write `results.md`, `.tex` and `.html`, and figures by name as SVG and PNG; each file is replaced atomically."""
+    for name, draw in page.figures.items():
         with replace_atomically(out / f"{name}.svg") as svg, replace_atomically(out / f"{name}.png") as png:
             draw({"svg": svg, "png": png})
-    drawings = {name: (out / f"{name}.svg").read_text(encoding="utf-8") for name in page.pictures}
+    drawings = {name: (out / f"{name}.svg").read_text(encoding="utf-8") for name in page.figures}
     write_text(out / "results.md", as_markdown(page))
     write_text(out / "results.tex", as_latex(page))
     write_text(out / "results.html", as_html(page, drawings))
@@ -49,14 +59,12 @@ def write_page(page: Page, out: Path) -> None:
 def build_training_page(experiment: Experiment, planned: Sequence[PlannedRun], rows: list[Row], *, quick: bool) -> Page:
     """Return the page of a table, or a figure of curves."""
     summaries = summarize(experiment, planned, rows)
-    pictures = {experiment.name + picture.name: picture for picture in experiment.pictures}
+    figures = {experiment.name + figure.name: figure for figure in experiment.figures}
     content = [
         *_TABLES[experiment.view](experiment, summaries, quick=quick),
-        *(Image(name, experiment.title + picture.title) for name, picture in pictures.items()),
+        *(FigureBlock(name, experiment.title + figure.title) for name, figure in figures.items()),
     ]
-    draw = {
-        name: partial(draw_curves, experiment, picture, summaries, quick=quick) for name, picture in pictures.items()
-    }
+    draw = {name: partial(draw_curves, experiment, figure, summaries, quick=quick) for name, figure in figures.items()}
     commands = _list_commands([summary.command for summary in summaries.values()])
     return _compose(experiment, content, commands, draw, quick=quick)
 
@@ -65,7 +73,7 @@ def build_gallery_page(gallery: Gallery, planned: Sequence[PlannedRun], rows: li
     """Return the page of a gallery."""
     panels = find_panels(planned, rows)
     draw = {name: partial(draw_gallery, gallery, panels, name, quick=quick) for name in arrange_panels(gallery)}
-    content = [*(Image(name, gallery.title) for name in draw), *gallery_tables(gallery, panels)]
+    content = [*(FigureBlock(name, gallery.title) for name in draw), *build_gallery_tables(gallery, panels)]
     return _compose(gallery, content, _list_commands([panel.row["command"] for panel in panels]), draw, quick=quick)
 
 
@@ -74,19 +82,19 @@ def build_measurement_page(
 ) -> Page:
     """Return the page of a measurement."""
     form, view = measurement.choose_form(quick=quick), _MEASUREMENT_VIEWS[measurement.view]
-    pairs = [(one, find_row(rows, one)) for one in planned]
-    pictures = view.pictures(form, pairs)
+    pairs = [(measurement_plan, find_row(rows, measurement_plan)) for measurement_plan in planned]
+    figures = view.list_figures(form, pairs)
     content = [
         Paragraph(view.EXPLANATION.format(draws=f"{form.draws:,}", batch=form.training.batch_size)),
-        *view.tables(form, pairs),
-        *(Image(name, f"{form.title}: {title}") for name, title in pictures.items()),
+        *view.build_tables(form, pairs),
+        *(FigureBlock(name, f"{form.title}: {title}") for name, title in figures.items()),
     ]
     commands = [
         Heading("Command"),
-        Paragraph("The training behind it:"),
+        Paragraph("The training run of these measurements:"),
         Code(list(dict.fromkeys(row["command"] for _, row in pairs if row is not None))),
     ]
-    draw = {name: partial(view.draw, form, pairs, name, quick=quick) for name in pictures}
+    draw = {name: partial(view.draw_figure, form, pairs, name, quick=quick) for name in figures}
     return _compose(form, content, commands, draw, quick=quick)
 
 
@@ -108,10 +116,10 @@ def _compose(
     """Return a page: claim and setting, content, notes, and commands."""
     opening = [experiment.claim, experiment.setting]
     if quick:
-        opening.append(f"**This is the quick form** ({experiment.quick.note}). It shows that all works, and no more.")
+        opening.append(f"**This is the quick form** ({experiment.quick.note}). It only shows that the code works.")
     blocks = [*map(Paragraph, opening), *content, *map(Paragraph, experiment.notes), *commands]
     return Page(experiment.title, blocks, draw)
 
 
 def _list_commands(lines: Sequence[str]) -> list[Block]:
-    return [Heading("Commands"), Paragraph("One for each cell, with its first seed:"), Code(lines)]
+    return [Heading("Commands"), Paragraph("One for each cell, for its first seed:"), Code(lines)]

@@ -1,4 +1,4 @@
-"""Results of the runs of one cell: means over seeds."""
+"""Summary of the runs of each cell: means over seeds."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,11 +18,11 @@ class Summary:
         cell: the cell.
         seeds: number of seeds that have run, and number of planned seeds.
         curve: the experiment's first metric after each epoch, from the first.
-        seconds: of training alone, up to the end of each epoch, mean over seeds; includes the time for trying starts.
+        seconds: seconds of training up to the end of each epoch, mean over seeds; includes the time for trying starts.
         last: metrics after the last epoch, by key, if the rows contain them.
-        seconds_per_epoch: median of a run, mean over seeds.
-        command: of its first seed.
-        evaluations: of f per image and step, mean over epochs and seeds; None if the rows do not contain it.
+        seconds_per_epoch: median over the epochs of a run, mean over seeds.
+        command: command of its first seed.
+        evaluations: evaluations of f per image and step, mean over epochs and seeds; None if rows do not contain it.
         ends: test metrics of the last epoch, for every seed.
     """
 
@@ -73,8 +73,8 @@ def _elapsed_seconds(row: Row) -> list[float]:
 def _training_seconds(row: Row) -> tuple[float, list[float]]:
     """Return the seconds for trying starts, and those of each epoch.
 
-    Processor time if it is known: a run has one thread, so that this is the time on an idle machine, and other work on
-    the machine does not count.
+    Processor time if it is known: a run has one thread, so this is the time on an idle machine, without the effect of
+    other work.
     """
     starts, worked = row.get("starts", []), row.get("processor_seconds", [])
     if worked and None not in worked and row["config"].get("device", "cpu") == "cpu":

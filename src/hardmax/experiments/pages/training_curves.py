@@ -11,10 +11,10 @@ from matplotlib.gridspec import GridSpec, SubplotSpec
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from hardmax.drawing.style import label_logarithms_plainly, save_figure, use_house_style
+from hardmax.drawing.style import label_log_axis, save_figure, use_plot_style
 from hardmax.drawing.svg import COLOURS
 from hardmax.experiments.pages.summary import Summary
-from hardmax.experiments.tables.declaration import Cell, Experiment, Panel, Picture
+from hardmax.experiments.tables.declaration import Cell, CurvesFigure, Experiment, Panel
 from hardmax.experiments.tables.metrics import Mean, Metric
 
 Styles = Mapping[str, dict[str, Any]]
@@ -23,26 +23,26 @@ _MARKERS = ("o", "s", "^", "D", "v", "P")
 _DASHES = ((0, (4, 2)), "-", (0, (1, 1.2)))  # the first group, the second, ...
 _FILLED = (False, True, True)
 _UNLIKE = 4  # seconds are on a log scale if the slowest cell takes more than this many times the fastest
-_MANY, _MARKED = 30, 8  # curves of more than 30 epochs have about 8 markers; others have one per epoch
+_MANY, _MARKED = 30, 8  # curves of more than 30 epochs have about 8 markers; shorter ones have one per epoch
 
 
-def choose_styles(experiment: Experiment, picture: Picture) -> Styles:
+def choose_styles(experiment: Experiment, panels: CurvesFigure) -> Styles:
     """Return the style of each cell, by name; it does not depend on which other cells have run.
 
     Colour shows a cell's method, dash and filling its group, marker its problem, or its method if problems have
-    separate panels: no two cells of a panel differ by colour alone.
+    separate panels: no two cells of a panel differ only by colour.
     """
-    return {cell.name: _choose_style(experiment, picture, cell) for cell in experiment.cells}
+    return {cell.name: _choose_style(experiment, panels, cell) for cell in experiment.cells}
 
 
-def _choose_style(experiment: Experiment, picture: Picture, cell: Cell) -> dict[str, Any]:
+def _choose_style(experiment: Experiment, panels: CurvesFigure, cell: Cell) -> dict[str, Any]:
     method = _position(cell.method, [other.method for other in experiment.cells])
     problem = _position(cell.problem, [other.problem for other in experiment.cells])
     group = min(_position(cell.group, [other.group for other in experiment.cells]), len(_DASHES) - 1)
     colour = COLOURS[method % len(COLOURS)]
     return {
         "color": colour,
-        "marker": _MARKERS[(method if picture.problems else problem) % len(_MARKERS)],
+        "marker": _MARKERS[(method if panels.problems else problem) % len(_MARKERS)],
         "linestyle": _DASHES[group],
         "markersize": 5,
         "markerfacecolor": colour if _FILLED[group] else "white",
@@ -87,21 +87,21 @@ def _scale_seconds(axes: Axes, summaries: Sequence[Summary]) -> None:
     totals = [summary.seconds[-1] for summary in summaries]
     if totals and max(totals) > _UNLIKE * min(totals):
         axes.set_xscale("log")
-        label_logarithms_plainly(axes.xaxis)
+        label_log_axis(axes.xaxis)
         axes.set_xlabel("seconds of training (log scale)")
 
 
-def cut_off(axes: Axes, summaries: Sequence[Summary], metric: Metric) -> float | None:
-    """Fit the axis to the last two thirds of the epochs: the first values of the curves would dominate it.
+def limit_axis(axes: Axes, summaries: Sequence[Summary], metric: Metric) -> float | None:
+    """Fit the vertical axis to the last two thirds of the epochs: the first values would compress the rest.
 
     Returns:
         The worst value, if it is outside the axis; else None.
     """
     values = _finite(summary.curve for summary in summaries)
-    settled = _finite(summary.curve[(len(summary.curve) - 1) // 3 :] for summary in summaries)
-    if not settled:
+    late_values = _finite(summary.curve[(len(summary.curve) - 1) // 3 :] for summary in summaries)
+    if not late_values:
         return None
-    low, high = min(settled), max(settled)
+    low, high = min(late_values), max(late_values)
     room = 0.05 * max(high - low, 1e-3 * abs(high))
     worst = min(values) if metric.higher else max(values)
     if low - 4 * room <= worst <= high + 4 * room:
@@ -115,7 +115,8 @@ def _finite(curves: Iterable[Sequence[Mean]]) -> list[float]:
 
 
 _WIDTH, _LEGEND = 9.0, 0.235  # inches: 900 pixels wide on a page; height of a legend's line
-_ALONE, _AMONG = (3.9, 3.9), (2.4, 1.9)  # heights of a row of panels, with titles and labels and without
+# Heights of a row of panels, with and without titles and labels: if it is the only row, and if there are several.
+_ONE_ROW, _SEVERAL_ROWS = (3.9, 3.9), (2.4, 1.9)
 _LIST: dict[str, Any] = {"loc": "upper left", "alignment": "left", "handlelength": 3.4, "fontsize": 9.5}
 
 # Titles of legends, with labels and the names of the cells whose style they show.
@@ -124,36 +125,36 @@ Legends = dict[str, list[tuple[str, str]]]
 
 def draw_curves(
     experiment: Experiment,
-    picture: Picture,
+    panels: CurvesFigure,
     summaries: Mapping[str, Summary],
     files: Mapping[str, Path],
     *,
     quick: bool,
 ) -> None:
-    """Draw the cells that have run; the user's matplotlib settings are ignored.
+    """Draw the curves of the cells that have run; the user's matplotlib settings have no effect.
 
     Args:
         experiment: the table or figure.
-        picture: its panels.
+        panels: its panels.
         summaries: results of its cells, by name.
         files: output files, by format: svg, png.
         quick: whether this is the quick form.
     """
-    with use_house_style(experiment.name + picture.name):
-        styles = choose_styles(experiment, picture)
+    with use_plot_style(experiment.name + panels.name):
+        styles = choose_styles(experiment, panels)
         metric = experiment.metrics[0]
         legends = (
-            _method_legends(experiment, picture, summaries)
-            if picture.problems
+            _method_legends(experiment, panels, summaries)
+            if panels.problems
             else _cell_legends(list(summaries.values()), metric)
         )
-        rows = len(picture.rows)
-        whole, inner = _ALONE if rows == 1 else _AMONG
+        rows = len(panels.rows)
+        outer, inner = _ONE_ROW if rows == 1 else _SEVERAL_ROWS
         legend = _LEGEND * (max(map(len, legends.values()), default=0) + 2)
-        figure = Figure(figsize=(_WIDTH, rows * whole + legend), layout="constrained")
-        grid = figure.add_gridspec(rows + 1, max(map(len, picture.rows)), height_ratios=[*[inner] * rows, legend])
-        _draw_panels(figure, grid, picture, list(summaries.values()), styles, metric)
-        title = experiment.title + picture.title + (" (quick form)" if quick else "")
+        figure = Figure(figsize=(_WIDTH, rows * outer + legend), layout="constrained")
+        grid = figure.add_gridspec(rows + 1, max(map(len, panels.rows)), height_ratios=[*[inner] * rows, legend])
+        _draw_panels(figure, grid, panels, list(summaries.values()), styles, metric)
+        title = experiment.title + panels.title + (" (quick form)" if quick else "")
         figure.suptitle(title, x=0.01, ha="left", fontsize=12)
         if summaries:
             _draw_legends(figure, grid[-1, :], legends, styles)
@@ -161,34 +162,34 @@ def draw_curves(
 
 
 def _draw_panels(
-    figure: Figure, grid: GridSpec, picture: Picture, summaries: Sequence[Summary], styles: Styles, metric: Metric
+    figure: Figure, grid: GridSpec, panels: CurvesFigure, summaries: Sequence[Summary], styles: Styles, metric: Metric
 ) -> None:
     """Draw all panels; those of one problem share a vertical axis, which is set up for the first."""
     first: dict[str | None, Axes] = {}
-    for i, row in enumerate(picture.rows):
+    for i, row in enumerate(panels.rows):
         for j, panel in enumerate(row):
             members = [summary for summary in summaries if panel.problem in (None, summary.cell.problem)]
             axes = figure.add_subplot(grid[i, j], sharey=first.get(panel.problem))
             draw_panel(axes, panel, members, styles)
             if panel.problem not in first:
                 first[panel.problem] = axes
-                _write_head(axes, panel, cut_off(axes, members, metric), metric)
+                _write_head(axes, panel, limit_axis(axes, members, metric), metric)
             if j == 0:
                 axes.set_ylabel(f"test {metric.name}, {metric.unit}")
             elif row[j - 1].problem == panel.problem:
                 axes.tick_params(labelleft=False)
-            if i + 1 < len(picture.rows) and picture.rows[i + 1][j].by == panel.by:
+            if i + 1 < len(panels.rows) and panels.rows[i + 1][j].by == panel.by:
                 axes.set_xlabel("")
 
 
 def _write_head(axes: Axes, panel: Panel, farthest: float | None, metric: Metric) -> None:
-    """Write a panel's title and the value that is cut off; in short form next to a title, where room is limited."""
+    """Write a panel's title, and the value that is outside the axis; next to a title, in a short form."""
     if panel.problem is not None:
         axes.set_title(panel.problem, loc="left", fontsize=10, pad=2)
     if farthest is not None:
         edge = axes.get_ylim()[0 if metric.higher else 1]
-        whole = f"cut off at {edge:.0f}: the first epochs reach {farthest:.0f}"
-        note = whole if panel.problem is None else f"begins at {farthest:.0f}"
+        long_note = f"cut off at {edge:.0f}: the first epochs reach {farthest:.0f}"
+        note = long_note if panel.problem is None else f"begins at {farthest:.0f}"
         axes.set_title(note, loc="right", fontsize=8, color="#777777", pad=2)
 
 
@@ -196,14 +197,14 @@ def _cell_legends(summaries: Sequence[Summary], metric: Metric) -> Legends:
     """Return the cells of each group, with the last values of their curves, the best first."""
     legends: Legends = {f"{summary.cell.group}, after the last epoch": [] for summary in summaries}
     for summary in sorted(summaries, key=lambda summary: summary.curve[-1].value, reverse=metric.higher):
-        label = f"{summary.cell.label}: {metric.write_mean(summary.curve[-1])}"
+        label = f"{summary.cell.label}: {metric.format_mean(summary.curve[-1])}"
         legends[f"{summary.cell.group}, after the last epoch"].append((label, summary.cell.name))
     return legends
 
 
-def _method_legends(experiment: Experiment, picture: Picture, summaries: Mapping[str, Summary]) -> Legends:
+def _method_legends(experiment: Experiment, panels: CurvesFigure, summaries: Mapping[str, Summary]) -> Legends:
     """Return the methods of each group, which have the same style in every panel."""
-    methods = {cell.method for cell in experiment.cells if cell.name in summaries and cell.problem in picture.problems}
+    methods = {cell.method for cell in experiment.cells if cell.name in summaries and cell.problem in panels.problems}
     legends: Legends = {}
     for cell in {cell.method: cell for cell in experiment.cells if cell.method in methods}.values():
         legends.setdefault(cell.group, []).append((cell.method, cell.name))

@@ -11,35 +11,35 @@ from hardmax.experiments.tables.declaration import Cell, Experiment
 from hardmax.experiments.tables.metrics import Mean, Metric, describe_units
 from hardmax.experiments.tables.published import Published, read_published
 
-SECONDS = "Seconds are of training alone, on one thread."
+SECONDS = "Seconds include only training, on one thread."
 
 
 def mark_best(means: Sequence[Mean | None], metric: Metric) -> list[Entry]:
     """Return entries of numbers, the best in bold if there are several, with dashes for missing values."""
     known = [mean.value for mean in means if mean is not None and math.isfinite(mean.value)]
     best = metric.best(known) if len(known) > 1 else None
-    bold = None if best is None else metric.write(best)
+    bold = None if best is None else metric.format(best)
     return [
-        Entry("–") if mean is None else Entry(metric.write_mean(mean), best=metric.write(mean.value) == bold)
+        Entry("–") if mean is None else Entry(metric.format_mean(mean), best=metric.format(mean.value) == bold)
         for mean in means
     ]
 
 
-def format_plain(value: float | None) -> Entry:
+def format_uncompared(value: float | None) -> Entry:
     """Return the entry of a number that is not compared; a dash for None."""
     return Entry("–" if value is None else f"{value:.1f}")
 
 
 def explain_means(experiment: Experiment, *, quick: bool) -> str:
-    """Return a sentence on the seeds that are averaged over; empty for one seed."""
+    """Return a sentence on the number of seeds; empty for one seed."""
     count = len(experiment.quick.seeds if quick else experiment.seeds)
     return "" if count == 1 else f" Means over {count} seeds, with the standard error where more than one has run."
 
 
-_CELL = [Column("", number=False), Column("whose", number=False), Column("lr", number=False)]
+_CELL = [Column("", number=False), Column("group", number=False), Column("lr", number=False)]
 
 
-def epoch_tables(experiment: Experiment, summaries: Mapping[str, Summary], *, quick: bool) -> list[Block]:
+def build_epoch_tables(experiment: Experiment, summaries: Mapping[str, Summary], *, quick: bool) -> list[Block]:
     """Return an explanation of the numbers, and a table of them.
 
     Args:
@@ -49,29 +49,31 @@ def epoch_tables(experiment: Experiment, summaries: Mapping[str, Summary], *, qu
     """
     sets = [experiment.config(cell, seed=0).data for cell in experiment.cells]
     best = "the best of a column" if len(set(sets)) == 1 else "the best of a column and data set"
-    first, *others = experiment.metrics
+    first, *other_metrics = experiment.metrics
     text = (
-        f"Test {first.name} in {first.unit} after epochs, {first.direction} is better; {best} is bold."
-        f"{explain_means(experiment, quick=quick)} {SECONDS} Evaluations are of {experiment.evaluated}."
+        f"Test {first.name} in {first.unit} after these epochs, {first.direction} is better; {best} is bold."
+        f"{explain_means(experiment, quick=quick)} {SECONDS} Evaluations are those of {experiment.evaluated}."
     )
     by_cell = [summaries.get(cell.name) for cell in experiment.cells]
     last = max((len(summary.curve) for summary in summaries.values()), default=0)
     epochs = [epoch for epoch in experiment.epochs if epoch < last] + ([last] if last else [])
     numbers = {
         **{
-            f"epoch {epoch}": _mark_by_data([_at(summary, epoch) for summary in by_cell], first, sets)
+            f"epoch {epoch}": _mark_by_data([_value_at(summary, epoch) for summary in by_cell], first, sets)
             for epoch in epochs
         },
         **{
             metric.name: _mark_by_data([summary and summary.last.get(metric.key) for summary in by_cell], metric, sets)
-            for metric in others
+            for metric in other_metrics
         },
-        "evaluations": [format_plain(None if summary is None else summary.evaluations) for summary in by_cell],
-        "s per epoch": [format_plain(None if summary is None else summary.seconds_per_epoch) for summary in by_cell],
+        "evaluations": [format_uncompared(None if summary is None else summary.evaluations) for summary in by_cell],
+        "s per epoch": [
+            format_uncompared(None if summary is None else summary.seconds_per_epoch) for summary in by_cell
+        ],
     }
     words = {
-        "seeds": _seeds,
-        **({} if experiment.verdict is None else {"verdict": partial(_verdict, experiment.verdict)}),
+        "seeds": _format_seeds,
+        **({} if experiment.verdict is None else {"verdict": partial(_format_verdict, experiment.verdict)}),
     }
     lines = [
         [
@@ -98,15 +100,15 @@ def _mark_by_data(means: Sequence[Mean | None], metric: Metric, sets: Sequence[s
     return [entries[i] for i in range(len(means))]
 
 
-def _at(summary: Summary | None, epoch: int) -> Mean | None:
+def _value_at(summary: Summary | None, epoch: int) -> Mean | None:
     return summary.curve[epoch - 1] if summary is not None and len(summary.curve) >= epoch else None
 
 
-def _verdict(of: Callable[[Sequence[Mapping[str, float]]], str], summary: Summary | None) -> Entry:
-    return Entry("–" if summary is None else of(summary.ends))
+def _format_verdict(verdict: Callable[[Sequence[Mapping[str, float]]], str], summary: Summary | None) -> Entry:
+    return Entry("–" if summary is None else verdict(summary.ends))
 
 
-def _seeds(summary: Summary | None) -> Entry:
+def _format_seeds(summary: Summary | None) -> Entry:
     return Entry("not run" if summary is None else f"{summary.seeds[0]} of {summary.seeds[1]}")
 
 
@@ -133,22 +135,22 @@ class _Line:
         return [None if summary is None else summary.seconds_per_epoch for summary in self.summaries]
 
 
-def grid_tables(experiment: Experiment, summaries: Mapping[str, Summary], *, quick: bool) -> list[Block]:
-    """Return an explanation of the numbers, and grids: of each metric, next to the published numbers, and of seconds.
+def build_grid_tables(experiment: Experiment, summaries: Mapping[str, Summary], *, quick: bool) -> list[Block]:
+    """Return an explanation of the numbers, and a grid for each metric, with the published numbers, and for seconds.
 
-    The quick form has other data and is not compared with published numbers.
+    The quick form has different data and is not compared with published numbers.
 
     Args:
         experiment: the table or figure.
         summaries: results of its cells, by name; cells that have not run have a dash.
         quick: whether this is the quick form.
     """
-    lines = _lines(experiment, summaries)
+    lines = _list_lines(experiment, summaries)
     groups = {cell.method: cell.group for cell in experiment.cells}
     columns = [Column("", number=False), *(Column(method, note=group) for method, group in groups.items())]
     known = {} if quick or experiment.published is None else read_published(experiment.published)
     text = (
-        f"{describe_units(experiment.metrics)}; the best of a line is bold, a dash stands for what has not run."
+        f"{describe_units(experiment.metrics)}; the best of a line is bold, a dash marks a cell that has not run."
         f"{explain_means(experiment, quick=quick)} {SECONDS}"
     )
     blocks: list[Block] = [Paragraph(text)]
@@ -163,11 +165,11 @@ def grid_tables(experiment: Experiment, summaries: Mapping[str, Summary], *, qui
             blocks.append(_grid(caption, columns, lines, [mark_best(line.means(metric), metric) for line in lines]))
     return [
         *blocks,
-        _grid("Seconds per epoch", columns, lines, [list(map(format_plain, line.seconds)) for line in lines]),
+        _grid("Seconds per epoch", columns, lines, [list(map(format_uncompared, line.seconds)) for line in lines]),
     ]
 
 
-def _lines(experiment: Experiment, summaries: Mapping[str, Summary]) -> list[_Line]:
+def _list_lines(experiment: Experiment, summaries: Mapping[str, Summary]) -> list[_Line]:
     known = {(cell.problem, cell.method): cell for cell in experiment.cells}
     methods = dict.fromkeys(cell.method for cell in experiment.cells)
     lines = []
@@ -178,21 +180,21 @@ def _lines(experiment: Experiment, summaries: Mapping[str, Summary]) -> list[_Li
 
 
 def _grid(caption: str, columns: list[Column], lines: Sequence[_Line], entries: Sequence[Sequence[Entry]]) -> Table:
-    rows = [[Entry(line.problem), *others] for line, others in zip(lines, entries, strict=True)]
+    rows = [[Entry(line.problem), *line_entries] for line, line_entries in zip(lines, entries, strict=True)]
     return Table(columns, rows, caption)
 
 
 def _compare_grid(
     caption: str, columns: list[Column], lines: Sequence[_Line], published: Published, metric: Metric
 ) -> Table:
-    """Return a grid with the paper's numbers below ours, and at the end the numbers that our best is compared with."""
+    """Return a grid with the paper's numbers below ours, and columns of the best published number and the floor."""
     entries = []
     for line in lines:
-        best = metric.best(published.of_problem(line.problem))
+        best = metric.best(published.list_values(line.problem))
         entries.append([*_compare_line(line, published, best, metric), _compare_best(line, best, metric)])
-    columns = [*columns, Column("best published", note="our best less it")]
+    columns = [*columns, Column("best published", note="our best minus it")]
     if published.floor is not None:
-        columns.append(Column(published.floor.name, note="our best less it"))
+        columns.append(Column(published.floor.name, note="our best minus it"))
         for line, row in zip(lines, entries, strict=True):
             row.append(_compare_best(line, published.floor.values.get(line.problem), metric))
     return _grid(caption, columns, lines, entries)
@@ -205,9 +207,9 @@ def _compare_line(line: _Line, published: Published, best: float | None, metric:
         ours = mean.value if mean is not None and math.isfinite(mean.value) else None
         theirs = None if cell is None else published.values.get(cell.name)
         if theirs is not None:
-            less = "" if ours is None else f" ({metric.write_difference(ours, theirs)})"
-            entry = replace(entry, note=f"paper {metric.write(theirs)}{less}")
-        better = ours is not None and best is not None and metric.beats(ours, best)
+            difference = "" if ours is None else f" ({metric.format_difference(ours, theirs)})"
+            entry = replace(entry, note=f"paper {metric.format(theirs)}{difference}")
+        better = ours is not None and best is not None and metric.is_better(ours, best)
         if better and line.problem not in published.other_data:
             entry = replace(entry, text=f"{entry.text} {_BEATS}")
         entries.append(entry)
@@ -215,17 +217,17 @@ def _compare_line(line: _Line, published: Published, best: float | None, metric:
 
 
 def _compare_best(line: _Line, theirs: float | None, metric: Metric) -> Entry:
-    """Return a published number, with the difference of our best of the line to it below."""
+    """Return a published number; below it, our best of the line minus this number."""
     if theirs is None:
         return Entry("–")
     ours = line.best(metric)
-    return Entry(metric.write(theirs), note="" if ours is None else metric.write_difference(ours, theirs))
+    return Entry(metric.format(theirs), note="" if ours is None else metric.format_difference(ours, theirs))
 
 
 def _explain_comparison(published: Published, metric: Metric) -> str:
     sentences = [
-        "Beneath a number: the paper's, and ours less the paper's.",
-        f"{_BEATS} marks ours where it is {'above' if metric.higher else 'below'} the best that was published for the "
+        "Below a number: the paper's number, and in parentheses ours minus the paper's.",
+        f"{_BEATS} marks our numbers that are {'above' if metric.higher else 'below'} the best published number of the "
         "line.",
         f"Published: {published.source}: {published.what}.",
     ]

@@ -31,7 +31,7 @@ class DaskCluster(AbstractExecutor):
             from distributed import Client
         except ImportError as error:
             raise MissingExtraError(
-                f"a Dask cluster needs distributed, which is not here ({error}): pip install 'hardmax[cluster]'"
+                f"a Dask cluster needs distributed, which is not installed ({error}): pip install 'hardmax[cluster]'"
             ) from error
         logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # errors are raised as errors of hardmax
         self._address = address
@@ -40,22 +40,22 @@ class DaskCluster(AbstractExecutor):
         except (OSError, ValueError) as error:
             raise ClusterError(
                 f"no Dask scheduler answers at {address} within {seconds:g} seconds: {error}; start one with dask "
-                "scheduler, or mend the address"
+                "scheduler, or correct the address"
             ) from error
         try:
             self._client.wait_for_workers(1, timeout=seconds)
         except TimeoutError as error:
             self._client.close()
             raise ClusterError(
-                f"the Dask cluster at {address} got no worker within {seconds:g} seconds; start some with dask worker "
+                f"the Dask cluster at {address} has no worker after {seconds:g} seconds; start some with dask worker "
                 f"{address} --nthreads 1"
             ) from error
-        crowded = {worker: threads for worker, threads in self._client.nthreads().items() if threads > 1}
-        if crowded:
+        with_threads = {worker: threads for worker, threads in self._client.nthreads().items() if threads > 1}
+        if with_threads:
             self._client.close()
-            worker, threads = next(iter(crowded.items()))
+            worker, threads = next(iter(with_threads.items()))
             raise ClusterError(
-                f"the Dask worker {worker} has {threads} threads, and runs of one process would share one torch; start "
+                f"the Dask worker {worker} has {threads} threads, and runs in one process would share torch; start "
                 f"workers with --nthreads 1, and several on a machine with --nworkers"
             )
         self._executor = self._client.get_executor(pure=False)
@@ -67,7 +67,7 @@ class DaskCluster(AbstractExecutor):
         try:
             return len(self._client.nthreads())
         except OSError as error:
-            raise self._gone() from error
+            raise self._lost_error() from error
 
     def submit(self, job: Job) -> "Future[Outcome]":
         """Submit a job to one of the workers."""
@@ -87,11 +87,11 @@ class DaskCluster(AbstractExecutor):
     def check_alive(self) -> None:
         """Check that the scheduler still answers."""
         if self._client.status != "running":
-            raise self._gone()
+            raise self._lost_error()
 
-    def _gone(self) -> ClusterError:
+    def _lost_error(self) -> ClusterError:
         return ClusterError(
-            f"the Dask scheduler at {self._address} no longer answers; once it is back, the same command goes on"
+            f"the Dask scheduler at {self._address} no longer answers; once it is back, the same command resumes"
         )
 
     def close(self, *, at_once: bool) -> None:

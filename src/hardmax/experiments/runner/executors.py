@@ -1,4 +1,4 @@
-"""Executors of runs: this process, or several on this machine; for clusters see `dask_cluster` and `ray_cluster`."""
+"""Executors of runs: this process, or several processes on this machine; `choose_executor` also knows clusters."""
 
 import signal
 from abc import ABC, abstractmethod
@@ -15,12 +15,12 @@ T = TypeVar("T")
 
 
 class AbstractExecutor(ABC):
-    """Interface of executors, which make runs in this process or others.
+    """Interface of executors, which make runs in this process or in other processes.
 
-    A future that raises means that the process of the job is lost, and no other one.
+    If a future raises an error, the process of that job is lost, and no other one.
 
     Attributes:
-        tries: number of times a job is submitted before it counts as the reason why its processes die.
+        tries: maximum number of times that a job is submitted; then it counts as the cause of its lost processes.
     """
 
     tries = 3
@@ -28,7 +28,7 @@ class AbstractExecutor(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """Number of jobs done at a time; may change."""
+        """Number of jobs that run at the same time; may change."""
 
     @abstractmethod
     def submit(self, job: Job) -> "Future[Outcome]":
@@ -77,7 +77,7 @@ class ThisProcess(AbstractExecutor):
         return 1
 
     def submit(self, job: Job) -> "Future[Outcome]":
-        """Do a job, and return when it is done."""
+        """Run a job, and return when it is done."""
         future: Future[Outcome] = Future()
         future.set_result(run_job(job, self._stop))
         return future
@@ -94,14 +94,14 @@ class ThisProcess(AbstractExecutor):
 
 
 _IDLE = 10.0  # seconds after which an idle process exits, also one whose parent was killed
-# Set before anything is loaded; the number of torch's threads is set again for every job.
+# Set before any library is loaded; the number of torch's threads is set again for every job.
 _ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "NUMBA_NUM_THREADS"), "1"
 )
 
 
 class Processes(AbstractExecutor):
-    """Several processes, each in a separate pool: in a shared pool, one killed process takes down all others.
+    """Several processes, each in a separate pool: in a shared pool, one killed process ends all of them.
 
     For the same reason it does not use `joblib.Parallel`, which ends with the first process that is lost.
 
@@ -122,7 +122,7 @@ class Processes(AbstractExecutor):
         return next(pool for pool in self._pools if pool.idle).submit(job)
 
     def call_everywhere(self, function: Callable[..., T], *arguments: Any) -> list[T]:
-        """Call a function here: the processes are no different."""
+        """Call a function here: the processes have the same code and files."""
         return [function(*arguments)]
 
     def check_alive(self) -> None:
@@ -151,7 +151,7 @@ class _Pool:
     def submit(self, job: Job) -> "Future[Outcome]":
         try:
             future = self._executor.submit(run_job, job)
-        except BrokenProcessPool:  # by the job before
+        except BrokenProcessPool:  # broken by the job before
             self._start()
             future = self._executor.submit(run_job, job)
         self._future = future
@@ -162,7 +162,7 @@ class _Pool:
 
 
 def _ignore_interrupts() -> None:
-    """Leave Ctrl-C, which a terminal sends to all processes, to the runner."""
+    """Ignore Ctrl-C, which a terminal sends to all processes: the runner handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
@@ -170,7 +170,7 @@ TIMEOUT = 30.0  # seconds to wait for the answer of a cluster
 
 
 def choose_executor(workers: int | None, cluster: str | None) -> "AbstractExecutor | None":
-    """Return the executor for the given options; None for this process alone.
+    """Return the executor for the given options; None for this process only.
 
     Args:
         workers: number of processes on this machine.
@@ -192,7 +192,7 @@ def choose_executor(workers: int | None, cluster: str | None) -> "AbstractExecut
     scheme, _, place = cluster.partition("://")
     if not place or scheme not in ("dask", "tcp", "ray"):
         raise ArgumentError(
-            f"--cluster {cluster!r} is no address; give dask://HOST:PORT or tcp://HOST:PORT for Dask, "
+            f"--cluster {cluster!r} is not an address; give dask://HOST:PORT or tcp://HOST:PORT for Dask, "
             "ray://HOST:PORT or ray://auto for Ray"
         )
     if scheme == "ray":

@@ -1,7 +1,6 @@
-"""A run as a job for any process on any machine: plain arguments in, a row out."""
+"""A run as a job that any process on any machine can do: it gets plain arguments and returns a row."""
 
 import logging
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,13 +11,14 @@ from typing import Any, Literal
 from hardmax.applications.registry import find_application
 from hardmax.applications.runs import read_config, train
 from hardmax.errors import ArgumentError, DataError, HardmaxError
-from hardmax.experiments.rows import ROWS, Row, find_row, hash_options, identify_run, is_same_run, read_from
-from hardmax.experiments.runner.locks import is_free, lock_path, try_lock
+from hardmax.experiments.rows import ROWS, Row, find_row, hash_options, identify_run, is_same_run, read_rows_from
+from hardmax.experiments.runner.locks import lock_path
 from hardmax.experiments.runner.worker_check import collect_versions, compare_versions
 from hardmax.experiments.tables.declaration import PlannedRun
 from hardmax.report.tables import format_command
-from hardmax.threads import one_thread
+from hardmax.threads import use_one_thread
 from hardmax.training.config import TrainConfig
+from hardmax.training.locks import is_free, remove_run, try_lock
 from hardmax.training.loop import Observer
 from hardmax.training.run_folder import has_run, read_rows
 
@@ -36,7 +36,7 @@ class Job:
         out: folder of the table or figure, the same on all machines.
         runner_lock: lock that the runner holds as long as it wants the run.
         poll_seconds: seconds between two checks of that lock.
-        offset: position up to which the runner has read `results.jsonl`, in bytes.
+        offset: position in bytes up to which the runner has read `results.jsonl`.
         versions: versions that the runner uses.
     """
 
@@ -60,7 +60,7 @@ class Outcome:
     """Outcome of a job.
 
     Attributes:
-        kind: made, now or before; stopped and saved; held by another runner; failed.
+        kind: "made", now or before; "stopped" and saved; "held" by another runner; "failed".
         row: row of a run that was made.
         reason: reason of a failure.
         messages: lines for the reader.
@@ -73,10 +73,10 @@ class Outcome:
 
 
 def run_job(job: Job, stop: Callable[[], bool] | None = None) -> Outcome:
-    """Make a run, or resume it from its last checkpoint, unless another process is making it.
+    """Train a run, or resume it from its last checkpoint, unless another process is training it.
 
-    Torch gets one thread: sums, and so the last digits, depend on the number of threads. An error of the run is part of
-    the returned outcome, so a raised error means that the process itself is lost.
+    Torch gets one thread: the last digits of sums depend on the number of threads. An error of the run is part of the
+    returned outcome, so a raised error means that the process itself is lost.
 
     Args:
         job: the job.
@@ -88,13 +88,13 @@ def run_job(job: Job, stop: Callable[[], bool] | None = None) -> Outcome:
         with try_lock(job.lock) as held:
             if not held:
                 return Outcome("held")
-            new_rows, _ = read_from(job.out / ROWS, job.offset, job.planned.fields)
+            new_rows, _ = read_rows_from(job.out / ROWS, job.offset, job.planned.fields)
             if (row := find_row(new_rows, job.planned)) is not None:
                 return Outcome("made", row)  # by another runner, in the meantime
-            if (unlike := compare_versions(collect_versions(), job.versions)) is not None:
-                raise ArgumentError(unlike)
-            with one_thread():
-                if stop() or not train_or_resume(job.planned.config, Observer(stop=stop), messages.append):
+            if (difference := compare_versions(collect_versions(), job.versions)) is not None:
+                raise ArgumentError(difference)
+            with use_one_thread():
+                if stop() or not train_or_resume(job.planned.config, Observer(should_stop=stop), messages.append):
                     return Outcome("stopped", messages=tuple(messages))
                 row = make_row(job.experiment, job.planned, quick=job.quick)
             return Outcome("made", row, messages=tuple(messages))
@@ -133,8 +133,8 @@ def train_or_resume(config: TrainConfig, observer: Observer, say: Callable[[str]
     if holds_run(config):
         config = replace(config, resume=True)
     elif has_run(run):
-        say(f"{run} was made with other options and is made anew")
-        shutil.rmtree(run)
+        say(f"{run} was made with other options and is made again")
+        remove_run(run)
     return train(config, observer)
 
 
@@ -153,18 +153,23 @@ def make_row(experiment: str, planned: PlannedRun, *, quick: bool) -> Row:
         quick: whether this is the quick form.
 
     Raises:
-        DataError: the folder holds no finished run.
+        DataError: the folder does not hold a finished run.
     """
     run = Path(planned.config.out)
-    _, facts = read_config(run)
-    measured = read_rows(run / "metrics.jsonl")
+    _, provenance = read_config(run)
+    metrics = read_rows(run / "metrics.jsonl")
     timing = read_rows(run / "timing.jsonl")
     seconds = [row["train"] for row in timing]
     config = identify_run(planned.config)
-    kept = find_application(planned.config.model).row_metrics
-    rows = {split: [_epoch(row, kept) for row in measured if row["split"] == split] for split in ("validation", "test")}
+    metric_keys = find_application(planned.config.model).row_metrics
+    rows = {
+        split: [_select_metrics(row, metric_keys) for row in metrics if row["split"] == split]
+        for split in ("validation", "test")
+    }
     if not seconds or not rows["test"]:
-        raise DataError(f"{run} holds no finished run: metrics.jsonl or timing.jsonl is empty; remove the folder")
+        raise DataError(
+            f"{run} does not hold a finished run: metrics.jsonl or timing.jsonl is empty; remove the folder"
+        )
     row = {
         "experiment": experiment,
         "quick": quick,
@@ -173,14 +178,14 @@ def make_row(experiment: str, planned: PlannedRun, *, quick: bool) -> Row:
         "hash": hash_options(config),
         "config": config,
         "command": format_command(replace(planned.config, out=f"runs/{planned.name}", data_dir=None)),
-        "commit": facts.get("commit"),
-        "versions": facts.get("versions"),
+        "commit": provenance.get("commit"),
+        "versions": provenance.get("versions"),
         "seconds_per_epoch": median(seconds),
         "seconds": seconds,
-        # For one thread on a busy machine, this is the time that an idle machine would take.
+        # With one thread, this is the time on an idle machine, also if the machine was busy.
         "processor_seconds": [row.get("processor") for row in timing],
         "starts": read_rows(run / "starts.jsonl"),
-        "evaluations": _mean_evaluations([row for row in measured if row["split"] == "train"]),
+        "evaluations": _mean_evaluations([row for row in metrics if row["split"] == "train"]),
         **rows,
     }
     if (figure := planned.figure) is not None:
@@ -191,12 +196,12 @@ def make_row(experiment: str, planned: PlannedRun, *, quick: bool) -> Row:
 
 
 def _mean_evaluations(rows: list[dict[str, Any]]) -> float | None:
-    """Return the mean over epochs; None where evaluations were not counted, or there is no bound."""
+    """Return the mean over epochs; None if evaluations were not counted, or there is no bound."""
     known = [row["evaluations"] for row in rows if row.get("evaluations") is not None]
     return mean(known) if known else None
 
 
-def _epoch(row: dict[str, Any], kept: Sequence[str]) -> dict[str, Any]:
-    """Return the fields of an epoch in a result row: the bound, and the metrics in `kept` that were measured."""
+def _select_metrics(row: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    """Return the fields of an epoch in a result row: the bound, and the metrics in `keys` that were measured."""
     bound = {} if row.get("elbo") is None else {"negative_elbo": -row["elbo"]}
-    return {"epoch": row["epoch"], **bound, **{key: row[key] for key in kept if row.get(key) is not None}}
+    return {"epoch": row["epoch"], **bound, **{key: row[key] for key in keys if row.get(key) is not None}}

@@ -2,40 +2,19 @@
 
 import json
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from filelock import FileLock, Timeout
+from filelock import FileLock
 
 from hardmax.errors import ArgumentError, DataError
 from hardmax.files import write_text
+from hardmax.json_files import read_json
+from hardmax.training.locks import is_free
 
 
 def lock_path(out: Path, name: str) -> Path:
     """Return the file of a lock: the lock of a run by its name, or `folder`, `results` or `page`."""
     return out / "locks" / f"{name}.lock"
-
-
-@contextmanager
-def try_lock(path: Path) -> Iterator[bool]:
-    """Hold a lock within the block unless another process holds it; yield whether it is held, without waiting."""
-    lock = FileLock(path)
-    try:
-        lock.acquire(blocking=False)
-    except Timeout:
-        yield False
-        return
-    try:
-        yield True
-    finally:
-        lock.release()
-
-
-def is_free(path: Path) -> bool:
-    """Whether no process holds a lock."""
-    with try_lock(path) as ours:
-        return ours
 
 
 class RunnerLock:
@@ -48,7 +27,7 @@ class RunnerLock:
     def __init__(self, out: Path) -> None:
         self.path = lock_path(out, f"runner-{secrets.token_hex(8)}")
         self._lock = FileLock(self.path)
-        with FileLock(lock_path(out, "folder")):  # so that no other runner removes our file as that of a killed runner
+        with FileLock(lock_path(out, "folder")):  # prevents other runners from removing our file before it is locked
             for old in out.glob("locks/runner-*.lock"):
                 if is_free(old):
                     old.unlink(missing_ok=True)
@@ -70,7 +49,7 @@ _KIND = "experiment.json"
 
 
 def claim_folder(out: Path, name: str, *, quick: bool) -> None:
-    """Record the experiment of a folder, or refuse a folder of another one: runs would replace each other.
+    """Record the experiment of a folder, or refuse a folder of another experiment: runs would replace each other.
 
     Args:
         out: the folder.
@@ -78,7 +57,7 @@ def claim_folder(out: Path, name: str, *, quick: bool) -> None:
         quick: whether this is its quick form.
 
     Raises:
-        ArgumentError: the folder belongs to something else.
+        ArgumentError: the folder belongs to another table or figure.
         DataError: the folder cannot be read or written.
     """
     kind = {"experiment": name, "quick": quick}
@@ -88,10 +67,10 @@ def claim_folder(out: Path, name: str, *, quick: bool) -> None:
         with FileLock(lock):
             if not path.exists():
                 write_text(path, json.dumps(kind) + "\n")
-            stored = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+            stored = read_json(path)
+    except (OSError, DataError) as error:
         raise DataError(f"cannot use the folder {out}: {error}; choose another with --out") from error
     if stored != kind:
-        form = "the quick form" if isinstance(stored, dict) and stored.get("quick") else "the full form"
-        what = stored.get("experiment") if isinstance(stored, dict) else "something else"
+        form = "the quick form" if stored.get("quick") else "the full form"
+        what = str(stored.get("experiment"))[:80]
         raise ArgumentError(f"{out} holds {form} of {what}; choose another folder with --out")

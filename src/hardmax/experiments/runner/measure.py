@@ -1,7 +1,5 @@
 """Train one model, and measure estimators of its gradient after chosen epochs."""
 
-import json
-import shutil
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,29 +8,37 @@ from typing import Any
 from hardmax.applications.discrete_vae.config import DiscreteConfig
 from hardmax.applications.discrete_vae.model import DiscreteVAE
 from hardmax.applications.runs import read_config
-from hardmax.data import load
-from hardmax.diagnosis import Diagnosis, Reference, bounded, enumerated, expected
-from hardmax.diagnosis import measure as measure_estimators
+from hardmax.data import load_images
+from hardmax.diagnosis import (
+    Diagnosis,
+    Reference,
+    enumerate_reference,
+    make_elbo_call,
+    make_expectation_call,
+    measure_estimators,
+)
 from hardmax.experiments.rows import Row, hash_options, identify_run
 from hardmax.experiments.runner.job import holds_run, train_or_resume
 from hardmax.experiments.runner.progress import ProgressCallbacks, ReproduceResult
 from hardmax.experiments.runner.results_folder import ResultsFolder
 from hardmax.experiments.tables.measurement import Part, PlannedMeasurement
-from hardmax.random import stream
+from hardmax.files import replace_folder
+from hardmax.random import make_generator
 from hardmax.report.tables import format_command
-from hardmax.training.checkpoint import Progress
+from hardmax.training.checkpoint import load_progress
+from hardmax.training.locks import remove_run
 from hardmax.training.loop import Observer
-from hardmax.training.run_folder import find_checkpoint
+from hardmax.training.run_folder import find_checkpoint, report_write_error
 from hardmax.training.task import prepare_split
 
 
 def train_to_epoch(
     epoch: int, config: DiscreteConfig, epochs: Collection[int], callbacks: ProgressCallbacks
 ) -> Path | None:
-    """Train until an epoch has ended, unless that is done, and return the folder of the model as it was then.
+    """Train until the end of an epoch, unless that is done, and return the folder of the model at that time.
 
-    The training stops there and resumes when a later epoch is requested, as one training of `config.epochs` epochs:
-    the stop does not affect its learning rate.
+    The training stops there and resumes when a later epoch is requested. It remains one training of `config.epochs`
+    epochs: the stop does not affect its learning rate.
 
     Args:
         epoch: one of `epochs`.
@@ -45,12 +51,12 @@ def train_to_epoch(
     """
     run = Path(config.out)
     if holds_run(config):
-        done = _read_checkpoint_progress(run)
+        done = load_progress(run)
         if done.position == 0 and done.epoch in epochs:  # after a kill between the checkpoint and its copy
             _copy_latest_model(run, done.epoch)
         if not _model_folder(run, epoch).is_dir() and done.epoch >= epoch:
-            callbacks.say(f"the model after epoch {epoch} is no longer in {run}, which is made anew")
-            shutil.rmtree(run)
+            callbacks.say(f"the model after epoch {epoch} is no longer in {run}; the run is made again")
+            remove_run(run)
     if _model_folder(run, epoch).is_dir() and holds_run(config):
         return _model_folder(run, epoch)
     reached = False
@@ -65,7 +71,9 @@ def train_to_epoch(
         callbacks.step(0.0, f"training, epoch {at + 1}/{config.epochs}")
 
     train_or_resume(
-        config, Observer(step=step, rows=keep_model, stop=lambda: reached or callbacks.stop()), callbacks.say
+        config,
+        Observer(on_step=step, on_epoch=keep_model, should_stop=lambda: reached or callbacks.stop()),
+        callbacks.say,
     )
     return _model_folder(run, epoch) if reached else None
 
@@ -74,18 +82,11 @@ def _model_folder(run: Path, epoch: int) -> Path:
     return run / f"epoch-{epoch}"
 
 
-def _read_checkpoint_progress(run: Path) -> Progress:
-    """Return the progress of the latest checkpoint."""
-    name = find_checkpoint(run, "latest")
-    return Progress() if name is None else Progress(**json.loads((run / name / "training.json").read_text()))
-
-
 def _copy_latest_model(run: Path, epoch: int) -> None:
     """Copy the model of the latest checkpoint, completely or not at all."""
-    temporary = run / f"epoch-{epoch}.tmp"
-    DiscreteVAE.from_pretrained(run / (find_checkpoint(run, "latest") or "")).save_pretrained(temporary)
-    shutil.rmtree(_model_folder(run, epoch), ignore_errors=True)
-    temporary.rename(_model_folder(run, epoch))
+    model = DiscreteVAE.from_pretrained(run / (find_checkpoint(run, "latest") or ""))
+    with report_write_error(run), replace_folder(_model_folder(run, epoch)) as folder:
+        model.save_pretrained(folder)
 
 
 def measure_missing(
@@ -93,8 +94,8 @@ def measure_missing(
 ) -> ReproduceResult:
     """Make the measurements that have no row, and render after every epoch.
 
-    This process makes them one after the other: all are of one training, which pauses during the measurements. Training
-    that was stopped or killed is resumed from its last checkpoint.
+    This process makes them one after the other: all belong to one training, which pauses during the measurements. A
+    training that was stopped or killed is resumed from its last checkpoint.
 
     Args:
         folder: gets their rows.
@@ -113,7 +114,7 @@ def measure_missing(
         model = train_to_epoch(epoch, due[0].training, epochs, callbacks)
         if model is None:
             return ReproduceResult(stopped=True)
-        trained = _TrainedModel(model, due[0].training, due[0].pictures)
+        trained = _TrainedModel(model, due[0].training, due[0].images)
         for planned in due:
             if callbacks.stop():
                 return ReproduceResult(stopped=True)
@@ -133,7 +134,7 @@ def measure_missing(
 def make_row(experiment: str, planned: PlannedMeasurement, diagnosis: Diagnosis, *, quick: bool) -> Row:
     """Return the row of a measurement, from its diagnosis and the folder of its run."""
     (quality,) = diagnosis.rows
-    _, facts = read_config(planned.training.out)
+    _, provenance = read_config(planned.training.out)
     config = {"training": identify_run(planned.training), **planned.terms}
     return {
         "experiment": experiment,
@@ -143,8 +144,8 @@ def make_row(experiment: str, planned: PlannedMeasurement, diagnosis: Diagnosis,
         "hash": hash_options(config),
         "config": config,
         "command": format_command(replace(planned.training, out=f"runs/{experiment}", data_dir=None)),
-        "commit": facts.get("commit"),
-        "versions": facts.get("versions"),
+        "commit": provenance.get("commit"),
+        "versions": provenance.get("versions"),
         "norm": diagnosis.norm,
         "notes": list(diagnosis.notes),
         **quality.to_dict(),
@@ -154,10 +155,10 @@ def make_row(experiment: str, planned: PlannedMeasurement, diagnosis: Diagnosis,
 class _TrainedModel:
     """A model, the images on which estimators of its gradient are measured, and its exact gradients."""
 
-    def __init__(self, folder: Path, training: DiscreteConfig, pictures: int) -> None:
+    def __init__(self, folder: Path, training: DiscreteConfig, count: int) -> None:
         self._model = DiscreteVAE.from_pretrained(folder, device=training.device).eval().requires_grad_(False)
-        images = load(training.data, data_dir=training.data_dir, seed=training.seed)
-        x = prepare_split(training, images, "validation")[:pictures].to(training.device)
+        images = load_images(training.data, data_dir=training.data_dir, seed=training.seed)
+        x = prepare_split(training, images, "validation")[:count].to(training.device)
         self._likelihood = self._model.likelihood(x)
         self._scores = self._model.encoder(x)
         self._seed = training.seed
@@ -167,9 +168,9 @@ class _TrainedModel:
         """Measure one estimator; all of them get the same noise."""
         part, measured, model = planned.part, planned.measured, self._model
         if part.objective == "bound":
-            call = bounded(self._likelihood, model.space, prior=model.prior, kl=measured.kl)
+            call = make_elbo_call(self._likelihood, model.space, prior=model.prior, kl=measured.kl)
         else:
-            call = expected(self._likelihood, model.space)
+            call = make_expectation_call(self._likelihood, model.space)
         done = 0
 
         def observe(name: str, count: int) -> None:
@@ -186,7 +187,7 @@ class _TrainedModel:
             draws=planned.draws,
             evaluations=part.evaluations,
             samples=part.samples,
-            generator=stream(self._seed, "measure"),
+            generator=make_generator(self._seed, "measure"),
             observe=observe,
         )
 
@@ -196,12 +197,12 @@ class _TrainedModel:
             prior, linear = self._model.prior, None
             if part.objective == "bound":
                 linear = -self._scores if prior is None else prior - self._scores
-            self._references[part.objective] = enumerated(
+            self._references[part.objective] = enumerate_reference(
                 self._likelihood, self._scores, self._model.space, linear=linear
             )
         return self._references[part.objective]
 
 
 def _summarize_row(row: Row) -> str:
-    bias = f"bias {row['bias']:.2g}" if row["biased"] else "no bias seen"
+    bias = f"bias {row['bias']:.2g}" if row["biased"] else "no bias detected"
     return f"{bias}, standard deviation {row['deviation']:.2g}, {row['evaluations']:.3g} evaluations"

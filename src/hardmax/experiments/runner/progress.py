@@ -1,4 +1,4 @@
-"""Progress of a table or figure: callbacks that observe it, the progress of its runs, and its final result."""
+"""Progress of a table or figure: callbacks, progress of the runs, remaining time, and the final result."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -61,7 +61,7 @@ class ReproduceResult:
     """Result of `reproduce`: whether it was stopped, and the runs that failed.
 
     Attributes:
-        stopped: whether a callback stopped it before all was made.
+        stopped: whether a callback stopped it before the end.
         failed: reasons of the runs that could not be made, by name.
     """
 
@@ -87,7 +87,7 @@ class Progress:
 
 
 def read_progress(planned: PlannedRun) -> Progress:
-    """Return the progress of a run; one without rows that can be read is at its start."""
+    """Return the progress of a run; zero if its rows are missing or cannot be read."""
     run, epochs = Path(planned.config.out), planned.config.epochs
     try:
         rows = [row for row in read_rows(run / "metrics.jsonl") if row["split"] == "validation"]
@@ -101,7 +101,7 @@ def read_progress(planned: PlannedRun) -> Progress:
 
 
 class Pace:
-    """Speed of the runs observed so far, and the time left by it."""
+    """The speed of the runs so far, and an estimate of the remaining time."""
 
     def __init__(self) -> None:
         self._progress: dict[str, Progress] = {}
@@ -113,7 +113,7 @@ class Pace:
         return running
 
     def seconds_left(self, status: SweepStatus, running: Sequence[Progress]) -> float | None:
-        """Return the time until the last run is done, at the speed of the epochs so far; None before the first.
+        """Return the remaining time in seconds, at the speed of the epochs so far; None before the first epoch.
 
         Args:
             status: status of all runs.
@@ -123,6 +123,9 @@ class Pace:
         if not epochs:
             return None
         each = sum(progress.seconds for progress in self._progress.values()) / epochs
-        remaining = [(one.epochs - one.epoch) * (one.seconds / one.epoch if one.epoch else each) for one in running]
+        remaining = [
+            (progress.epochs - progress.epoch) * (progress.seconds / progress.epoch if progress.epoch else each)
+            for progress in running
+        ]
         rest = sum(planned.config.epochs for planned in status.waiting) * each
         return max([(sum(remaining) + rest) / max(status.size, 1), *remaining])

@@ -18,8 +18,8 @@ T = TypeVar("T")
 class RayCluster(AbstractExecutor):
     """An existing Ray cluster, one job for each of its CPUs at a time.
 
-    It uses Ray's tasks, not its backend for joblib: that one ends with the first process that is lost, returns no
-    result before the last one is complete, and reserves no CPU for its tasks.
+    It uses Ray's tasks, not its backend for joblib: the backend ends with the first lost process, returns no result
+    before all are complete, and reserves no CPU for its tasks.
 
     Args:
         address: "auto" for the cluster that this machine belongs to (or `RAY_ADDRESS`), else ray://host:10001.
@@ -36,7 +36,7 @@ class RayCluster(AbstractExecutor):
             import ray
         except ImportError as error:
             raise MissingExtraError(
-                f"a Ray cluster needs ray, which is not here ({error}): pip install 'hardmax[cluster]'"
+                f"a Ray cluster needs ray, which is not installed ({error}): pip install 'hardmax[cluster]'"
             ) from error
         self._ray = ray
         address = os.environ.get("RAY_ADDRESS", address) if address == "auto" else address
@@ -46,7 +46,7 @@ class RayCluster(AbstractExecutor):
         except (OSError, RuntimeError, ValueError) as error:
             raise ClusterError(
                 f"no Ray cluster answers at {address} within {seconds:g} seconds: {error}; start one with ray start "
-                "--head, or mend the address"
+                "--head, or correct the address"
             ) from error
         self._work = ray.remote(num_cpus=1, max_retries=0)(run_job)
 
@@ -94,6 +94,6 @@ def _check_address(address: str, seconds: float) -> None:
     Raises:
         OSError: no server listens.
     """
-    if address != "auto":  # which Ray looks for among the processes of this machine
+    if address != "auto":  # for "auto", Ray searches the processes of this machine
         place = urlsplit(address if "://" in address else f"//{address}")
         socket.create_connection((place.hostname or "", place.port or 10001), timeout=seconds).close()

@@ -13,6 +13,8 @@ from hardmax.experiments.runner.results_folder import ResultsFolder
 from hardmax.experiments.runner.sweep import run_missing
 from hardmax.experiments.tables.declaration import AbstractExperiment
 
+_MOST_SHOWN = 5  # broken lines that are explained
+
 
 def reproduce(
     experiment: AbstractExperiment,
@@ -44,7 +46,7 @@ def reproduce(
         callbacks: observe it.
 
     Raises:
-        ArgumentError: unknown cell, part or seed, a folder of something else, or the executor cannot work in it.
+        ArgumentError: unknown cell, part or seed, a folder of another table, or the executor cannot work in it.
         DataError: data cannot be read, or the folder cannot be written.
         ClusterError: the cluster is lost.
     """
@@ -56,14 +58,16 @@ def reproduce(
     claim_folder(out, experiment.name, quick=quick)
     folder = ResultsFolder(experiment, everything, out, quick=quick)
     if folder.broken:
+        shown = "; ".join(folder.broken[:_MOST_SHOWN]) + ("; ..." if len(folder.broken) > _MOST_SHOWN else "")
         callbacks.say(
-            f"{folder.broken} broken lines of {out / ROWS} were removed; their {experiment.work} are made again"
+            f"{len(folder.broken)} broken lines of {out / ROWS} were removed, and their {experiment.work} are made "
+            f"again: {shown}"
         )
     if rows:
-        callbacks.say(f"{folder.import_rows(rows)} {experiment.work} are taken from other folders")
+        callbacks.say(f"{folder.import_rows(rows)} {experiment.work} are copied from other folders")
     done = sum(folder.find_row(planned) is not None for planned in wanted)
     if done:
-        callbacks.say(f"{done} of {len(wanted)} {experiment.work} are there already")
+        callbacks.say(f"{done} of {len(wanted)} {experiment.work} are finished already")
         folder.render_if_due()
     result = ReproduceResult(stopped=False)
     if done < len(wanted):

@@ -15,16 +15,19 @@ from hardmax.experiments.rows import (
     AbstractPlannedRow,
     Row,
     find_row,
-    read_from,
     read_results,
+    read_rows_from,
     remove_broken_lines,
+    seal_row,
 )
-from hardmax.experiments.runner.locks import lock_path, try_lock
+from hardmax.experiments.runner.locks import lock_path
 from hardmax.experiments.tables.declaration import AbstractExperiment
-from hardmax.training.run_folder import append_rows
+from hardmax.training.locks import try_lock
+from hardmax.training.run_folder import append_rows, report_write_error
 
-_EVERY = 5.0  # seconds between two renderings, or
-_SHARE = 0.05  # share of the time spent on rendering, whichever is rarer: a page of many rows takes long
+# The page is rendered at most every 5 seconds, and for at most a twentieth of the time: many rows take long.
+_MIN_INTERVAL = 5.0
+_MAX_SHARE = 0.05
 
 
 class ResultsFolder:
@@ -40,7 +43,7 @@ class ResultsFolder:
         experiment: as above.
         out: as above.
         quick: as above.
-        broken: number of broken lines, which have been removed.
+        broken: for each line that was not a valid row and has been removed, a phrase that says why.
         offset: position up to which the file has been read, in bytes.
     """
 
@@ -54,7 +57,7 @@ class ResultsFolder:
         self._by_key: defaultdict[tuple[Any, ...], list[Row]] = defaultdict(list)
         self._inode, self.offset = -1, 0
         self._rendered, self._due = 0, float("-inf")
-        with self._lock:
+        with report_write_error(out), self._lock:
             self.broken = remove_broken_lines(self._path, self._kind.fields)
             self.read_new_rows()
 
@@ -65,7 +68,7 @@ class ResultsFolder:
             self._inode, self.offset, self._rendered = inode, 0, -1
             self._rows.clear()
             self._by_key.clear()
-        rows, self.offset = read_from(self._path, self.offset, self._kind.fields)
+        rows, self.offset = read_rows_from(self._path, self.offset, self._kind.fields)
         self._rows += rows
         for row in rows:
             self._by_key[tuple(row[name] for name in self._kind.key_fields)].append(row)
@@ -79,10 +82,7 @@ class ResultsFolder:
         with self._lock:
             self.read_new_rows()
             if self.find_row(planned) is None:
-                if self._path.exists() and self._path.stat().st_size > self.offset:
-                    with self._path.open("ab") as file:
-                        file.write(b"\n")  # ends the half line that a killed process left
-                append_rows(self._path, [row])
+                append_rows(self._path, [seal_row(row)])
                 self.read_new_rows()
 
     def import_rows(self, files: Iterable[Path]) -> int:
@@ -100,10 +100,13 @@ class ResultsFolder:
                 raise DataError(
                     f"there is no file of rows {path}; give the results.jsonl of a folder made by reproduce"
                 )
-            others, broken = read_results(path, self._kind.fields)
+            file_rows, broken = read_results(path, self._kind.fields)
             if broken:
-                raise DataError(f"{path} is no file of rows, or broken: {broken} lines of it are no finished run")
-            rows += others
+                raise DataError(
+                    f"{path} is not a file of rows, or broken: {len(broken)} of its lines are not finished runs; "
+                    f"{broken[0]}"
+                )
+            rows += file_rows
         count = 0
         for planned in self._planned:
             if self.find_row(planned) is None and (row := find_row(rows, planned)) is not None:
@@ -112,7 +115,7 @@ class ResultsFolder:
         return count
 
     def render_if_due(self) -> None:
-        """Render if there are new rows and the last time was long enough ago, unless another runner is rendering."""
+        """Render if there are new rows and the last rendering is long enough ago, unless another runner renders now."""
         if len(self._rows) != self._rendered and time.monotonic() >= self._due:
             with try_lock(lock_path(self.out, "page")) as held:
                 if held:
@@ -127,6 +130,7 @@ class ResultsFolder:
 
     def _render(self) -> None:
         begin = time.monotonic()
-        render(self.experiment, self._planned, self._rows, self.out, quick=self.quick)
+        with report_write_error(self.out):
+            render(self.experiment, self._planned, self._rows, self.out, quick=self.quick)
         end = time.monotonic()
-        self._rendered, self._due = len(self._rows), end + max(_EVERY, (end - begin) / _SHARE)
+        self._rendered, self._due = len(self._rows), end + max(_MIN_INTERVAL, (end - begin) / _MAX_SHARE)

@@ -1,4 +1,4 @@
-"""Submit the missing runs to an executor until all are made; other runners may be at work in the same folder."""
+"""Submit missing runs to an executor until all have a row; other runners may work in the same folder."""
 
 import time
 from collections import Counter, deque
@@ -9,11 +9,12 @@ from hardmax.applications.registry import find_application
 from hardmax.experiments.rows import Row
 from hardmax.experiments.runner.executors import AbstractExecutor, ThisProcess
 from hardmax.experiments.runner.job import Job, Outcome
-from hardmax.experiments.runner.locks import RunnerLock, is_free
+from hardmax.experiments.runner.locks import RunnerLock
 from hardmax.experiments.runner.progress import ProgressCallbacks, ReproduceResult, SweepStatus
 from hardmax.experiments.runner.results_folder import ResultsFolder
 from hardmax.experiments.runner.worker_check import check_workers, inspect_worker
 from hardmax.experiments.tables.declaration import PlannedRun
+from hardmax.training.locks import is_free
 
 _SECONDS = 1.0  # between two checks of the runs of other runners, and of the stop callback
 _CHECKS = 100.0  # checks of the runner's lock per second, by all of its workers
@@ -50,15 +51,15 @@ def run_missing(
             return Job(folder.experiment.name, folder.quick, planned, folder.out, lock.path, seconds, folder.offset)
 
         sweep = Sweep(wanted, make_job, executor, folder, callbacks)
-        whole = sweep.run(lock.release)
-    return ReproduceResult(stopped=not whole, failed=sweep.failed)
+        completed = sweep.run(lock.release)
+    return ReproduceResult(stopped=not completed, failed=sweep.failed)
 
 
 class Sweep:
     """Scheduler of the missing runs: submits each one until it has a row or fails.
 
     A run whose lock is held is skipped and checked again, until it has a row or its lock is free. A run whose process
-    was lost is submitted again, a few times. A run that fails is reported, and the others continue.
+    was lost is submitted again, a few times. A run that fails is reported, and the other runs continue.
 
     Args:
         wanted: the runs.
@@ -129,14 +130,14 @@ class Sweep:
                 self._executor.check_alive()
                 self._submit_again(planned, "its process was lost", f"{type(error).__name__}: {error}")
 
-    def _submit_again(self, planned: PlannedRun, what: str, why: str) -> None:
+    def _submit_again(self, planned: PlannedRun, event: str, reason: str) -> None:
         """Resume a run from its last checkpoint, unless it has reached the number of tries."""
         tries = self._tries[planned.name]
         if tries < self._executor.tries:
-            self._callbacks.say(f"{planned.name}: {what}; it goes on from its last checkpoint")
+            self._callbacks.say(f"{planned.name}: {event}; it is resumed from its last checkpoint")
             self._waiting.appendleft(planned)
         else:
-            self._fail(planned, f"{what}{f', {tries} times' if tries > 1 else ''}; {why}")
+            self._fail(planned, f"{event}{f', {tries} times' if tries > 1 else ''}; {reason}")
 
     def _handle_outcome(self, planned: PlannedRun, outcome: Outcome) -> None:
         for line in outcome.messages:
@@ -146,7 +147,7 @@ class Sweep:
         elif outcome.kind == "held":
             self._tries[planned.name] -= 1
             self._elsewhere.append(planned)
-            self._callbacks.say(f"{planned.name} is with another runner")
+            self._callbacks.say(f"{planned.name} is being made by another runner")
         elif outcome.row is None:
             if not self._callbacks.stop():
                 self._submit_again(planned, "it stopped by itself", "it did not find the lock of its runner held")
@@ -186,11 +187,11 @@ class Sweep:
         self.failed[planned.name] = reason = " ".join(reason.split())
         self._callbacks.say(f"{planned.name} failed: {reason}")
 
-    def _report_status(self, *next_one: PlannedRun) -> None:
+    def _report_status(self, *submitted: PlannedRun) -> None:
         self._callbacks.status(
             SweepStatus(
                 self._done,
-                (*self._running.values(), *next_one),
+                (*self._running.values(), *submitted),
                 tuple(self._waiting),
                 tuple(self._elsewhere),
                 tuple(self._failed),

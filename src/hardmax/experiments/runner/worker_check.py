@@ -1,4 +1,4 @@
-"""Check the workers: do they run the same code, and see the same folder and data?"""
+"""Check that workers have the same code and versions as the runner, and access to its folder and data."""
 
 import platform
 import socket
@@ -10,8 +10,8 @@ import torch
 
 from hardmax.applications.registry import find_application
 from hardmax.errors import ArgumentError, DataError, HardmaxError
-from hardmax.experiments.runner.locks import is_free
 from hardmax.training.config import TrainConfig
+from hardmax.training.locks import is_free
 from hardmax.version import __version__, hash_source
 
 
@@ -23,7 +23,7 @@ class WorkerReport:
         host: name of its machine.
         versions: result of `collect_versions`.
         sees_folder: whether it sees the runner's lock file.
-        respects_locks: whether it finds that file locked.
+        respects_locks: whether that file is locked for it.
         data_error: error of reading the data; empty if there is none.
     """
 
@@ -45,10 +45,10 @@ def collect_versions() -> dict[str, str]:
 
 def compare_versions(there: dict[str, str], here: dict[str, str]) -> str | None:
     """Return a message on the versions in which two processes differ; None if they are the same."""
-    unlike = [name for name in here if there.get(name) != here[name]]
-    if not unlike:
+    different = [name for name in here if there.get(name) != here[name]]
+    if not different:
         return None
-    lists = (", ".join(f"{name} {versions.get(name, 'missing')}" for name in unlike) for versions in (there, here))
+    lists = (", ".join(f"{name} {versions.get(name, 'missing')}" for name in different) for versions in (there, here))
     return "a worker has {}, the runner has {}; install the same on all machines".format(*lists)
 
 
@@ -63,7 +63,7 @@ def inspect_worker(runner_lock: Path, configs: Iterable[TrainConfig]) -> WorkerR
     data_error = ""
     try:
         for config in configs:
-            find_application(config.model).load_task().load(config)
+            find_application(config.model).load_task().load_data(config)
     except HardmaxError as error:
         data_error = str(error)
     respects_locks = sees_folder and not is_free(runner_lock)
@@ -71,16 +71,16 @@ def inspect_worker(runner_lock: Path, configs: Iterable[TrainConfig]) -> WorkerR
 
 
 def check_workers(reports: Iterable[WorkerReport], runner_lock: Path) -> None:
-    """Refuse workers that cannot do the work, or would compute something else.
+    """Refuse workers that cannot do the work, or would give different results.
 
     Raises:
-        ArgumentError: other versions, or a folder that is not shared.
-        DataError: data that cannot be read there.
+        ArgumentError: versions differ, or the folder is not shared.
+        DataError: a worker cannot read the data.
     """
     folder = runner_lock.parent.parent
     for report in reports:
-        if (unlike := compare_versions(report.versions, collect_versions())) is not None:
-            raise ArgumentError(f"{report.host}: {unlike}")
+        if (difference := compare_versions(report.versions, collect_versions())) is not None:
+            raise ArgumentError(f"{report.host}: {difference}")
         if not report.sees_folder:
             raise ArgumentError(
                 f"a worker on {report.host} does not see {folder}; choose with --out a folder that all machines share, "

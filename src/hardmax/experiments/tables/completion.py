@@ -1,4 +1,4 @@
-"""Pluralistic completion: likelihood of the truth, error of the best of ten, and diversity of the completions."""
+"""Pluralistic completion, six methods compared: likelihood of the true pixels, error of the best of ten, diversity."""
 
 from hardmax.experiments.tables.declaration import Cell, FigureSpec, Gallery, Options, Quick
 from hardmax.experiments.tables.metrics import Metric
@@ -21,17 +21,18 @@ METHODS: dict[str, tuple[str, Options]] = {
 
 COMPLETION = Gallery(
     name="completion",
-    title="Completion in many ways",
-    claim="A picture with a hole has many good completions. A mixture over the latent of what is hidden, of which an "
-    "arg max picks a component, is to make the truth likelier than one Gaussian does, and the best of ten completions "
-    "nearer. Pyro's tutorial on conditional VAEs publishes for MNIST with 1, 2 and 3 visible quadrants a −ELBO of "
-    "71.8, 51.0 and 24.2, and 100.4, 61.9 and 25.4 for a deterministic network.",
-    setting="Grey pictures, hidden pixels as Bernoulli variables. Trunks "
-    "784-500-500, a latent of 50 dimensions, decoder 550-500-500-784, Adam at 1e-3 that falls to zero over the second "
-    f"half, 250 pictures in a step, {EPOCHS} epochs; the model is the best one by validation. The protocol is the "
-    "tutorial's: the same quadrants, the same grey pixels as Bernoulli variables, the same network widths, -ELBO from "
-    "10 samples on the 10,000 test pictures. Ours trains on 50,000 pictures and stops by the other 10,000; the "
-    "tutorial trains on 60,000, stops by the test pictures, and has a latent of 200 dimensions.",
+    title="Several completions of one image",
+    claim="An image with a hole has many good completions. The model here has a mixture of Gaussians as the prior of "
+    "its latent, and an arg max selects a component. Compared with a single Gaussian, the mixture should give the "
+    "true pixels a higher likelihood, and the best of ten completions should be closer to them. Pyro's tutorial on "
+    "conditional VAEs publishes for MNIST with 1, 2 and 3 visible quadrants a −ELBO of 71.8, 51.0 and 24.2, and "
+    "100.4, 61.9 and 25.4 for a deterministic network.",
+    setting="Grey images, hidden pixels as Bernoulli variables. Networks 784-500-500, a latent of 50 dimensions, "
+    "decoder 550-500-500-784, Adam with a learning rate of 1e-3 that falls to zero over the second half, 250 images "
+    f"per step, {EPOCHS} epochs; the model with the best validation bound is evaluated. The protocol is that of the "
+    "tutorial: the same quadrants, the same grey pixels as Bernoulli variables, the same network widths, −ELBO from "
+    "10 samples on the 10,000 test images. We train on 50,000 images and select the model on the other 10,000; the "
+    "tutorial trains on 60,000, selects on the test images, and has a latent of 200 dimensions.",
     options={"model": "completion", "epochs": EPOCHS, "batch_size": 250, "evaluate_images": 2000},
     cells=tuple(
         Cell(f"{data}, {what}", method, group, 1e-3, {"data": name, "mask": mask, **options})
@@ -64,26 +65,28 @@ COMPLETION = Gallery(
         Metric("diversity", "difference", "grey values of 255", scale=255, digits=1, compared=False),
         Metric("distinct", "classes", "", compared=False),
         Metric("entropy", "entropy", compared=False),
-        Metric("sure", "sure", "percent", higher=True, scale=100, digits=1),
-        Metric("right", "right", "percent", higher=True, scale=100, digits=1),
+        Metric("sure", "confident", "percent", higher=True, scale=100, digits=1),
+        Metric("right", "correct", "percent", higher=True, scale=100, digits=1),
         Metric("components", "components", "", digits=1, compared=False),
     ),
     notes=(
-        "*Network* is deterministic, *CVAE* has a standard normal prior, *k* Gaussians are given by the visible part; "
-        "*published* is the loss of the notes on pluralistic completion as printed, which has no minimum.",
-        "PSNR and SSIM are of the hidden pixels. Completions are samples of the model, or, at temperature ½, have half "
-        "the spread around the mean of their component: where one Gaussian loses its variety so, components keep it. "
-        "*Fréchet* is the Fréchet distance between completed and true test "
-        "pictures on the features of a small classifier that is trained here on the training pictures: no FID, and "
-        "comparable with this table alone. *Difference* is between two completions of a picture in its hole; *classes* "
-        "and *entropy* are of what the classifier takes ten completions of a picture for. Diversity is worth what the "
-        "completions are worth: *sure* is the share of them that the classifier gives one class at least 0.9, *right* "
-        "the share that it takes for the picture's own class.",
+        "*network* is deterministic. *CVAE* has a standard normal prior. The models *k = ...* have a prior of *k* "
+        "Gaussians, computed from the visible part. *published* is the loss of the notes on pluralistic completion "
+        "as printed, which has no minimum.",
+        "PSNR and SSIM are those of the hidden pixels. Completions are samples of the model; at temperature ½ they "
+        "have half the spread around the mean of their component, at which a single Gaussian loses its variety and a "
+        "mixture keeps it. *Fréchet* is the Fréchet distance between completed and true test images, on the features "
+        "of a small evaluation classifier that is trained here on the training images: it is not the FID, and "
+        "comparable only within this table. *difference* is the difference of two completions of an image within its "
+        "hole. *classes* and *entropy* are the number and the entropy of the classes that the classifier predicts "
+        "for ten completions of an image. Diversity is useful only if completions are realistic: *confident* is the "
+        "share of completions to which the classifier gives one class with a probability of at least 0.9, *correct* "
+        "the share that it assigns to the class of the image.",
     ),
     quick=Quick(
         options={"data": "sample", "epochs": 1, "batch_size": 250, "evaluate_images": 100, "hidden": 100},
-        note="the 4,500 pictures that come with hardmax in place of each set, 1 epoch, hidden layers of 100, 100 test "
-        "pictures",
+        note="the 4,500 images that come with hardmax in place of each data set, 1 epoch, hidden layers of 100, 100 "
+        "test images",
         figure_options={
             "rows": 3,
             "images": 100,

@@ -1,7 +1,8 @@
 """Declaration of a table or figure: cells, panels, the runs that it needs, and a quick form. No torch here.
 
-There are three kinds: an `Experiment` trains in many ways and compares numbers, a `Gallery` trains a few models and
-shows their figures, a `Measurement` (in `measurement.py`) trains once and compares estimators of the gradient.
+There are three kinds: an `Experiment` trains with many methods and compares numbers, a `Gallery` trains a few models
+and shows figures that they draw, a `Measurement` (in `measurement.py`) trains once and compares estimators of the
+gradient.
 """
 
 import re
@@ -24,10 +25,10 @@ Options = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Panel:
-    """The metric of some cells against epochs or seconds.
+    """A panel of a figure: the metric of some cells by epochs or seconds.
 
     Attributes:
-        by: the horizontal axis; seconds are those of training alone.
+        by: the horizontal axis; seconds include only training.
         problem: only cells of this problem are drawn; None: all cells. Panels of one problem share their vertical axis.
     """
 
@@ -36,12 +37,12 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Picture:
-    """An image of a table or figure.
+class CurvesFigure:
+    """A figure of curves, in panels.
 
     Attributes:
-        rows: of panels, from the top.
-        name: suffix of its file name, if the table or figure has several images.
+        rows: rows of panels, from the top.
+        name: suffix of its file name, if the table or figure has several files.
         title: suffix to the title of the table or figure.
     """
 
@@ -62,15 +63,16 @@ def make_slug(label: str) -> str:
 
 @dataclass(frozen=True)
 class Cell:
-    """One way to train, run once for every seed.
+    """One method on one problem, run once for every seed.
 
     Attributes:
-        problem: the space of z or the data; in a figure, cells of one problem share a marker, or a panel; in a grid, it
-            is a line.
-        method: how it is trained; in a figure, cells of one method share a colour; in a grid, it is a column.
+        problem: the space of z or the data; in a figure, cells of one problem share a marker, or a panel; in a grid,
+            they share a line.
+        method: how it is trained; in a figure, cells of one method share a colour; in a grid, they share a column.
         group: the origin of the method, such as "the paper's"; in a figure, cells of one group share a dash.
         lr: learning rate, tuned for this cell: a shared rate would favour the methods that it suits.
         options: fields of the configuration that the other cells may not share.
+        method_in_name: the method as it appears in `name`, where it differs from `method`.
     """
 
     problem: str
@@ -78,6 +80,7 @@ class Cell:
     group: str
     lr: float
     options: Options = field(default_factory=dict)
+    method_in_name: str | None = None
 
     @property
     def label(self) -> str:
@@ -86,8 +89,8 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Its name for `--only` and folders."""
-        return make_slug(self.label)
+        """Its name for `--only`, folders and rows."""
+        return make_slug(f"{self.problem}, {self.method_in_name or self.method}")
 
     @property
     def description(self) -> str:
@@ -110,11 +113,11 @@ class FigureSpec:
 
 @dataclass(frozen=True)
 class AbstractQuick(ABC):
-    """A form that takes a minute and only data that comes with hardmax: it shows that all works, and no more.
+    """A form that takes a minute, with data that comes with hardmax: it only shows that the code works.
 
     Attributes:
         options: fields of the configuration that replace those of the full form.
-        note: the reductions, for the reader.
+        note: how it differs from the full form, for the reader.
     """
 
     options: Options
@@ -157,7 +160,7 @@ class AbstractExperiment(ABC):
     Attributes:
         name: its name for `hardmax reproduce`.
         title: one line.
-        claim: the claim of the paper, or of another publication; whole sentences.
+        claim: the claim of the paper, or of another publication, in complete sentences.
         setting: the training and the measurement, for the reader.
         options: fields of the configuration that all of its runs share.
         quick: a form that takes a minute.
@@ -362,7 +365,7 @@ class Experiment(AbstractTrainings):
         view: form of the table: "epochs" has a line for each cell and a column for each of the epochs, "grid" has only
             the last epoch, a line for each problem and a column for each method.
         published: file next to the declarations with the numbers that a grid is compared with.
-        pictures: images of the curves.
+        figures: figures of the curves.
         evaluated: the function whose evaluations the table counts, and per which unit.
         verdict: returns a few words on a cell from the metrics of its seeds after the last epoch, by key; None: no
             verdict.
@@ -372,8 +375,8 @@ class Experiment(AbstractTrainings):
     epochs: tuple[int, ...] = (1, 3, 5, 10)
     view: Literal["epochs", "grid"] = "epochs"
     published: str | None = None
-    pictures: tuple[Picture, ...] = (Picture(),)
-    evaluated: str = "log p(x | z), for each picture and step"
+    figures: tuple[CurvesFigure, ...] = (CurvesFigure(),)
+    evaluated: str = "log p(x | z), for each image and step"
     verdict: Callable[[Sequence[Mapping[str, float]]], str] | None = None
 
 

@@ -1,4 +1,4 @@
-"""Which epsilon? Direct at fixed values, and with an adaptive one."""
+"""Which epsilon? Direct with fixed values of epsilon, and with an adaptive one."""
 
 from hardmax.experiments.tables.declaration import Cell, Experiment, Options, Quick
 
@@ -9,7 +9,7 @@ _SPACES: dict[str, tuple[float, tuple[float, ...], Options]] = {
 }
 
 
-def _cells() -> tuple[Cell, ...]:
+def _list_cells() -> tuple[Cell, ...]:
     cells = []
     for data, file in _SETS.items():
         for space, (lr, epsilons, options) in _SPACES.items():
@@ -23,16 +23,16 @@ def _cells() -> tuple[Cell, ...]:
 
 EPSILON = Experiment(
     name="epsilon",
-    title="Direct at fixed epsilons, and one that finds its own",
-    claim="The paper starts at an epsilon of 1 and lets it fall to 0.1.",
-    setting="Direct in its posterior form, pictures rounded at 0.5, encoder 784-300-scores, decoder with 300 hidden "
+    title="Direct with fixed values of epsilon, and with an adaptive one",
+    claim="The paper starts with an epsilon of 1 and reduces it to 0.1.",
+    setting="Direct in its posterior form, pixels rounded at 0.5, encoder 784-300-scores, decoder with 300 hidden "
     "units, Adam, batches of 100. Bounds are exact.",
     options={},
-    cells=_cells(),
+    cells=_list_cells(),
     seeds=(0, 1, 2),  # with ten categories, results differ more between seeds than between epsilons
     epochs=(1, 4, 8),
     quick=Quick(
         options={"data": "sample", "epochs": 2, "evaluate_images": 100},
-        note="the 4,500 pictures that come with hardmax instead of either set, 2 epochs, 100 test pictures",
+        note="the 4,500 images that come with hardmax instead of both data sets, 2 epochs, 100 test images",
     ),
 )

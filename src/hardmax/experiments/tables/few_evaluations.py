@@ -1,4 +1,4 @@
-"""Estimators at two and at eight evaluations of f: 200 bits, and 30 variables of 10 categories, on MNIST."""
+"""Estimators with two and with eight evaluations of f per step: 200 bits, and 30 variables of 10 categories; MNIST."""
 
 from hardmax.experiments.tables.declaration import Cell, Experiment, Options, Quick
 
@@ -8,11 +8,11 @@ _LEAVE_ONE_OUT: Options = {"estimator": "reinforce", "baseline": "leave-one-out"
 BITS_200 = Experiment(
     name="bits-200",
     title="200 bits: estimators at equal numbers of evaluations",
-    claim="Published for networks of 200-200, train -ELBO on MNIST after 1,000,000 steps at 2 evaluations: DisARM "
+    claim="Published for networks of 200-200, training −ELBO on MNIST after 1,000,000 steps at 2 evaluations: DisARM "
     "102.75, RODEO 101.89.",
-    setting="MNIST, pixels drawn anew every time, 200 bits, encoder 784-200-200-200, decoder 400-200-200-784, ReLU, "
-    "uniform prior, Adam at 1e-3 for all, batches of 100, 10 epochs: 5,000 steps, a two-hundredth of the published. "
-    "Bounds from 100 samples of 500 test pictures.",
+    setting="MNIST, pixels sampled again for every step, 200 bits, encoder 784-200-200-200, decoder 400-200-200-784, "
+    "ReLU, uniform prior, Adam with a learning rate of 1e-3 for all, batches of 100, 10 epochs: 5,000 steps, a "
+    "two-hundredth of the published number. Bounds are from 100 samples of 500 test images.",
     options={
         "data": "mnist",
         "space": "binary",
@@ -42,7 +42,7 @@ BITS_200 = Experiment(
     epochs=(1, 3, 5, 10),
     quick=Quick(
         options={"data": "sample", "variables": 20, "epochs": 2, "evaluate_images": 100},
-        note="20 bits, the 4,500 pictures that come with hardmax, 2 epochs, 100 test pictures",
+        note="20 bits, the 4,500 images that come with hardmax, 2 epochs, 100 test images",
     ),
 )
 
@@ -50,10 +50,10 @@ BITS_200 = Experiment(
 CATEGORIES_10X30 = Experiment(
     name="categories-10x30",
     title="30 variables of 10 categories: estimators at equal numbers of evaluations",
-    claim="Published for networks of 512-256, grey pictures: ReinMax reaches a -ELBO of 98.37.",
+    claim="Published for networks of 512-256, grey images: ReinMax reaches a −ELBO of 98.37.",
     setting="MNIST, grey pixels, 30 variables of 10 categories, encoder 784-384-384-300, decoder 300-384-384-784, "
-    "ReLU, uniform prior, Adam at 1e-3 for all, batches of 100, 8 epochs: 4,000 steps, far fewer than the published. "
-    "Bounds from 100 samples of 500 test pictures.",
+    "ReLU, uniform prior, Adam with a learning rate of 1e-3 for all, batches of 100, 8 epochs: 4,000 steps, far fewer "
+    "than the published number. Bounds are from 100 samples of 500 test images.",
     options={
         "data": "mnist",
         "categories": 10,
@@ -93,6 +93,6 @@ CATEGORIES_10X30 = Experiment(
     epochs=(1, 3, 5),
     quick=Quick(
         options={"data": "sample", "categories": 4, "variables": 4, "hidden": 64, "epochs": 2, "evaluate_images": 100},
-        note="4 variables of 4 categories, the 4,500 pictures that come with hardmax, 2 epochs, 100 test pictures",
+        note="4 variables of 4 categories, the 4,500 images that come with hardmax, 2 epochs, 100 test images",
     ),
 )

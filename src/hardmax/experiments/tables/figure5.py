@@ -13,11 +13,11 @@ FIGURE5 = Gallery(
     name="figure5",
     title="Figure 5: attributes turned on and off",
     claim="The paper, on CelebA: generated faces with discrete semantics turned on and off.",
-    setting="Aligned faces, 64x64 RGB, of the set `faces`, which its user brings; two bits, smiling and male, beside a "
-    "Gaussian of 64 dimensions; convolutional encoder and decoder, Gaussian pixels, Adam at 1e-3 that falls to zero "
-    f"over the second half, 50 pictures and 50 labelled ones in a step, {EPOCHS} epochs, the bound from epoch "
-    f"{HEAD_EPOCHS + 1} on. The attributes of {LABELS:,} faces of 2,000 are told. Pictures that are drawn with other "
-    "bits must be recognised as such by the encoder.",
+    setting="Aligned faces, 64x64 RGB, of the data set `faces`, which you provide; two bits, smiling and male, and a "
+    "Gaussian of 64 dimensions; convolutional encoder and decoder, Gaussian pixels, Adam with a learning rate of 1e-3 "
+    f"that falls to zero over the second half, 50 images and 50 labelled images per step, {EPOCHS} epochs, the bound "
+    f"from epoch {HEAD_EPOCHS + 1} on. The attributes of {LABELS:,} of the 2,000 faces are known. The encoder must "
+    "recognise the bits that an image was generated with.",
     options={"model": "mixed", "epochs": EPOCHS},
     cells=(
         Cell(
@@ -48,12 +48,12 @@ FIGURE5 = Gallery(
     ),
     notes=(
         "Every row is one Gaussian latent, every column a setting of the attributes.",
-        "A judge, a small convolutional network, learns the attributes from all real faces to train with: *judge on "
-        "real* is how often it is right on real test faces, *recognised* how often it sees in a generated one what was "
-        "set. *Others changed* is how often it sees another attribute changed when this one is flipped; *pixels* is "
-        "the mean absolute change of the picture then, *features* that of its first 50 principal components among real "
-        "faces, each in its own standard deviations. *Two samples* are the same numbers for two generated faces that "
-        "share nothing.",
+        "The judge is an evaluation classifier, a small convolutional network trained on the attributes of all real "
+        "training faces. *judge on real* is its accuracy on real test faces, *recognised* the share of generated "
+        "faces in which it recognises the attribute that was set. *others changed* is the share of flips of this "
+        "attribute that change its answer for another attribute; *pixels* is the mean absolute change of the image, "
+        "*features* that of its first 50 principal components among real faces, each in its own standard deviations. "
+        "The line *two samples* has the same numbers for two independent generated faces.",
     ),
     quick=Quick(
         options={

@@ -1,11 +1,11 @@
-"""Gradient quality: all estimators at equal numbers of evaluations, as one model is trained."""
+"""Gradient quality: all estimators at equal numbers of evaluations, measured while one model is trained."""
 
 from hardmax.experiments.tables.measurement import MeasuredEstimator, Measurement, Part, QuickMeasurement, make_ladder
 
 EPSILONS = (0.05, 0.1, 0.2, 0.5, 1.0)
 TAUS = (0.1, 0.5, 1.0)
 
-# One sample of local expectation: z, and seven other values of four variables.
+# One sample of local expectation evaluates z, and the seven other values of each of four variables.
 FULL = Part("29-evaluations", "up to 29 evaluations", evaluations=29)
 CHEAP = Part("2-evaluations", "2 evaluations", evaluations=2)
 PAIRS = Part("58-evaluations", "up to 58 evaluations: antithetic pairs", evaluations=58, drawn=False)
@@ -13,10 +13,10 @@ PAIRS = Part("58-evaluations", "up to 58 evaluations: antithetic pairs", evaluat
 
 def list_estimators(part: Part) -> list[MeasuredEstimator]:
     """Return the estimators that fit a part's number of evaluations."""
-    return {FULL.name: _all, CHEAP.name: _cheap, PAIRS.name: _pairs}[part.name]()
+    return {FULL.name: _list_all, CHEAP.name: _list_cheap, PAIRS.name: _list_pairs}[part.name]()
 
 
-def _all() -> list[MeasuredEstimator]:
+def _list_all() -> list[MeasuredEstimator]:
     from hardmax.estimators.adaptive import AdaptiveDirect
     from hardmax.estimators.arm import Arsm
     from hardmax.estimators.control_variates import DebiasedDirect
@@ -42,11 +42,11 @@ def _all() -> list[MeasuredEstimator]:
         *make_ladder("DebiasedDirect", "DebiasedDirect({})", (0.1, 0.3, 1.0), DebiasedDirect),
         MeasuredEstimator("Arsm()", Arsm()),
         MeasuredEstimator("MuProp('leave-one-out')", MuProp("leave-one-out")),
-        *_cheap(),
+        *_list_cheap(),
     ]
 
 
-def _cheap() -> list[MeasuredEstimator]:
+def _list_cheap() -> list[MeasuredEstimator]:
     from hardmax.estimators.arm import DisArmCategorical
     from hardmax.estimators.control_variates import Rebar
     from hardmax.estimators.gumbel_softmax import GumbelRao, GumbelSoftmax
@@ -75,7 +75,7 @@ def _cheap() -> list[MeasuredEstimator]:
     ]
 
 
-def _pairs() -> list[MeasuredEstimator]:
+def _list_pairs() -> list[MeasuredEstimator]:
     from hardmax.estimators.antithetic import Antithetic
     from hardmax.estimators.control_variates import DebiasedDirect
     from hardmax.estimators.direct import Direct
@@ -95,28 +95,29 @@ def _pairs() -> list[MeasuredEstimator]:
 GRADIENT_QUALITY = Measurement(
     name="gradient-quality",
     title="Gradient quality",
-    claim="Which estimator is the best for its cost, early and late in training? All of them at equal numbers of "
-    "evaluations of f, against the exact gradient of the bound.",
-    setting="MNIST, pictures rounded at 0.5, 4 categorical variables of 8 values (4,096 codes), encoder 784-300-32, "
-    "decoder 32-300-784, trained as `hardmax train` does by itself (local expectation with roulette) for 20 epochs. "
-    "Gradients are those of the bound for the encoder's scores, on 16 validation pictures; the KL's own gradient "
-    "stands beside the estimate, and those called posterior take the whole integrand instead.",
+    claim="Which estimator is the best for its cost, early and late in training? All are compared with the exact "
+    "gradient of the bound, at equal numbers of evaluations of f.",
+    setting="MNIST, pixels rounded at 0.5, 4 categorical variables of 8 values (4,096 codes), encoder 784-300-32, "
+    "decoder 32-300-784, trained with the defaults of `hardmax train` (local expectation with roulette) for 20 "
+    "epochs. Gradients are those of the bound with respect to the encoder's scores, on 16 validation images. The "
+    "exact gradient of the KL is added to the estimate; estimators called posterior estimate the gradient of the "
+    "entire integrand.",
     options={"data": "mnist", "categories": 8, "variables": 4},
     epochs=(1, 5, 20),
     draws=1024,
-    pictures=16,
+    images=16,
     parts=(FULL, CHEAP, PAIRS),
     estimators=list_estimators,
     view="points",
     quick=QuickMeasurement(
         options={"data": "sample", "evaluate_images": 100},
-        note="the 4,500 pictures that come with hardmax, 3 epochs, 32 estimates, 8 pictures",
+        note="the 4,500 images that come with hardmax, 3 epochs, 32 estimates, 8 images",
         epochs=(1, 3),
         draws=32,
-        pictures=8,
+        images=8,
     ),
     notes=(
-        "`Exact()`, which all are compared with, takes 4,096 evaluations. `Relax` is left out: its control variate is "
-        "a network of its own, which would have to be trained along with the model.",
+        "`Exact()`, the reference, takes 4,096 evaluations. `Relax` is left out: its control variate is a network, "
+        "which would have to be trained along with the model.",
     ),
 )

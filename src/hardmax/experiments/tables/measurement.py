@@ -19,7 +19,7 @@ class MeasuredEstimator:
     """An estimator that is measured.
 
     Attributes:
-        name: the expression that creates it; prefixed by "posterior" if it uses the whole integrand of a bound.
+        name: the expression that creates it; prefixed by "posterior" if it uses the entire integrand of a bound.
         estimator: the estimator.
         kl: treatment of the KL if the gradient is that of a bound.
         line: name shared by estimators that differ only in their step; in a figure they are joined.
@@ -40,7 +40,7 @@ class MeasuredEstimator:
 
 def make_ladder(
     line: str,
-    typed: str,
+    template: str,
     steps: Sequence[float],
     make: "Callable[[float], AbstractEstimator]",
     kl: Literal["auto", "beside"] = "beside",
@@ -49,12 +49,12 @@ def make_ladder(
 
     Args:
         line: their shared name.
-        typed: their names, with `{}` for the step.
+        template: their names, with `{}` for the step.
         steps: epsilons or taus.
         make: returns the estimator of a step.
         kl: as for `MeasuredEstimator`.
     """
-    return [MeasuredEstimator(typed.format(f"{step:g}"), make(step), kl, line, step) for step in steps]
+    return [MeasuredEstimator(template.format(f"{step:g}"), make(step), kl, line, step) for step in steps]
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,10 @@ class Part:
     Attributes:
         name: its name for `--only`.
         title: its title on pages.
-        objective: the function of the gradient: `E[log p(x | z)]`, or the whole bound.
-        evaluations: maximum evaluations of f per image and estimate; each estimator gets the samples that fit.
-        samples: of every estimator, instead of `evaluations`.
+        objective: the function whose gradient is estimated: `E[log p(x | z)]`, or the bound.
+        evaluations: maximum number of evaluations of f per image and estimate; each estimator gets as many samples as
+            this allows.
+        samples: number of samples of every estimator, instead of `evaluations`.
         drawn: whether it has a figure.
     """
 
@@ -90,7 +91,7 @@ class QuickMeasurement(AbstractQuick):
 
     epochs: tuple[int, ...]
     draws: int
-    pictures: int
+    images: int
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ class PlannedMeasurement(AbstractPlannedRow):
         measured: the estimator.
         training: configuration of the run that trains the model; `training.out` is its folder.
         draws: number of independent estimates.
-        pictures: number of validation images.
+        images: number of validation images.
     """
 
     epoch: int
@@ -111,7 +112,7 @@ class PlannedMeasurement(AbstractPlannedRow):
     measured: MeasuredEstimator
     training: DiscreteConfig
     draws: int
-    pictures: int
+    images: int
 
     fields: ClassVar[frozenset[str]] = frozenset({
         "experiment", "part", "epoch", "name", "config", "hash", "norm", "samples", "bias", "floor", "biased",
@@ -140,7 +141,7 @@ class PlannedMeasurement(AbstractPlannedRow):
             "evaluations": self.part.evaluations,
             "samples": self.part.samples,
             "draws": self.draws,
-            "pictures": self.pictures,
+            "pictures": self.images,
         }
 
     def matches(self, row: Row) -> bool:
@@ -153,23 +154,22 @@ class PlannedMeasurement(AbstractPlannedRow):
 @final
 @dataclass(frozen=True, kw_only=True)
 class Measurement(AbstractExperiment):
-    """A table or figure of gradient estimators, measured against the exact gradient while one model is trained.
+    """A table or figure of gradient estimators, compared with the exact gradient while one model is trained.
 
     Attributes:
-        options: of the training, fields of `DiscreteConfig`; epochs are those below.
+        options: fields of the `DiscreteConfig` of the training, except `epochs`, which is below.
         epochs: epochs after which it is measured; training ends with the last.
         draws: number of independent estimates of each estimator.
-        pictures: number of validation images, from the first on.
+        images: number of validation images, the first ones of the split.
         parts: tables, in their order.
         estimators: returns the estimators of a part; imports torch when called.
-        view: form of the page: "ladders" draws bias and noise against the step of each line, "points" bias against
-            noise.
+        view: form of the page: "ladders" draws bias and noise by epsilon or tau, "points" draws bias against noise.
         quick: a form that takes a minute.
     """
 
     epochs: tuple[int, ...]
     draws: int
-    pictures: int
+    images: int
     parts: tuple[Part, ...]
     estimators: Callable[[Part], list[MeasuredEstimator]]
     view: Literal["ladders", "points"]
@@ -190,7 +190,7 @@ class Measurement(AbstractExperiment):
             return self
         small = self.quick
         options = {**self.options, **small.options}
-        return replace(self, options=options, epochs=small.epochs, draws=small.draws, pictures=small.pictures)
+        return replace(self, options=options, epochs=small.epochs, draws=small.draws, images=small.images)
 
     @property
     def training(self) -> DiscreteConfig:
@@ -212,11 +212,11 @@ class Measurement(AbstractExperiment):
     ) -> list[PlannedMeasurement]:
         """Return the measurements of parts, epoch by epoch, of one training in the folder `run`."""
         if seeds:
-            raise ArgumentError(f"{self.name} is one training with measurements on the way, and has no seeds")
+            raise ArgumentError(f"{self.name} is one training run with measurements, and has no seeds")
         form, parts = self.choose_form(quick=quick), self.choose_items(only)
         training = replace(form.training, out=str(out / "run"), data_dir=data_dir)
         return [
-            PlannedMeasurement(epoch, part, measured, training, form.draws, form.pictures)
+            PlannedMeasurement(epoch, part, measured, training, form.draws, form.images)
             for epoch in form.epochs
             for part in parts
             for measured in form.estimators(part)

@@ -1,4 +1,4 @@
-"""Metrics that cells are compared by: a number of a run, its better direction, and its format. No torch here."""
+"""Metrics by which cells are compared: the name in a row, the better direction, and the format. No torch here."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ from statistics import mean, stdev
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean and its standard error over seeds; the error is None for one seed, or if a seed diverged."""
+    """A mean over seeds and its standard error, which is None for one seed, or if a seed diverged."""
 
     value: float
     error: float | None
@@ -29,10 +29,10 @@ class Metric:
     Attributes:
         key: its name in a row.
         name: its name on pages.
-        unit: of the number on pages; empty if it has none.
+        unit: unit of the number on pages; empty if it has none.
         higher: whether higher is better; else lower is.
         scale: factor from the number of a row to the unit: 100 from a share to percent.
-        digits: after the decimal point.
+        digits: number of digits after the decimal point.
         compared: whether a higher or lower value is better at all.
     """
 
@@ -57,42 +57,42 @@ class Metric:
         """Return the best value; None if there are no values, or the metric is not compared."""
         return (max if self.higher else min)(values, default=None) if self.compared else None
 
-    def beats(self, ours: float, theirs: float) -> bool:
-        """Whether `ours` is better than `theirs`, both rounded as written."""
+    def is_better(self, ours: float, theirs: float) -> bool:
+        """Whether `ours` is better than `theirs`, both rounded as on pages."""
         ours, theirs = round(ours, self.digits), round(theirs, self.digits)
         return ours > theirs if self.higher else ours < theirs
 
-    def write(self, value: float) -> str:
+    def format(self, value: float) -> str:
         """Format a value for a page."""
         return f"{value:.{self.digits}f}" if math.isfinite(value) else "not finite"
 
-    def write_mean(self, mean: Mean) -> str:
+    def format_mean(self, mean: Mean) -> str:
         """Format a mean with its standard error, if there is one."""
-        return self.write(mean.value) + ("" if mean.error is None else f" ± {self.write(mean.error)}")
+        return self.format(mean.value) + ("" if mean.error is None else f" ± {self.format(mean.error)}")
 
-    def write_difference(self, ours: float, theirs: float) -> str:
+    def format_difference(self, ours: float, theirs: float) -> str:
         """Format the difference `ours - theirs`, with its sign."""
         return f"{round(ours - theirs, self.digits) + 0.0:+.{self.digits}f}".replace("-", "−")  # avoids −0.00
 
 
 def describe_units(metrics: Sequence[Metric]) -> str:
-    """Return the units and better directions of metrics; only once if they are the same for all."""
-    ways: dict[tuple[str, str], list[str]] = {}
+    """Return a phrase with the units and better directions of metrics; only once if they are the same for all."""
+    units: dict[tuple[str, str], list[str]] = {}
     for metric in metrics:
         better = f", {metric.direction} is better" if metric.compared else ""
-        ways.setdefault((f"in {metric.unit} " if metric.unit else "", better), []).append(metric.name)
-    if len(ways) == 1:
-        ((unit, better),) = ways
+        units.setdefault((f"in {metric.unit} " if metric.unit else "", better), []).append(metric.name)
+    if len(units) == 1:
+        ((unit, better),) = units
         sentence = f"{unit}after the last epoch{better}"
         return sentence[0].upper() + sentence[1:]
-    parts = (f"{' and '.join(names)} {unit}".rstrip() + better for (unit, better), names in ways.items())
+    parts = (f"{' and '.join(names)} {unit}".rstrip() + better for (unit, better), names in units.items())
     return f"After the last epoch: {'; '.join(parts)}"
 
 
 BOUND = Metric("negative_elbo", "−ELBO")
 NLL = Metric("nll", "−log p(x)")
 ACCURACY = Metric("accuracy", "accuracy", "percent", higher=True, scale=100, digits=1)
-ERROR = Metric("mse", "error", "mean squares of a pixel", digits=5)
+ERROR = Metric("mse", "error", "mean squared error per pixel", digits=5)
 PERPLEXITY = Metric("perplexity", "perplexity", "codes", higher=True, digits=1)
 ALIVE = Metric("alive", "alive", "percent of the codes", higher=True, scale=100, digits=1)
 SAMPLED = Metric("accuracy_sampled", "accuracy of a sample", "percent", higher=True, scale=100, digits=1)

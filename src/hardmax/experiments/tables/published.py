@@ -11,12 +11,12 @@ from hardmax.experiments.tables.declaration import make_slug
 
 @dataclass(frozen=True)
 class Floor:
-    """A lower reference value that no method of this kind gets far below.
+    """A reference value, which no method of this kind can get far below.
 
     Attributes:
         name: its name on pages.
         what: its explanation, for the reader.
-        values: by the problem of the cells.
+        values: values by the problem of the cells.
     """
 
     name: str
@@ -31,9 +31,9 @@ class Published:
     Attributes:
         source: document and table.
         what: explanation of the numbers, for the reader.
-        values: by the name of the cell, in the metric's unit.
-        other_data: problems whose numbers are from other images than ours, and why, for the reader.
-        floor: lower reference of all of them, if it is known.
+        values: numbers by the name of the cell, in the metric's unit.
+        other_data: problems for which the published data differ from ours, with an explanation for the reader.
+        floor: reference value below all of them, if it is known.
     """
 
     source: str
@@ -42,8 +42,8 @@ class Published:
     other_data: Mapping[str, str]
     floor: Floor | None
 
-    def of_problem(self, problem: str) -> list[float]:
-        """Return all numbers of a problem, including those of cells that we do not have."""
+    def list_values(self, problem: str) -> list[float]:
+        """Return all numbers of a problem, including those of methods that have no cell."""
         return [value for name, value in self.values.items() if name.startswith(f"{make_slug(problem)}-")]
 
 
@@ -52,10 +52,10 @@ def read_published(file: str) -> dict[str, Published]:
     path = resources.files("hardmax.experiments.tables").joinpath(file)
     content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     source = f"{content['document']}, {content['table']}"
-    return {key: _published(source, metric) for key, metric in content["metrics"].items()}
+    return {key: _parse_metric(source, metric) for key, metric in content["metrics"].items()}
 
 
-def _published(source: str, content: Mapping[str, Any]) -> Published:
+def _parse_metric(source: str, content: Mapping[str, Any]) -> Published:
     other = content.get("other_data", {"problems": [], "why": ""})
     return Published(
         source=source,

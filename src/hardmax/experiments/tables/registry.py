@@ -1,4 +1,4 @@
-"""The tables and figures by name. No torch here."""
+"""Names of the tables and figures, and the search for a declaration by name. No torch here."""
 
 from difflib import get_close_matches
 from importlib import import_module

@@ -1,1 +1,1 @@
-"""The atlas: spatial transforms, alignment of label maps, the location prior."""
+"""The atlas, which gives the probability of each structure at each position: transforms, alignment, averaging."""

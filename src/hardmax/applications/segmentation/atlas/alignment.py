@@ -1,8 +1,9 @@
-"""Alignment of label maps: by the centroids of their structures, an affine map, then a smooth deformation.
+"""Alignment of label maps to a template: by the centroids of structures, an affine map, then a smooth deformation.
 
-`x = A phi(y)`, A affine, `phi = exp(v)`, maps the template's space to that of a map. A and v are those under which the
-template explains the map best: they minimise the cross-entropy `-sum_j sum_m s_m(A phi(y_j)) log t_m(y_j)`, s the
-map's probabilities, t the template's, plus `smoothness * roughness(v)`.
+`x = A phi(y)`, with A affine and `phi = exp(v)`, maps a point y of the template to a point x of a label map. A and v
+are fitted so that the template explains the map best: they minimise the cross-entropy
+`-sum_j sum_m s_m(A phi(y_j)) log t_m(y_j)`, with s the map's probabilities and t the template's, plus
+`smoothness * roughness(v)`.
 """
 
 from collections.abc import Sequence
@@ -15,13 +16,13 @@ from torch import Tensor
 
 from hardmax.applications.segmentation.atlas.transforms import (
     Affine,
-    displacement,
     draw_indices,
     grid_points,
+    integrate_velocity,
     roughness,
     sample_at,
     to_channels_last,
-    warp,
+    warp_points,
 )
 from hardmax.applications.segmentation.volumes.geometry import Grid
 
@@ -41,7 +42,7 @@ class SoftMap:
     grid: Grid
 
     def coarsen(self) -> "SoftMap":
-        """Return the map on voxels of twice the side."""
+        """Return the map on voxels of twice the side length."""
         return SoftMap(
             torch.nn.functional.avg_pool3d(self.probabilities.float(), 2).to(self.probabilities),
             pool_grid(self.grid, (2, 2, 2)),
@@ -49,7 +50,7 @@ class SoftMap:
 
 
 def pool_grid(grid: Grid, factors: Sequence[int]) -> Grid:
-    """Return the grid of blocks of voxels; a remainder at the end of an axis is left out."""
+    """Return the grid whose voxels are blocks of voxels of another grid; an incomplete block at the end is left out."""
     change = np.eye(4)
     change[:3, :3] = np.diag(factors)
     change[:3, 3] = (np.array(factors) - 1) / 2
@@ -57,19 +58,19 @@ def pool_grid(grid: Grid, factors: Sequence[int]) -> Grid:
     return Grid((x, y, z), grid.affine @ change)
 
 
-def soft_map(labels: np.ndarray, grid: Grid, kept: Sequence[int], spacing: float = 2.0) -> SoftMap:
-    """Return the fraction of each label in each block of voxels.
+def make_soft_map(labels: np.ndarray, grid: Grid, kept: Sequence[int], spacing: float = 2.0) -> SoftMap:
+    """Return a label map as probabilities: the fraction of each label in each block of voxels.
 
     Args:
         labels: `[X, Y, Z]`, indices in a table.
         grid: grid of the voxels.
-        kept: the M labels to distinguish; all others are background, the first of them.
-        spacing: approximate side of a block in mm: a block is a whole number of voxels.
+        kept: the M labels to distinguish, the background first; all other labels count as background.
+        spacing: approximate side of a block in mm; a block is a whole number of voxels.
 
     Example:
         >>> labels = np.zeros((4, 4, 4), int)
         >>> labels[0] = 2
-        >>> soft_map(labels, Grid((4, 4, 4), np.eye(4)), [0, 2]).probabilities[:, 0, 0, 0]
+        >>> make_soft_map(labels, Grid((4, 4, 4), np.eye(4)), [0, 2]).probabilities[:, 0, 0, 0]
         tensor([0.5000, 0.5000], dtype=torch.float16)
     """
     factors = [max(1, round(spacing / side)) for side in grid.spacing]
@@ -91,8 +92,8 @@ class Shape:
 
     Attributes:
         centre: `[3]`, centre of the brain, mm.
-        spread: root mean square distance from it.
-        centroids: `[M - 1, 3]`, of the structures, relative to the centre; NaN for a missing one.
+        spread: root mean square distance of the brain's voxels from the centre.
+        centroids: `[M - 1, 3]`, centroids of the structures, relative to the centre; NaN for a missing structure.
     """
 
     centre: Float[np.ndarray, "3"]
@@ -100,10 +101,10 @@ class Shape:
     centroids: Float[np.ndarray, "M 3"]
 
 
-def measure_shape(one: SoftMap) -> Shape:
+def measure_shape(soft_map: SoftMap) -> Shape:
     """Return the size of the brain in a map, and the positions of its structures."""
-    points = one.grid.points()
-    weights = one.probabilities[1:].flatten(1).double().numpy()
+    points = soft_map.grid.points()
+    weights = soft_map.probabilities[1:].flatten(1).double().numpy()
     brain = weights.sum(0)
     centre = brain @ points / brain.sum()
     spread = float(np.sqrt(brain @ np.square(points - centre).sum(1) / brain.sum()))
@@ -113,39 +114,39 @@ def measure_shape(one: SoftMap) -> Shape:
     return Shape(centre, spread, np.where(size[:, None] > 0, centroids, np.nan))
 
 
-def place_by_centroids(shapes: Sequence[Shape]) -> list[Affine]:
-    """Return for each map the rotation, scale and shift from an upright template of mean size to it.
+def align_by_centroids(shapes: Sequence[Shape]) -> list[Affine]:
+    """Return, for each map, the rotation, scale and shift from an upright template of mean size to the map.
 
-    The rotations are those of Procrustes for the centroids of the structures. The template's x axis is the normal of
-    the plane of the centroids, between the hemispheres; its rotation about that axis is the mean of that of the maps,
-    by their headers.
+    The rotations align the centroids of the structures (Procrustes). The template's x axis is the normal of the plane
+    of the centroids, which lies between the hemispheres; its rotation about that axis is the mean over the maps,
+    according to their headers.
     """
     size = float(np.exp(np.mean([np.log(shape.spread) for shape in shapes])))
     known = ~np.isnan(np.stack([shape.centroids for shape in shapes])).any((0, 2))
-    placed = [shape.centroids[known] * size / shape.spread for shape in shapes]
-    mean, turns = placed[0], [_find_rotation(placed[0], one) for one in placed]
+    scaled = [shape.centroids[known] * size / shape.spread for shape in shapes]
+    mean, rotations = scaled[0], [_find_rotation(scaled[0], points) for points in scaled]
     for _ in range(5):
-        turns = [_find_rotation(mean, one) for one in placed]
-        mean = np.mean([one @ turn for one, turn in zip(placed, turns, strict=True)], axis=0)
-    upright = _nearest_rotation(np.mean(turns, axis=0))  # of the mean to the axes of the headers
+        rotations = [_find_rotation(mean, points) for points in scaled]
+        mean = np.mean([points @ rotation for points, rotation in zip(scaled, rotations, strict=True)], axis=0)
+    upright = _nearest_rotation(np.mean(rotations, axis=0))  # from the mean to the axes of the headers
     normal = upright @ np.linalg.svd(mean)[2][2]
     normal *= np.sign(normal[0])
-    # Of all rotations about the normal, the one that keeps the front of the headers to the front.
+    # Of all rotations about the normal, take the one that keeps the front of the headers at the front.
     up = np.cross(normal, np.array([0.0, 1.0, 0.0]))
     up /= np.linalg.norm(up)
     frame = np.stack([normal, np.cross(up, normal), up], 1)
-    base = upright.T @ frame  # template to mean
+    base = upright.T @ frame  # from the template to the mean
     return [
         Affine(
-            torch.tensor(shape.spread / size * turn @ base, dtype=torch.float32),
+            torch.tensor(shape.spread / size * rotation @ base, dtype=torch.float32),
             torch.tensor(shape.centre, dtype=torch.float32),
         )
-        for shape, turn in zip(shapes, turns, strict=True)
+        for shape, rotation in zip(shapes, rotations, strict=True)
     ]
 
 
 def refine_affine(
-    one: SoftMap,
+    soft_map: SoftMap,
     template: SoftMap,
     start: Affine,
     *,
@@ -153,16 +154,16 @@ def refine_affine(
     points: int = 8000,
     generator: torch.Generator,
 ) -> Affine:
-    """Return the affine map from the template to a map that lowers their cross-entropy, by steps of Adam."""
-    places, log_template = _points_inside(template)
-    probabilities = to_channels_last(one.probabilities)
+    """Lower the cross-entropy of a label map and the template by steps of Adam; return the affine map between them."""
+    positions, log_template = _select_brain_points(template)
+    probabilities = to_channels_last(soft_map.probabilities)
     change, shift = torch.zeros(3, 3, requires_grad=True), torch.zeros(3, requires_grad=True)
     optimizer = torch.optim.Adam([{"params": [change], "lr": 0.006}, {"params": [shift], "lr": 0.4}])
     decay = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.97)
     for _ in range(steps):
-        chosen = draw_indices(len(places), points, generator)
-        reached = start.adjust(change, shift)(places[chosen])
-        loss = -(sample_at(probabilities, one.grid, reached) * log_template[:, chosen]).sum(0).mean()
+        indices = draw_indices(len(positions), points, generator)
+        map_points = start.adjust(change, shift)(positions[indices])
+        loss = -(sample_at(probabilities, soft_map.grid, map_points) * log_template[:, indices]).sum(0).mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -170,10 +171,10 @@ def refine_affine(
     return start.adjust(change, shift).detach()
 
 
-def deform(
-    one: SoftMap,
+def fit_velocity(
+    soft_map: SoftMap,
     template: SoftMap,
-    place: Affine,
+    affine: Affine,
     velocity: Float[Tensor, "3 X Y Z"],
     grid: Grid,
     *,
@@ -182,28 +183,29 @@ def deform(
     points: int = 12000,
     generator: torch.Generator,
 ) -> Float[Tensor, "3 X Y Z"]:
-    """Return the velocity field under which template and map agree best, starting from a given one.
+    """Fit the velocity field under which template and label map agree best, starting from a given field.
 
     Args:
-        one: the map.
+        soft_map: the label map.
         template: the template, on its grid.
-        place: affine map from the template to the map.
+        affine: affine map from the template to the label map.
         velocity: `[3, X, Y, Z]`, initial velocity.
         grid: grid of the velocity, in the template's space.
         smoothness: weight of the roughness, in nats per voxel.
         steps: number of steps of Adam.
-        points: number of points of the template, drawn again for each step.
+        points: number of points of the template per step; each step draws its own.
         generator: source of randomness.
     """
-    places, log_template = _points_inside(template)
-    probabilities, spacing = to_channels_last(one.probabilities), float(grid.spacing[0])
+    positions, log_template = _select_brain_points(template)
+    probabilities, spacing = to_channels_last(soft_map.probabilities), float(grid.spacing[0])
     field = velocity.clone().requires_grad_(True)
     optimizer = torch.optim.Adam([field], lr=0.35)
     decay = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.97 ** max(0, step - steps // 2))
     for _ in range(steps):
-        chosen = draw_indices(len(places), points, generator)
-        reached = place(warp(places[chosen], displacement(field, grid, squarings=4), grid))
-        loss = -(sample_at(probabilities, one.grid, reached) * log_template[:, chosen]).sum(0).mean()
+        indices = draw_indices(len(positions), points, generator)
+        displacement = integrate_velocity(field, grid, squarings=4)
+        map_points = affine(warp_points(positions[indices], displacement, grid))
+        loss = -(sample_at(probabilities, soft_map.grid, map_points) * log_template[:, indices]).sum(0).mean()
         optimizer.zero_grad()
         (loss + smoothness * roughness(field, spacing)).backward()
         optimizer.step()
@@ -211,8 +213,8 @@ def deform(
     return field.detach()
 
 
-def _points_inside(template: SoftMap) -> tuple[Tensor, Tensor]:
-    """Return the points of a template where a brain may be, and the log-probabilities there."""
+def _select_brain_points(template: SoftMap) -> tuple[Tensor, Tensor]:
+    """Return the points of a template that may be in a brain, and the log-probabilities at these points."""
     flat = template.probabilities.float().flatten(1)
     inside = flat[1:].sum(0) > 0.003
     return grid_points(template.grid)[inside], (flat[:, inside] + _FLOOR).log()

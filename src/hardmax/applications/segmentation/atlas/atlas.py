@@ -1,10 +1,12 @@
-"""The location prior: probability of each structure at each point of a mean brain, from label maps alone.
+"""The location prior: the probability of each structure at each point of a mean brain, from label maps only.
 
-The maps are aligned to their mean in rounds (`alignment`): by centroids, affinely, then by smooth deformations
-whose mean is zero, so that the template has the mean shape; left and right are averaged.
+The maps are aligned to their mean in several rounds (`alignment`): by centroids, by affine maps, then by smooth
+deformations. The mean of the deformations is zero, so that the template has the mean shape. Left and right are
+averaged.
 """
 
 import json
+import math
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,65 +22,66 @@ from torch.nn import functional
 
 from hardmax.applications.segmentation.atlas.alignment import (
     SoftMap,
-    deform,
+    align_by_centroids,
+    fit_velocity,
+    make_soft_map,
     measure_shape,
-    place_by_centroids,
     refine_affine,
-    soft_map,
 )
 from hardmax.applications.segmentation.atlas.transforms import (
     Affine,
-    centred_grid,
-    displacement,
     grid_points,
+    integrate_velocity,
+    make_centred_grid,
     sample_at,
     to_channels_last,
-    warp,
+    warp_points,
 )
 from hardmax.applications.segmentation.model_folder import ATLAS
 from hardmax.applications.segmentation.volumes.geometry import Grid
 from hardmax.applications.segmentation.volumes.labels import STRUCTURES, LabelTable
 from hardmax.applications.segmentation.volumes.reading import read_labels
+from hardmax.data.memory import check_memory
 from hardmax.errors import DataError
 from hardmax.models.pretrained import check_kind, read_tensors, write_tensors
-from hardmax.random import stream
+from hardmax.random import make_generator
 
 Progress = Callable[[float, str], None]
 
-TEMPLATE = centred_grid((80, 96, 80), 2.0)
-VELOCITIES = centred_grid((22, 26, 22), 8.0)  # extends beyond the template, as brains do
-FINE_VELOCITIES = centred_grid((43, 51, 43), 4.0)
+TEMPLATE_GRID = make_centred_grid((80, 96, 80), 2.0)
+VELOCITY_GRID = make_centred_grid((22, 26, 22), 8.0)  # extends beyond the template, as brains do
 _LEVELS = 255
-_PER_MM, _MIDDLE = 10, 128  # levels of velocities: from -12.8 to 12.7 mm
-_FEWEST = 2  # least number of maps: one has no mean
+_PER_MM, _MIDDLE = 10, 128  # a byte of a velocity is its value in tenths of mm plus 128: -12.8 to 12.7 mm
+_AS_BYTES, _AS_FLOATS = 2, 10  # bytes of memory for each value that is read, with all copies
+_FEWEST = 2  # least number of maps: with one map there is nothing to average
 
 
 @dataclass(frozen=True, eq=False)
 class Atlas:
-    """Probabilities of labels on the template's grid.
+    """Probabilities of labels at each voxel of a mean brain, the template.
 
-    It is saved like an `AbstractModel`, but is not one: it has no weights, and is stored as compressed bytes, with a
-    twentieth of the size of its tensors.
+    An atlas is saved like an `AbstractModel`, but is not one: it has no weights, and it is stored as compressed bytes,
+    a twentieth of the size of its tensors.
 
     Args:
-        probabilities: `[M, X, Y, Z]`, float32; they sum to one.
+        probabilities: `[M, X, Y, Z]`, float32; they sum to one at each voxel.
         grid: grid of the voxels.
         table: all labels.
         kept: the M indices in the table that the atlas distinguishes. Fluid around the brain (`csf`) is background.
-        maps: `[N, X, Y, Z]`, the aligned maps whose mean it is, 0..M-1; for `fusion`.
-        velocities: `[N, 3, U, V, W]` on `VELOCITIES`, mm: the deformation of each map to agree with the others, which
-            is the variation of shape between people; for `vae.pca`.
+        maps: `[N, X, Y, Z]`, labels 0..M-1 of the aligned maps, whose mean the atlas is; used by `fusion`.
+        velocities: `[N, 3, U, V, W]` on `VELOCITY_GRID`, mm: the deformation that makes each map agree with the others,
+            that is, how the shapes of people vary; used by `vae.pca`.
 
     Example:
         >>> import tempfile
-        >>> grid = centred_grid((4, 4, 4), 2.0)
+        >>> grid = make_centred_grid((4, 4, 4), 2.0)
         >>> atlas = Atlas(
         ...     torch.full((2, 4, 4, 4), 0.5),
         ...     grid,
         ...     STRUCTURES,
         ...     (0, 1),
         ...     torch.zeros(3, 4, 4, 4, dtype=torch.uint8),
-        ...     torch.zeros(3, 3, *VELOCITIES.shape),
+        ...     torch.zeros(3, 3, *VELOCITY_GRID.shape),
         ... )
         >>> folder = Path(tempfile.mkdtemp())
         >>> atlas.save_pretrained(folder)
@@ -96,7 +99,7 @@ class Atlas:
     velocities: Float[Tensor, "N 3 U V W"]
 
     def save_pretrained(self, folder: Path) -> None:
-        """Write `model.safetensors` and `config.json`: compressed bytes, probabilities in 255ths, mm in tenths.
+        """Write `model.safetensors` and `config.json`: compressed bytes, probabilities in 255ths, velocities in 0.1 mm.
 
         Raises:
             DataError: the folder cannot be written.
@@ -129,22 +132,29 @@ class Atlas:
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], config: dict[str, Any], folder: Path) -> "Atlas":
-        """Build the atlas that was saved as these tensors; the folder is for error messages.
+        """Build an atlas from saved tensors and their configuration; the folder is for error messages.
 
         Raises:
-            DataError: they are not those of an atlas.
+            DataError: the tensors are not those of an atlas.
         """
         try:
-            shape = tuple(config["shape"])
-            levels = _decompress(tensors["probabilities"], shape).float()
-            maps = _decompress(tensors["maps"], (config["maps"], *shape[1:]))
-            steps = _decompress(tensors["velocities"], (config["maps"], 3, *VELOCITIES.shape)).float()
-            grid = Grid(shape[1:], np.array(config["affine"]))
-            table = LabelTable.from_json(json.dumps(config["table"]))
-            probabilities = levels / levels.sum(0).clamp_min(1)
-            return cls(probabilities, grid, table, tuple(config["kept"]), maps, (steps - _MIDDLE) / _PER_MM)
-        except (KeyError, TypeError, ValueError, IndexError, RuntimeError, zlib.error) as error:
-            raise DataError(f"{folder} does not hold an atlas: {error}") from error
+            shape, count = tuple(config["shape"]), config["maps"]
+            if len(shape) != 4 or not all(type(side) is int and side > 0 for side in (*shape, count)):
+                raise ValueError(f"its shape is {config['shape']!r:.80}, with {count!r:.20} maps")
+            table, kept = LabelTable.from_json(json.dumps(config["table"])), tuple(config["kept"])
+            if len(kept) != shape[0] or not all(type(index) is int and 0 <= index < len(table) for index in kept):
+                raise ValueError(f"its {shape[0]} labels are {kept!r:.80}, expected places in a table of {len(table)}")
+            stored = _decompress(tensors["probabilities"], shape, _AS_FLOATS).float()
+            maps = _decompress(tensors["maps"], (count, *shape[1:]), _AS_BYTES)
+            if maps.max() >= len(kept):
+                raise ValueError(f"a map has the label {int(maps.max())}, and there are {len(kept)}")
+            stored_velocities = _decompress(tensors["velocities"], (count, 3, *VELOCITY_GRID.shape), _AS_FLOATS)
+            velocities = (stored_velocities.float() - _MIDDLE) / _PER_MM
+            grid = Grid(shape[1:], np.array(config["affine"], dtype=np.float64))
+            probabilities = stored / stored.sum(0).clamp_min(1)
+            return cls(probabilities, grid, table, kept, maps, velocities)
+        except (KeyError, TypeError, ValueError, IndexError, RuntimeError, OverflowError, zlib.error) as error:
+            raise DataError(f"{folder} does not hold an atlas: {' '.join(str(error).split())}") from error
 
 
 def _compress(values: UInt8[Tensor, "..."]) -> UInt8[Tensor, " P"]:
@@ -152,46 +162,63 @@ def _compress(values: UInt8[Tensor, "..."]) -> UInt8[Tensor, " P"]:
     return torch.frombuffer(bytearray(zlib.compress(values.numpy().tobytes(), 9)), dtype=torch.uint8)
 
 
-def _decompress(stored: UInt8[Tensor, " P"], shape: tuple[int, ...]) -> UInt8[Tensor, "..."]:
-    return torch.frombuffer(bytearray(zlib.decompress(stored.numpy().tobytes())), dtype=torch.uint8).view(shape)
+def _decompress(stored: UInt8[Tensor, " P"], shape: tuple[int, ...], copies: int) -> UInt8[Tensor, "..."]:
+    """Return bytes that were compressed, of a given shape; never more than that are decompressed.
+
+    Args:
+        stored: the compressed bytes.
+        shape: shape of the result.
+        copies: bytes of memory for each value, at the peak.
+    """
+    size = math.prod(shape)
+    check_memory(copies * size, stored.numel(), "an array of the atlas")
+    decompressor = zlib.decompressobj()
+    content = decompressor.decompress(stored.numpy().tobytes(), size)
+    if len(content) != size or not decompressor.eof:
+        raise ValueError(f"expected {size:,} bytes for the shape {list(shape)}")
+    return torch.frombuffer(bytearray(content), dtype=torch.uint8).view(shape)
 
 
 @dataclass(frozen=True, eq=False)
 class AlignedMaps:
-    """Maps with their alignment to the template, and the template.
+    """Label maps, their alignment to a template, and the template.
 
     Attributes:
         maps: the original maps.
-        places: affine maps from the template's space to that of each map.
-        velocities: `[N, 3, X, Y, Z]` on `velocity_grid`; the deformation comes before the affine map.
+        affines: affine maps from the template's space to that of each map.
+        velocities: `[N, 3, X, Y, Z]` on `velocity_grid`; the deformation is applied before the affine map.
         velocity_grid: grid of the velocities.
         template: mean of the aligned maps, left and right averaged.
     """
 
     maps: list[SoftMap]
-    places: list[Affine]
+    affines: list[Affine]
     velocities: Float[Tensor, "N 3 X Y Z"]
     velocity_grid: Grid
     template: SoftMap
 
     def resample(self, index: int, grid: Grid) -> Float[Tensor, "M X Y Z"]:
-        """Return one deformed map on a grid in the template's space."""
-        moved = displacement(self.velocities[index], self.velocity_grid)
-        return resample_map(self.maps[index], self.places[index], grid, moved, self.velocity_grid)
+        """Return an aligned map on a grid in the template's space."""
+        displacement = integrate_velocity(self.velocities[index], self.velocity_grid)
+        return resample_map(self.maps[index], self.affines[index], grid, displacement, self.velocity_grid)
 
 
 def resample_map(
-    one: SoftMap, place: Affine, grid: Grid, moved: Tensor | None = None, moved_grid: Grid | None = None
+    soft_map: SoftMap,
+    affine: Affine,
+    grid: Grid,
+    displacement: Tensor | None = None,
+    displacement_grid: Grid | None = None,
 ) -> Float[Tensor, "M X Y Z"]:
     """Return a map on a grid in the template's space."""
     points = grid_points(grid)
-    if moved is not None and moved_grid is not None:
-        points = warp(points, moved, moved_grid)
-    return sample_at(to_channels_last(one.probabilities), one.grid, place(points)).view(-1, *grid.shape)
+    if displacement is not None and displacement_grid is not None:
+        points = warp_points(points, displacement, displacement_grid)
+    return sample_at(to_channels_last(soft_map.probabilities), soft_map.grid, affine(points)).view(-1, *grid.shape)
 
 
 def build_prior(maps: Sequence[Path], out: Path, progress: Progress | None = None) -> None:
-    """Build the atlas of label map files and write it into a folder.
+    """Build an atlas from files of label maps and write it into a folder.
 
     Args:
         maps: files of label maps, at least two, in the numbers of hardmax or of FreeSurfer.
@@ -203,12 +230,12 @@ def build_prior(maps: Sequence[Path], out: Path, progress: Progress | None = Non
     """
     progress = progress or (lambda part, doing: None)
     kept = select_labels(STRUCTURES)
-    soft = []
+    soft_maps = []
     for number, path in enumerate(maps):
         progress(0.1 * number / len(maps), f"reading {path.name}")
         label_map = read_labels(path)
-        soft.append(soft_map(label_map.labels, label_map.grid, kept))
-    aligned = align_maps(soft, lambda part, doing: progress(0.1 + 0.9 * part, doing))
+        soft_maps.append(make_soft_map(label_map.labels, label_map.grid, kept))
+    aligned = align_maps(soft_maps, lambda part, doing: progress(0.1 + 0.9 * part, doing))
     build_atlas(aligned, STRUCTURES, kept).save_pretrained(out / ATLAS)
 
 
@@ -221,13 +248,13 @@ def build_atlas(aligned: AlignedMaps, table: LabelTable, kept: tuple[int, ...]) 
 
 
 def select_labels(table: LabelTable) -> tuple[int, ...]:
-    """Return the labels of an atlas: all but csf, which some maps have around the brain and others do not."""
+    """Return the labels that an atlas distinguishes: all but csf, which only some maps have around the brain."""
     return tuple(index for index, name in enumerate(table.names) if name != "csf")
 
 
 @torch.no_grad()
 def align_maps(maps: Sequence[SoftMap], progress: Progress | None = None, *, seed: int = 0) -> AlignedMaps:
-    """Align maps to their mean, in rounds: centroids, three affine ones, then deformations of increasing detail.
+    """Align maps to their mean: by centroids, then three rounds of affine maps, then two rounds of deformations.
 
     Raises:
         DataError: fewer than two maps, or a map without a brain.
@@ -235,56 +262,56 @@ def align_maps(maps: Sequence[SoftMap], progress: Progress | None = None, *, see
     if len(maps) < _FEWEST:
         raise DataError(f"a prior needs at least {_FEWEST} label maps, got {len(maps)}; twenty make a good one")
     progress = progress or (lambda part, doing: None)
-    generator = stream(seed, "align maps")
+    generator = make_generator(seed, "align maps")
     done, rounds = 0, _AFFINE_ROUNDS + len(_DEFORMATIONS)
 
-    def step(number: int, doing: str) -> None:
+    def report(number: int, doing: str) -> None:
         progress((done + number / len(maps)) / rounds, f"{doing}, map {number + 1} of {len(maps)}")
 
-    coarse = [one.coarsen() for one in maps]
-    places = place_by_centroids([measure_shape(one) for one in coarse])
-    coarse_grid = centred_grid((40, 48, 40), 4.0)
-    for turn in range(_AFFINE_ROUNDS):
-        template = _template(coarse, places, coarse_grid, blur=2 if turn == 0 else 1)
-        for number, one in enumerate(coarse):
-            step(number, "affine alignment")
+    coarse_maps = [soft_map.coarsen() for soft_map in maps]
+    affines = align_by_centroids([measure_shape(soft_map) for soft_map in coarse_maps])
+    coarse_grid = make_centred_grid((40, 48, 40), 4.0)
+    for round_ in range(_AFFINE_ROUNDS):
+        template = _average_maps(coarse_maps, affines, coarse_grid, blur=2 if round_ == 0 else 1)
+        for number, soft_map in enumerate(coarse_maps):
+            report(number, "affine alignment")
             with torch.enable_grad():
-                places[number] = refine_affine(one, template, places[number], generator=generator)
+                affines[number] = refine_affine(soft_map, template, affines[number], generator=generator)
         done += 1
-    template = _template(maps, places, TEMPLATE, blur=1)
-    velocities, grid = torch.zeros(len(maps), 3, *VELOCITIES.shape), VELOCITIES
-    for turn, (wanted, steps, smoothness) in enumerate(_DEFORMATIONS):
-        velocities, grid = resample_velocities(velocities, grid, wanted), wanted
-        for number, one in enumerate(maps):
-            step(number, "deformation")
+    template = _average_maps(maps, affines, TEMPLATE_GRID, blur=1)
+    velocities, grid = torch.zeros(len(maps), 3, *VELOCITY_GRID.shape), VELOCITY_GRID
+    for round_, (target, steps, smoothness) in enumerate(_DEFORMATIONS):
+        velocities, grid = resample_velocities(velocities, grid, target), target
+        for number, soft_map in enumerate(maps):
+            report(number, "deformation")
             with torch.enable_grad():
-                velocities[number] = deform(
-                    one, template, places[number], velocities[number], grid,
+                velocities[number] = fit_velocity(
+                    soft_map, template, affines[number], velocities[number], grid,
                     smoothness=smoothness, steps=steps, generator=generator,
                 )  # fmt: skip
         velocities -= velocities.mean(0)  # the template keeps the mean shape
-        last = turn + 1 == len(_DEFORMATIONS)
-        template = _template(maps, places, TEMPLATE, velocities, grid, blur=0 if last else 1)
+        is_last = round_ + 1 == len(_DEFORMATIONS)
+        template = _average_maps(maps, affines, TEMPLATE_GRID, velocities, grid, blur=0 if is_last else 1)
         done += 1
-    return AlignedMaps(list(maps), places, velocities, grid, template)
+    return AlignedMaps(list(maps), affines, velocities, grid, template)
 
 
 _AFFINE_ROUNDS = 3
-# Grid of the velocities, steps, smoothness.
-_DEFORMATIONS = ((VELOCITIES, 40, 0.05), (VELOCITIES, 60, 0.05))
+# For each round: grid of the velocities, number of steps, smoothness.
+_DEFORMATIONS = ((VELOCITY_GRID, 40, 0.05), (VELOCITY_GRID, 60, 0.05))
 
 
-def resample_velocities(velocities: Float[Tensor, "N 3 X Y Z"], grid: Grid, wanted: Grid) -> Float[Tensor, "N 3 U V W"]:
+def resample_velocities(velocities: Float[Tensor, "N 3 X Y Z"], grid: Grid, target: Grid) -> Float[Tensor, "N 3 U V W"]:
     """Return velocity fields on another grid."""
-    if grid is wanted:
+    if grid is target:
         return velocities
-    points = grid_points(wanted)
-    return torch.stack([sample_at(one, grid, points).view(3, *wanted.shape) for one in velocities])
+    points = grid_points(target)
+    return torch.stack([sample_at(velocity, grid, points).view(3, *target.shape) for velocity in velocities])
 
 
-def _template(
+def _average_maps(
     maps: Sequence[SoftMap],
-    places: Sequence[Affine],
+    affines: Sequence[Affine],
     grid: Grid,
     velocities: Tensor | None = None,
     velocity_grid: Grid | None = None,
@@ -293,11 +320,11 @@ def _template(
 ) -> SoftMap:
     """Return the mean of maps, left and right averaged, smoothed `blur` times by [1 2 1] / 4."""
     total = torch.zeros(len(maps[0].probabilities), *grid.shape)
-    for number, (one, place) in enumerate(zip(maps, places, strict=True)):
-        moved = None
+    for number, (soft_map, affine) in enumerate(zip(maps, affines, strict=True)):
+        displacement = None
         if velocities is not None and velocity_grid is not None:
-            moved = displacement(velocities[number], velocity_grid)
-        total += resample_map(one, place, grid, moved, velocity_grid)
+            displacement = integrate_velocity(velocities[number], velocity_grid)
+        total += resample_map(soft_map, affine, grid, displacement, velocity_grid)
     mean = total / len(maps)
     mean = (mean + mean.flip(1)) / 2  # the grid's middle is between left and right
     for _ in range(blur):
@@ -306,11 +333,11 @@ def _template(
 
 
 def soften_probabilities(probabilities: Float[Tensor, "M X Y Z"]) -> Float[Tensor, "M X Y Z"]:
-    """Return an atlas that rules nothing out: a tenth of it blurred by 3 mm, and each label a little everywhere.
+    """Return probabilities that are nowhere zero: a tenth is blurred by 3 mm, and each label gets a little everywhere.
 
     Few maps give poor estimates of small probabilities, and the alignment of a scan has an error of some mm.
     """
-    blurred = np.stack([ndimage.gaussian_filter(one, 1.5) for one in probabilities.numpy()])
+    blurred = np.stack([ndimage.gaussian_filter(label, 1.5) for label in probabilities.numpy()])
     mixed = 0.9 * probabilities + 0.1 * torch.from_numpy(blurred)
     share = mixed.flatten(1).mean(1)
     mixed = mixed + 2e-3 * share.view(-1, 1, 1, 1)

@@ -1,4 +1,4 @@
-"""Spatial transforms, in torch: affine ones, and smooth ones that are the flow of a velocity field.
+"""Spatial transforms in torch: affine maps, and smooth deformations given by the flow of a velocity field.
 
 All points are in mm, `[N, 3]`. A velocity field v that is constant in time, on a coarse grid, gives the deformation
 `phi = exp(v)`: the position of a point after one unit of time. It is smooth and has a smooth inverse, `exp(-v)`;
@@ -22,7 +22,7 @@ _STRETCH = 0.1  # weight of the first differences of a velocity field relative t
 
 @dataclass(frozen=True, eq=False)
 class Affine:
-    """`y = A x + t`.
+    """An affine map, `y = A x + t`.
 
     Args:
         matrix: `[3, 3]`, A.
@@ -30,8 +30,8 @@ class Affine:
 
     Example:
         >>> import torch
-        >>> turn = Affine(torch.tensor([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]), torch.ones(3))
-        >>> turn(torch.tensor([[2.0, 0.0, 0.0]]))
+        >>> affine = Affine(torch.tensor([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]), torch.ones(3))
+        >>> affine(torch.tensor([[2.0, 0.0, 0.0]]))
         tensor([[1., 3., 1.]])
     """
 
@@ -60,25 +60,25 @@ class Affine:
         return Affine(self.matrix.detach(), self.shift.detach())
 
 
-def rotation(degrees: Sequence[float]) -> Float[Tensor, "3 3"]:
-    """Return the rotation about x, then y, then z, by the given degrees.
+def rotation_matrix(degrees: Sequence[float]) -> Float[Tensor, "3 3"]:
+    """Return the matrix of a rotation about x, then y, then z, by the given degrees.
 
     Example:
-        >>> (rotation([0, 0, 90]) @ torch.tensor([1.0, 0.0, 0.0])).round().tolist()
+        >>> (rotation_matrix([0, 0, 90]) @ torch.tensor([1.0, 0.0, 0.0])).round().tolist()
         [0.0, 1.0, 0.0]
     """
     out = np.eye(3)
     for axis, angle in enumerate(np.radians(np.asarray(degrees, dtype=np.float64))):
         i, j = (axis + 1) % 3, (axis + 2) % 3
-        turn = np.eye(3)
-        turn[i, i] = turn[j, j] = np.cos(angle)
-        turn[i, j], turn[j, i] = -np.sin(angle), np.sin(angle)
-        out = turn @ out
+        rotation = np.eye(3)
+        rotation[i, i] = rotation[j, j] = np.cos(angle)
+        rotation[i, j], rotation[j, i] = -np.sin(angle), np.sin(angle)
+        out = rotation @ out
     return torch.tensor(out, dtype=torch.float32)
 
 
-def centred_grid(shape: tuple[int, int, int], spacing: float) -> Grid:
-    """Return a grid of cubes along the axes of the world, with its middle at the origin."""
+def make_centred_grid(shape: tuple[int, int, int], spacing: float) -> Grid:
+    """Return a grid of cubic voxels along the axes of the world, with its centre at the origin."""
     affine = np.diag([spacing, spacing, spacing, 1.0])
     affine[:3, 3] = -spacing * (np.array(shape) - 1) / 2
     return Grid(shape, affine)
@@ -90,7 +90,7 @@ def grid_points(grid: Grid) -> Float[Tensor, "N 3"]:
 
 
 def sample_at(volume: Float[Tensor, "C X Y Z"], grid: Grid, points: Float[Tensor, "N 3"]) -> Float[Tensor, "C N"]:
-    """Return the values of C volumes at points of the world, by trilinear interpolation; outside, those of the border.
+    """Return the values of C volumes at world points by trilinear interpolation; outside the grid, those of its border.
 
     Differentiable in the volumes and in the points. Bias and variance: none; it is the exact piecewise linear function.
 
@@ -112,39 +112,43 @@ def sample_at(volume: Float[Tensor, "C X Y Z"], grid: Grid, points: Float[Tensor
         raise ShapeError(f"the volume must be [C, {', '.join(map(str, grid.shape))}], got {list(volume.shape)}")
     ends = np.maximum(np.array(grid.shape) - 1, 1)
     inverse = np.linalg.inv(grid.affine)
-    # World to -1..1 along each axis, in one matrix; grid_sample names the last axis first.
+    # One matrix maps world coordinates to -1..1 along each axis; grid_sample expects the last axis first.
     scale = torch.from_numpy((2 * inverse[:3, :3] / ends[:, None])[::-1].copy()).to(points)
     shift = torch.from_numpy((2 * inverse[:3, 3] / ends - 1)[::-1].copy()).to(points)
-    places = (points @ scale.T + shift).view(1, -1, 1, 1, 3)
-    samples = functional.grid_sample(volume[None], places, mode="bilinear", padding_mode="border", align_corners=True)
+    coordinates = (points @ scale.T + shift).view(1, -1, 1, 1, 3)
+    samples = functional.grid_sample(
+        volume[None], coordinates, mode="bilinear", padding_mode="border", align_corners=True
+    )
     return samples.view(len(volume), -1)
 
 
 def to_channels_last(volume: Float[Tensor, "C X Y Z"]) -> Float[Tensor, "C X Y Z"]:
-    """Return a volume in float32 with the C values of a voxel adjacent in memory: sampling is twice as fast."""
+    """Return the volumes in float32 with the C values of a voxel adjacent in memory; sampling is then twice as fast."""
     return volume.float()[None].contiguous(memory_format=torch.channels_last_3d)[0]
 
 
 def draw_indices(count: int, number: int, generator: torch.Generator) -> Int64[Tensor, " number"]:
-    """Return numbers 0..count-1, drawn with replacement, in order: neighbours in memory are read together."""
+    """Draw indices 0..count-1 with replacement, sorted so that neighbours in memory are read together."""
     return torch.randint(count, (number,), generator=generator).sort().values
 
 
-def displacement(velocity: Float[Tensor, "3 X Y Z"], grid: Grid, *, squarings: int = 5) -> Float[Tensor, "3 X Y Z"]:
-    r"""Return `phi - identity` of `phi = exp(v)` on the velocity's grid, by scaling and squaring.
+def integrate_velocity(
+    velocity: Float[Tensor, "3 X Y Z"], grid: Grid, *, squarings: int = 5
+) -> Float[Tensor, "3 X Y Z"]:
+    r"""Return the displacement u of the deformation `phi = exp(v)`, by scaling and squaring on the velocity's grid.
 
-    `u_0 = v / 2^n`, `u_{i+1}(x) = u_i(x) + u_i(x + u_i(x))`. The error falls as `2^-n`, down to that of
-    interpolation.
+    `phi(x) = x + u(x)`. With `u_0 = v / 2^n`, `u_{i+1}(x) = u_i(x) + u_i(x + u_i(x))`, the result is `u_n`. The error
+    falls as `2^-n`, down to that of interpolation.
 
     Args:
         velocity: `[3, X, Y, Z]`, mm per unit of time.
         grid: grid of the velocity.
-        squarings: n.
+        squarings: n, the number of squarings.
 
     Example:
         >>> import torch
-        >>> grid = centred_grid((4, 4, 4), 8.0)
-        >>> displacement(torch.ones(3, 4, 4, 4), grid).unique()  # the same velocity everywhere is a shift
+        >>> grid = make_centred_grid((4, 4, 4), 8.0)
+        >>> integrate_velocity(torch.ones(3, 4, 4, 4), grid).unique()  # the same velocity everywhere is a shift
         tensor([1.])
 
     References:
@@ -153,29 +157,32 @@ def displacement(velocity: Float[Tensor, "3 X Y Z"], grid: Grid, *, squarings: i
     if squarings < 0:
         raise ArgumentError(f"squarings must not be negative, got {squarings}")
     points = grid_points(grid).to(velocity)
-    moved = velocity / 2**squarings
+    displacement = velocity / 2**squarings
     for _ in range(squarings):
-        moved = moved + sample_at(moved, grid, points + moved.flatten(1).T).view_as(moved)
-    return moved
+        moved = points + displacement.flatten(1).T
+        displacement = displacement + sample_at(displacement, grid, moved).view_as(displacement)
+    return displacement
 
 
-def warp(points: Float[Tensor, "N 3"], moved: Float[Tensor, "3 X Y Z"], grid: Grid) -> Float[Tensor, "N 3"]:
-    """Return the points after a deformation: `x + u(x)`.
+def warp_points(
+    points: Float[Tensor, "N 3"], displacement: Float[Tensor, "3 X Y Z"], grid: Grid
+) -> Float[Tensor, "N 3"]:
+    """Return the deformed points, `x + u(x)`.
 
     Args:
         points: `[N, 3]`, mm.
-        moved: `[3, X, Y, Z]`, u, as `displacement` returns it.
+        displacement: `[3, X, Y, Z]`, u, as `integrate_velocity` returns it.
         grid: grid of u.
     """
-    return points + sample_at(moved, grid, points).T
+    return points + sample_at(displacement, grid, points).T
 
 
 def roughness(velocity: Float[Tensor, "3 X Y Z"], spacing: float) -> Float[Tensor, ""]:
-    r"""Return the roughness of a velocity field: its bending, and a tenth of its stretching.
+    r"""Return the roughness of a velocity field: its bending, plus a tenth of its stretching.
 
-    `mean |d^2 v|^2 + 0.1 mean |d v|^2`, summed over the three axes, of differences scaled to a grid of 8 mm, so that
-    grids of other spacings are comparable: `d = difference * (8 / spacing)`, and again for the second ones. Zero
-    for a shift alone.
+    `mean |d^2 v|^2 + 0.1 mean |d v|^2`, summed over the three axes. Differences are scaled to a grid of 8 mm, so that
+    grids of other spacings are comparable: `d = difference * (8 / spacing)`, and second differences once more. The
+    roughness of a pure shift is zero.
 
     Args:
         velocity: `[3, X, Y, Z]`.

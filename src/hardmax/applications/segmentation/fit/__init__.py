@@ -1,1 +1,1 @@
-"""Fit of the atlas to one scan: alignment, deformation, a personal atlas, the arg max and its smoothing."""
+"""Fit of the atlas to one scan: alignment, deformation, a personal atlas, labels by the arg max, smoothing."""

@@ -1,4 +1,4 @@
-"""Labels of a scan: the posterior of every voxel, and its arg max."""
+"""Label every voxel of a scan by the arg max of its posterior."""
 
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ class VoxelLabels:
     Attributes:
         labels: `[X, Y, Z]`, indices in the atlas' table.
         posterior: `[M, X, Y, Z]`, of all labels of the table; None unless requested.
-        evidence: log-likelihood, minus that of the same tissues anywhere, per voxel of the mask, in nats.
+        evidence: log-likelihood per voxel of the mask, minus that with the same tissues anywhere, in nats.
     """
 
     labels: UInt8[np.ndarray, "X Y Z"]
@@ -38,7 +38,7 @@ class VoxelLabels:
 @torch.no_grad()
 def label_voxels(
     volume: Volume,
-    observed: Observation,
+    observation: Observation,
     fit: ScanFit,
     atlas: Atlas,
     prior: Float[Tensor, "M X Y Z"],
@@ -47,37 +47,37 @@ def label_voxels(
     kappa: float = 1.0,
     posterior: bool = False,
 ) -> VoxelLabels:
-    """Return `argmax_m kappa log f_m(q) + log p(x | m)` for every voxel of the mask; all others are background.
+    """Return the label `argmax_m kappa log f_m(q) + log p(x | m)` of every voxel of the mask; the rest is background.
 
-    Near the edge of the mask, being in it is evidence against background (`log_background`).
+    A voxel of the mask near its edge is less likely to be background (`log_background`).
 
     Args:
         volume: the scan.
-        observed: its mask and its units.
+        observation: its mask and its units.
         fit: its position in the atlas, and its Gaussians.
         atlas: gives the grid and the table.
         prior: `[M, X, Y, Z]`, f on the atlas' grid.
         appearances: the labels that look the same.
-        kappa: weight of the log-prior; 1 is the posterior, and was best on scans synthesised from maps left out of the
-            atlas; infinite copies the prior.
+        kappa: weight of the log-prior; 1 gives the posterior, and was best on scans synthesised from maps left out of
+            the atlas; infinity copies the prior.
         posterior: whether to return the probabilities.
     """
     kept = np.array(atlas.kept, dtype=np.uint8)
-    places = np.flatnonzero(observed.mask)
-    x = observed.standardise(volume.values.ravel()[places])
-    depth = torch.from_numpy(mask_depth(observed.mask, volume.grid).ravel()[places])
-    labels = np.zeros(observed.mask.size, dtype=np.uint8)
+    voxels = np.flatnonzero(observation.mask)
+    x = observation.standardise(volume.values.ravel()[voxels])
+    depth = torch.from_numpy(mask_depth(observation.mask, volume.grid).ravel()[voxels])
+    labels = np.zeros(observation.mask.size, dtype=np.uint8)
     soft = None
     if posterior:
-        soft = np.zeros((len(atlas.table), observed.mask.size), dtype=np.float32)
+        soft = np.zeros((len(atlas.table), observation.mask.size), dtype=np.float32)
         soft[0] = 1
-    moved = fit.find_displacement()
+    displacement = fit.integrate_velocity()
     explained, shares, samples = 0.0, torch.zeros(len(appearances.mixing)), []
-    for start in range(0, len(places), _CHUNK):
-        part = places[start : start + _CHUNK]
+    for start in range(0, len(voxels), _CHUNK):
+        part = voxels[start : start + _CHUNK]
         indices = np.stack(np.unravel_index(part, volume.grid.shape), 1).astype(np.float64)
         points = torch.from_numpy(volume.grid.to_world(indices)).float()
-        log_f = (sample_at(prior, atlas.grid, fit.to_atlas(points, moved)) + _TINY).log()
+        log_f = (sample_at(prior, atlas.grid, fit.to_atlas(points, displacement)) + _TINY).log()
         edge = log_background(depth[start : start + _CHUNK])
         appearance_prior = torch.zeros(len(shares), len(part)).index_add_(0, appearances.of_label, log_f.exp())
         appearance_prior[0] *= edge.exp()  # given that the voxel is in the mask
@@ -96,10 +96,12 @@ def label_voxels(
         samples.append(x[start : start + _CHUNK : _EVERY])
     sampled = torch.cat(samples)
     anywhere = (shares / shares.sum()).clamp_min(_TINY)[:, None].expand(-1, len(sampled))
-    by_chance = (anywhere.log() + log_density(sampled, fit.gaussians, anywhere)).logsumexp(0).sum(dtype=torch.float64)
+    anywhere_log_likelihood = (
+        (anywhere.log() + log_density(sampled, fit.gaussians, anywhere)).logsumexp(0).sum(dtype=torch.float64)
+    )
     shape = volume.grid.shape
     return VoxelLabels(
         labels.reshape(shape),
         None if soft is None else soft.reshape(-1, *shape),
-        (explained - float(by_chance)) / len(sampled),
+        (explained - float(anywhere_log_likelihood)) / len(sampled),
     )

@@ -13,8 +13,8 @@ from hardmax.applications.segmentation.volumes.geometry import Grid
 from hardmax.applications.segmentation.volumes.reading import Volume
 from hardmax.errors import DataError
 
-_MARGIN = 6.0  # mm around the mask in which being outside of it is informative
-_FULL = 0.8  # fraction of a box; a head, let alone a brain, fills less
+_MARGIN = 6.0  # mm around the mask; voxels in this margin are fitted too, as evidence for background
+_FULL = 0.8  # fraction of the box; even a head with its skull fills less
 _SMALLEST = 20_000.0  # mm^3, least volume of a brain
 _LARGEST = 2_300_000.0  # mm^3; few skulls hold two litres, and a head has four
 
@@ -28,7 +28,7 @@ class Observation:
         x: `[N]`, intensities, standardised; 0 outside of the mask.
         inside: `[N]`, whether a voxel is in the mask.
         mask: `[X, Y, Z]`, on the scan's voxels.
-        centre: intensity of x = 0.
+        centre: intensity at x = 0.
         scale: difference of intensity between x = 1 and x = 0.
         doubts: sentences on why the mask is doubtful.
     """
@@ -46,10 +46,10 @@ class Observation:
         return torch.from_numpy(((values - self.centre) / self.scale).astype(np.float32))
 
 
-def observe(volume: Volume, *, spacing: float = 2.0) -> Observation:
-    """Return the part of a scan that is fitted.
+def prepare_scan(volume: Volume, *, spacing: float = 2.0) -> Observation:
+    """Find the brain in a scan, and return its intensities on voxels of about `spacing` mm: the data that is fitted.
 
-    Intensities are averaged over blocks of whole voxels, within the mask only, and standardised: the same scan in other
+    Intensities are averaged over blocks of voxels, only within the mask, and standardised: the same scan in other
     units, or brighter, gives the same result.
 
     Raises:
@@ -58,20 +58,20 @@ def observe(volume: Volume, *, spacing: float = 2.0) -> Observation:
     Example:
         >>> values = np.zeros((40, 40, 40), np.float32)
         >>> values[4:36, 4:36, 4:36] = np.random.default_rng(0).random((32, 32, 32)) + 1
-        >>> int(observe(Volume(values, Grid((40, 40, 40), np.eye(4)))).inside.sum())
+        >>> int(prepare_scan(Volume(values, Grid((40, 40, 40), np.eye(4)))).inside.sum())
         4096
     """
-    mask, doubts = brain_mask(volume)
+    mask, doubts = find_brain_mask(volume)
     factors = [max(1, round(spacing / side)) for side in volume.grid.spacing]
     grid = pool_grid(volume.grid, factors)
-    mask_fraction = _blocks(mask, factors)
-    x = _blocks(np.where(mask, volume.values, 0), factors) / np.maximum(mask_fraction, 1e-6)
+    mask_fraction = _average_blocks(mask, factors)
+    x = _average_blocks(np.where(mask, volume.values, 0), factors) / np.maximum(mask_fraction, 1e-6)
     inside = mask_fraction >= 0.5
     brain_values = volume.values[mask]
     low, centre, high = np.percentile(brain_values, [10, 50, 90])
     if low == high:
-        raise DataError("the scan has one value all over the brain: there is nothing to tell tissues by")
-    scale = float(high - low) / 2.563  # the ratio for a normal distribution
+        raise DataError("the scan has one value all over the brain: tissues cannot be distinguished")
+    scale = float(high - low) / 2.563  # 10 % to 90 % of a normal distribution span 2.563 deviations
     near = np.asarray(ndimage.distance_transform_edt(~inside, sampling=grid.spacing)) <= _MARGIN
     points = torch.from_numpy(grid.points()[near.ravel()]).float()
     standardised = np.where(inside, (x - centre) / scale, 0)[near]
@@ -86,25 +86,25 @@ def observe(volume: Volume, *, spacing: float = 2.0) -> Observation:
     )
 
 
-def brain_mask(volume: Volume) -> tuple[Bool[np.ndarray, "X Y Z"], list[str]]:
-    """Return the brain mask of a scan whose surroundings were set to one value, and sentences on why it is doubtful.
+def find_brain_mask(volume: Volume) -> tuple[Bool[np.ndarray, "X Y Z"], list[str]]:
+    """Return the brain mask of a skull-stripped scan, and sentences on why the mask is doubtful.
 
-    The value of the surroundings is the most frequent one on the faces of the box. The mask is the largest connected
-    component of the other voxels, with its holes filled.
+    In a skull-stripped scan everything but the brain has one value, here the most frequent one on the faces of the box.
+    The mask is the largest connected component of the other voxels, with its holes filled.
 
     Raises:
         DataError: the mask is too small for a brain.
     """
     values, doubts = volume.values, []
     faces = np.concatenate([np.take(values, end, axis).ravel() for axis in range(3) for end in (0, -1)])
-    common, counts = np.unique(faces, return_counts=True)
-    around = common[counts.argmax()]
-    mask = values != around
+    face_values, counts = np.unique(faces, return_counts=True)
+    background = face_values[counts.argmax()]
+    mask = values != background
     if mask.mean() > _FULL:
-        # Not one value: noise, or a scan that was never masked. A threshold separates dark from bright.
-        mask = values > _threshold(values)
+        # The surroundings are noise, or the scan was never skull-stripped: a threshold separates dark from bright.
+        mask = values > _otsu_threshold(values)
         doubts.append(
-            "The surroundings of the brain are not of one value: a threshold was taken. Strip the skull first, or the "
+            "The surroundings of the brain are not of one value: a threshold was used. Strip the skull first, or the "
             "result is poor."
         )
     pieces: np.ndarray = np.asarray(ndimage.label(mask)[0])  # type: ignore[index]
@@ -114,34 +114,34 @@ def brain_mask(volume: Volume) -> tuple[Bool[np.ndarray, "X Y Z"], list[str]]:
     size = float(mask.sum()) * volume.grid.voxel_volume
     if size < _SMALLEST:
         raise DataError(
-            f"no brain can be seen: what differs from its surroundings has {size / 1000:.1f} ml, expected at least "
-            f"{_SMALLEST / 1000:.0f}; look at the scan in a viewer, and whether its header is in mm"
+            f"there is no brain in the scan: the largest object has {size / 1000:.1f} ml, expected at least "
+            f"{_SMALLEST / 1000:.0f}; look at the scan in a viewer, and check that its header is in mm"
         )
     if size > _LARGEST:
         doubts.append(
-            f"What differs from its surroundings has {size / 1000:,.0f} ml, a brain with all its fluid at most "
-            f"{_LARGEST / 1000:,.0f}: strip the skull first, and see whether the header is in mm."
+            f"The largest object has {size / 1000:,.0f} ml, but a brain with all its fluid has at most "
+            f"{_LARGEST / 1000:,.0f}: strip the skull first, and check that the header is in mm."
         )
     return mask, doubts
 
 
 def mask_depth(mask: Bool[np.ndarray, "X Y Z"], grid: Grid) -> Float32[np.ndarray, "X Y Z"]:
-    """Return the distance in mm from each voxel of a mask to the nearest one outside; the box's edge does not count."""
+    """Return the distance in mm from each voxel of a mask to the nearest outside it; the box's edge does not count."""
     depth = np.zeros(mask.shape, dtype=np.float32)
     box = tuple(slice(max(part.start - 1, 0), part.stop + 1) for part in ndimage.find_objects(mask.astype(np.uint8))[0])
     depth[box] = ndimage.distance_transform_edt(mask[box], sampling=grid.spacing)
     return depth
 
 
-def _blocks(values: np.ndarray, factors: list[int]) -> Float[np.ndarray, "X Y Z"]:
-    """Return means over blocks of voxels; a remainder at the end of an axis is left out."""
+def _average_blocks(values: np.ndarray, factors: list[int]) -> Float[np.ndarray, "X Y Z"]:
+    """Return means over blocks of voxels; an incomplete block at the end of an axis is left out."""
     sides = [side // factor for side, factor in zip(values.shape, factors, strict=True)]
     cut = values[tuple(slice(side * factor) for side, factor in zip(sides, factors, strict=True))]
     shape = [n for side, factor in zip(sides, factors, strict=True) for n in (side, factor)]
     return cut.reshape(shape).mean((1, 3, 5), dtype=np.float32)
 
 
-def _threshold(values: np.ndarray) -> float:
+def _otsu_threshold(values: np.ndarray) -> float:
     """Return the threshold between dark and bright that leaves the least variance within both (Otsu, 1979)."""
     counts, edges = np.histogram(values, 256)
     middles = (edges[1:] + edges[:-1]) / 2

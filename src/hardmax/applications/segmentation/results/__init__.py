@@ -1,1 +1,1 @@
-"""Results of segmented scans: images, tables, a page, and warning signs."""
+"""Results of segmented scans: quality images, tables, an HTML page, and warnings."""

@@ -9,8 +9,9 @@ import numpy as np
 from jaxtyping import Float, Integer
 
 from hardmax.applications.segmentation.results.quality_images import write_quality_image
+from hardmax.applications.segmentation.results.records import quality_image_path
 from hardmax.applications.segmentation.results.tables import Result, list_doubts
-from hardmax.applications.segmentation.volumes.agreement import Agreement, compare, volumes
+from hardmax.applications.segmentation.volumes.agreement import Agreement, compare_maps, measure_volumes
 from hardmax.applications.segmentation.volumes.geometry import Grid, resample_labels
 from hardmax.applications.segmentation.volumes.labels import LabelTable
 from hardmax.applications.segmentation.volumes.reading import Volume, read_labels, read_volume
@@ -22,7 +23,7 @@ Progress = Callable[[float, str], None]
 
 @runtime_checkable
 class AbstractSegmenter(Protocol):
-    """Interface of segmenters: `hardmax.applications.segmentation.segmenter.Segmenter`, or one of the user."""
+    """Interface of segmenters: `hardmax.applications.segmentation.segmenter.Segmenter`, or a class of the user."""
 
     def segment(self, volume: Volume, *, posterior: bool = False, progress: Progress | None = None) -> Any:
         """Return a `Segmentation`."""
@@ -35,14 +36,14 @@ class OutputOptions:
 
     Attributes:
         posteriors: whether to write the probabilities.
-        smooth: strength of Potts smoothing; 0 is none.
+        smooth: strength of Potts smoothing; 0 means no smoothing.
     """
 
     posteriors: bool = False
     smooth: float = 0.0
 
 
-def label_file(out: Path, scan: Scan) -> Path:
+def label_map_path(out: Path, scan: Scan) -> Path:
     """Return the path of the label map of a scan."""
     return out / f"{scan.name}_labels.nii.gz"
 
@@ -53,7 +54,8 @@ def segment_scan(
     out: Path,
     table: LabelTable,
     *,
-    wanted: OutputOptions,
+    options: OutputOptions,
+    model: str = "",
     truth: Path | None = None,
     progress: Progress | None = None,
 ) -> Result:
@@ -66,13 +68,13 @@ def segment_scan(
     """
     volume = read_volume(scan.path)
     true = None if truth is None else read_labels(truth, table)
-    segmentation = segmenter.segment(volume, posterior=wanted.posteriors or wanted.smooth > 0, progress=progress)
+    segmentation = segmenter.segment(volume, posterior=options.posteriors or options.smooth > 0, progress=progress)
     labels, posterior = np.asarray(segmentation.labels), segmentation.posterior
     posterior = np.asarray(posterior() if callable(posterior) else posterior) if posterior is not None else None
-    if wanted.smooth > 0:
+    if options.smooth > 0:
         assert posterior is not None  # it was requested
-        labels = _smooth_labels(posterior, wanted.smooth, volume)
-    sizes = volumes(labels, volume.grid, len(table))
+        labels = _smooth_labels(posterior, options.smooth, volume)
+    sizes = measure_volumes(labels, volume.grid, len(table))
     likelihood = float(np.mean(segmentation.log_likelihood))
     doubts = list_doubts(sizes, table, likelihood, getattr(segmenter, "least_log_likelihood", None))
     flags = (*doubts, *segmentation.doubts)
@@ -82,14 +84,15 @@ def segment_scan(
         agreement, messages = _compare_with_truth(labels, volume, true.labels, true.grid, table)
         notes += [f"true map: {note}" for note in true.notes]
         notes += messages
-    picture, files = out / "qc" / f"{scan.name}.png", [label_file(out, scan)]
-    if wanted.posteriors and posterior is not None:
+    image, files = quality_image_path(out, scan.name), [label_map_path(out, scan)]
+    if options.posteriors and posterior is not None:
         files.append(out / f"{scan.name}_posteriors.nii.gz")
         write_posterior(files[1], posterior, volume)
-    write_quality_image(picture, volume, labels, table, title=scan.name, flag=" ".join(flags))
+    write_quality_image(image, volume, labels, table, title=scan.name, flag=" ".join(flags))
     write_labels(files[0], labels, volume, table)
     return Result(
         scan,
+        model=model,
         volumes=sizes,
         log_likelihood=likelihood,
         seconds=float(segmentation.seconds),
@@ -97,34 +100,34 @@ def segment_scan(
         notes=tuple(notes),
         agreement=agreement,
         files=tuple(files),
-        picture=picture,
+        image=image,
     )
 
 
 def _smooth_labels(
     posterior: Float[np.ndarray, "M X Y Z"], strength: float, scan: Volume
 ) -> Integer[np.ndarray, "X Y Z"]:
-    """Return the labels of least Potts energy; voxels that are surely background are left out."""
+    """Return labels of low Potts energy; voxels that are background with near certainty are left out."""
     import torch
 
-    from hardmax.applications.segmentation.fit.smoothing import smooth
+    from hardmax.applications.segmentation.fit.smoothing import smooth_labels
 
     cost = -torch.from_numpy(np.ascontiguousarray(posterior, dtype=np.float32)).clamp_min(1e-6).log()
     x, y, z = (float(side) for side in scan.grid.spacing)
-    return smooth(cost, strength, mask=torch.from_numpy(posterior[0] < 0.999), spacing=(x, y, z)).numpy()
+    return smooth_labels(cost, strength, mask=torch.from_numpy(posterior[0] < 0.999), spacing=(x, y, z)).numpy()
 
 
 def _compare_with_truth(
     labels: np.ndarray, scan: Volume, true: np.ndarray, grid: Grid, table: LabelTable
 ) -> tuple[Agreement, list[str]]:
-    """Compare a label map with the true one, in the scan's voxels."""
+    """Compare a label map with the true map, in the scan's voxels."""
     notes = []
     if not grid.same_as(scan.grid):
         true = resample_labels(true, grid, scan.grid)
         notes.append(
-            "the true map has other voxels than the scan: it was brought to the scan's, by the nearest"
+            "the true map has other voxels than the scan: it was resampled to the scan's, by the nearest voxel"
             if true.any()
-            else "the true map lies elsewhere: none of its labels falls on the scan; are the headers right?"
+            else "the true map does not overlap the scan: none of its labels falls on the scan; are the headers right?"
         )
-    agreement = compare(labels, true, scan.grid, table)
+    agreement = compare_maps(labels, true, scan.grid, table)
     return agreement, notes + list(agreement.notes)

@@ -1,4 +1,4 @@
-"""An image to judge a segmentation by: three planes of the scan with the outlines of the structures. No torch here."""
+"""The quality image of a segmentation: three planes of a scan with the outlines of the structures. No torch here."""
 
 import colorsys
 from collections.abc import Sequence
@@ -13,15 +13,16 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from hardmax.applications.segmentation.volumes.agreement import volumes
+from hardmax.applications.segmentation.volumes.agreement import measure_volumes
 from hardmax.applications.segmentation.volumes.geometry import Reorientation
 from hardmax.applications.segmentation.volumes.labels import LabelTable
 from hardmax.applications.segmentation.volumes.reading import Volume
-from hardmax.drawing.style import use_house_style
+from hardmax.drawing.style import use_plot_style
 from hardmax.files import write_output
+from hardmax.names import escape_control_characters
 
 _MARGIN = 8.0  # mm around the labelled voxels
-_APART = 12.0  # mm at least between the two slices of a plane
+_APART = 12.0  # least distance in mm between the two slices of a plane
 _LIGHT = 0.6  # least lightness of an outline, to be visible on a dark scan
 _PAPER, _INK, _PALE, _WARNING = "#000000", "#e8eaed", "#9aa3ae", "#ff9d6b"
 
@@ -41,13 +42,13 @@ _PLANES = (_Plane("sagittal", 0, "PAIS"), _Plane("coronal", 1, "LRIS"), _Plane("
 def write_quality_image(
     path: Path, scan: Volume, labels: Integer[np.ndarray, "X Y Z"], table: LabelTable, *, title: str, flag: str = ""
 ) -> None:
-    """Write the image as PNG: two slices in each of three planes, chosen so that every structure is visible.
+    """Write the quality image as PNG: two slices in each of three planes, chosen to show every structure if possible.
 
     The planes are those of the voxels, reoriented to the nearest of sagittal, coronal and axial; the left of the person
     is on the left. Voxels that are not cubes have their true proportions.
 
     Args:
-        path: the file.
+        path: path of the file.
         scan: the segmented scan.
         labels: `[X, Y, Z]`, indices in the table, in the scan's voxels.
         table: names and colours.
@@ -57,14 +58,14 @@ def write_quality_image(
     Raises:
         DataError: the file cannot be written.
     """
-    with use_house_style("qc"):
-        figure = _draw(scan, labels, table, title, flag)
+    with use_plot_style("qc"):
+        figure = _draw_figure(scan, labels, table, title, flag)
         with write_output(path, "folder") as temporary:
             figure.savefig(temporary, format="png", dpi=110, facecolor=_PAPER, metadata={"Software": None})
 
 
 def choose_slices(labels: Integer[np.ndarray, "X Y Z"], axis: int, apart: int, count: int) -> list[int]:
-    """Return two slices across an axis that show most structures, at least `apart` voxels apart if there is room.
+    """Choose two slices across an axis that show the structures best, at least `apart` voxels apart if there is room.
 
     The view of a structure in a slice is its area there, relative to its largest area in any slice. The first slice has
     the largest sum of views over structures; the second one adds most to the best view of each.
@@ -94,22 +95,22 @@ def choose_slices(labels: Integer[np.ndarray, "X Y Z"], axis: int, apart: int, c
     return sorted([first, second])
 
 
-def _draw(scan: Volume, labels: np.ndarray, table: LabelTable, title: str, flag: str) -> Figure:
+def _draw_figure(scan: Volume, labels: np.ndarray, table: LabelTable, title: str, flag: str) -> Figure:
     reorientation = Reorientation(scan.grid)
     values, indices, spacing = (
         reorientation.forward(scan.values),
         reorientation.forward(labels),
         reorientation.canonical.spacing,
     )
-    box = _box(indices, values, spacing)
+    box = _bounding_box(indices, values, spacing)
     values, indices = values[box], indices[box]
-    low, high = _window(values)
+    low, high = _intensity_window(values)
     sides = np.array(values.shape) * spacing
     # Widths of columns and heights of rows are those of the slices in mm; both rows show the same planes.
     widths, height = [sides[1], sides[0], sides[0]], float(max(sides[2], sides[1]))
     inches = 4.1 / height
     wide = float(sum(widths)) * inches + 2.9
-    warning = wrap(flag, int(13 * wide))
+    warning = wrap(escape_control_characters(flag), int(13 * wide))
     head = 0.75 + 0.22 * len(warning)
     tall = 2 * height * inches + head + 0.25
     figure = Figure(figsize=(wide, tall), facecolor=_PAPER)
@@ -130,23 +131,25 @@ def _draw(scan: Volume, labels: np.ndarray, table: LabelTable, title: str, flag:
                 interpolation="bilinear",
             )  # fmt: skip
             axes.set_anchor("N")
-            visible |= _outline(axes, slice_labels, table)
+            visible |= _draw_outlines(axes, slice_labels, table)
             _mark_sides(axes, plane, row == 0)
-    _legend(figure, labels, scan, table, visible, head + 0.25)
-    figure.text(0.012, 1 - 0.3 / tall, title, color=_INK, fontsize=14, fontweight="bold", va="center")
+    _draw_legend(figure, labels, scan, table, visible, head + 0.25)
+    figure.text(
+        0.012, 1 - 0.3 / tall, escape_control_characters(title), color=_INK, fontsize=14, fontweight="bold", va="center"
+    )
     for line, text in enumerate(warning):
         figure.text(0.012, 1 - (0.58 + 0.22 * line) / tall, text, color=_WARNING, fontsize=10.5, va="center")
     return figure
 
 
-def _outline(axes: Axes, labels: Integer[np.ndarray, "H W"], table: LabelTable) -> set[int]:
+def _draw_outlines(axes: Axes, labels: Integer[np.ndarray, "H W"], table: LabelTable) -> set[int]:
     """Draw the outlines of the structures in a slice, small ones last, and return their indices."""
     sizes = np.bincount(labels.ravel(), minlength=len(table))
     present = [int(index) for index in np.argsort(-sizes) if index and sizes[index]]
     padded = np.pad(labels, 1)  # closes an outline that meets the edge
     y, x = np.arange(-1, labels.shape[0] + 1), np.arange(-1, labels.shape[1] + 1)
     for index in present:
-        axes.contour(x, y, padded == index, levels=[0.5], colors=[_colour(table, index)], linewidths=1.0)
+        axes.contour(x, y, padded == index, levels=[0.5], colors=[_outline_colour(table, index)], linewidths=1.0)
     return set(present)
 
 
@@ -164,11 +167,11 @@ def _mark_sides(axes: Axes, plane: _Plane, named: bool) -> None:
         axes.set_title(plane.name, color=_INK, fontsize=11, pad=4)
 
 
-def _legend(
+def _draw_legend(
     figure: Figure, labels: np.ndarray, scan: Volume, table: LabelTable, visible: set[int], below: float
 ) -> None:
     """List the structures with their volumes in ml, `below` inches below the top; those in no slice are pale."""
-    sizes = volumes(labels, scan.grid, len(table)) / 1000
+    sizes = measure_volumes(labels, scan.grid, len(table)) / 1000
     wide, high = figure.get_size_inches()
     left, top, line = 1 - 2.6 / wide, 1 - below / high, 0.245 / high
     present = [index for index in range(1, len(table)) if sizes[index] > 0]
@@ -179,24 +182,24 @@ def _legend(
     for place, index in enumerate(present):
         y, clear = top - place * line, 1 if index in visible else 0.4
         x = [left, left + 0.25 / wide]
-        figure.add_artist(Line2D(x, [y, y], color=_colour(table, index), linewidth=4, alpha=clear))
-        name = table.names[index].replace("_", " ")
+        figure.add_artist(Line2D(x, [y, y], color=_outline_colour(table, index), linewidth=4, alpha=clear))
+        name = escape_control_characters(table.names[index].replace("_", " "))
         figure.text(left + 0.35 / wide, y, name, color=_INK, fontsize=10, va="center", alpha=clear)
-        size = _millilitres(sizes[index])
+        size = _format_millilitres(sizes[index])
         figure.text(1 - 0.12 / wide, y, size, color=_INK, fontsize=10, va="center", ha="right", alpha=clear)
 
 
-def _millilitres(value: float) -> str:
+def _format_millilitres(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 1 else f"{value:.2f}"
 
 
-def _colour(table: LabelTable, index: int) -> tuple[float, float, float]:
+def _outline_colour(table: LabelTable, index: int) -> tuple[float, float, float]:
     red, green, blue = (part / 255 for part in table.labels[index].colour)
     hue, light, full = colorsys.rgb_to_hls(red, green, blue)
     return colorsys.hls_to_rgb(hue, max(light, _LIGHT), full)
 
 
-def _window(values: Float[np.ndarray, "X Y Z"]) -> tuple[float, float]:
+def _intensity_window(values: Float[np.ndarray, "X Y Z"]) -> tuple[float, float]:
     """Return the values that map to black and white."""
     low = float(values.min())
     inside = values[values > low]
@@ -206,7 +209,7 @@ def _window(values: Float[np.ndarray, "X Y Z"]) -> tuple[float, float]:
     return low, low + 1.25 * (float(np.percentile(inside, 99.5)) - low)
 
 
-def _box(labels: np.ndarray, values: np.ndarray, spacing: np.ndarray) -> tuple[slice, ...]:
+def _bounding_box(labels: np.ndarray, values: np.ndarray, spacing: np.ndarray) -> tuple[slice, ...]:
     """Return the box around the labelled voxels, or, if there are none, around the bright ones."""
     mask = labels > 0 if (labels > 0).any() else values > np.percentile(values, 75)
     out: list[slice] = []

@@ -1,4 +1,4 @@
-"""Results of segmented scans: warning signs, and the tables volumes.csv and dice.csv. No torch here."""
+"""Results of segmented scans: reasons for doubt, and the tables volumes.csv and dice.csv. No torch here."""
 
 import csv
 import io
@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -16,7 +15,9 @@ from hardmax.applications.segmentation.volumes.agreement import Agreement
 from hardmax.applications.segmentation.volumes.labels import LabelTable
 from hardmax.applications.segmentation.volumes.scans import Scan
 from hardmax.files import write_output
+from hardmax.names import escape_control_characters, quote_formula
 
+VOLUMES, DICE = "volumes.csv", "dice.csv"
 # Brains of adults have about 900 to 1,700 ml without the surrounding fluid; children and illness widen this range.
 _LEAST, _MOST = 500.0, 2200.0
 _MISSING = 0.25  # fraction of the structures
@@ -25,13 +26,13 @@ _MISSING = 0.25  # fraction of the structures
 def list_doubts(
     sizes: Float[np.ndarray, "M"], table: LabelTable, log_likelihood: float, least: float | None
 ) -> tuple[str, ...]:
-    """Return the reasons why a result is doubtful, as sentences; empty if it is not.
+    """Return the reasons why a result is doubtful, as sentences; empty if there are none.
 
     Args:
         sizes: `[M]`, mm^3 of each label.
         table: the labels.
         log_likelihood: log-likelihood of the scan under the fitted model, per voxel.
-        least: least log-likelihood of scans of brains; None if unknown.
+        least: lowest log-likelihood of scans of brains; None if unknown.
 
     Example:
         >>> import numpy as np
@@ -62,18 +63,20 @@ class Result:
     Attributes:
         scan: the scan.
         error: reason why it could not be segmented; all other fields are then empty.
+        model: description of the model that segmented it.
         volumes: `[M]`, mm^3 of each label.
-        log_likelihood: per voxel.
+        log_likelihood: log-likelihood per voxel.
         seconds: duration.
         flags: sentences on why the result is doubtful.
         notes: sentences that the user should read.
-        agreement: with the true label map, if there is one.
+        agreement: agreement with the true label map, if there is one.
         files: written files, the label map first.
-        picture: the quality image.
+        image: path of the quality image.
     """
 
     scan: Scan
     error: str = ""
+    model: str = ""
     volumes: Float[np.ndarray, "M"] | None = None
     log_likelihood: float = math.nan
     seconds: float = math.nan
@@ -81,15 +84,15 @@ class Result:
     notes: tuple[str, ...] = ()
     agreement: Agreement | None = None
     files: tuple[Path, ...] = ()
-    picture: Path | None = None
+    image: Path | None = None
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Agreement of a structure over all scans that have a true map.
+    """Agreement of a structure with the true maps, over all scans that have one.
 
     Attributes:
-        name: name of the structure; "mean" is over all of them.
+        name: name of the structure; "mean" for the mean over all structures.
         dice: mean over the scans.
         worst: lowest Dice.
         worst_scan: name of the scan with the lowest Dice.
@@ -103,17 +106,18 @@ class Summary:
     distance: float
 
 
-def summarise(results: Sequence[Result]) -> list[Summary]:
+def summarise_agreement(results: Sequence[Result]) -> list[Summary]:
     """Return a summary for each judged structure, and last the mean; empty if no scan was compared."""
     scans = [result.scan.name for result in results if result.agreement is not None]
     agreements = [result.agreement for result in results if result.agreement is not None]
     if not agreements:
         return []
     columns = [
-        (name, [one.dice[i] for one in agreements], [one.distance[i] for one in agreements])
+        (name, [agreement.dice[i] for agreement in agreements], [agreement.distance[i] for agreement in agreements])
         for i, name in enumerate(agreements[0].names)
     ]
-    columns.append(("mean", [one.mean_dice for one in agreements], [one.mean_distance for one in agreements]))
+    means = [agreement.mean_dice for agreement in agreements]
+    columns.append(("mean", means, [agreement.mean_distance for agreement in agreements]))
     out = []
     for name, overlaps, distances in columns:
         defined = [(float(value), scan) for value, scan in zip(overlaps, scans, strict=True) if not math.isnan(value)]
@@ -128,12 +132,12 @@ def write_volumes(path: Path, results: Sequence[Result], table: LabelTable) -> N
     Raises:
         DataError: the file cannot be written.
     """
-    rows: list[list[Any]] = [["scan", *table.names[1:], "log_likelihood", "flag"]]
+    rows: list[list[str]] = [["scan", *table.names[1:], "log_likelihood", "flag"]]
     for result in results:
         sizes = [""] * (len(table) - 1) if result.volumes is None else [f"{size:.1f}" for size in result.volumes[1:]]
         flag = f"failed: {result.error}" if result.error else " ".join(result.flags)
-        rows.append([result.scan.name, *sizes, _number(result.log_likelihood, 4), flag])
-    _write(path, rows)
+        rows.append([result.scan.name, *sizes, _format_number(result.log_likelihood, 4), flag])
+    _write_csv(path, rows)
 
 
 def write_dice(path: Path, results: Sequence[Result]) -> None:
@@ -145,32 +149,41 @@ def write_dice(path: Path, results: Sequence[Result]) -> None:
     Raises:
         DataError: the file cannot be written.
     """
-    rows: list[list[Any]] = [["scan", "structure", "dice", "distance_95_mm", "volume_mm3", "true_volume_mm3"]]
+    rows: list[list[str]] = [["scan", "structure", "dice", "distance_95_mm", "volume_mm3", "true_volume_mm3"]]
     for result in results:
         if (agreement := result.agreement) is None:
             continue
         for i, name in enumerate(agreement.names):
-            measured = [_number(agreement.dice[i], 4), _number(agreement.distance[i], 3)]
+            measured = [_format_number(agreement.dice[i], 4), _format_number(agreement.distance[i], 3)]
             rows.append(
                 [result.scan.name, name, *measured, f"{agreement.volume[i]:.1f}", f"{agreement.true_volume[i]:.1f}"]
             )
         rows.append(
-            [result.scan.name, "mean", _number(agreement.mean_dice, 4), _number(agreement.mean_distance, 3), "", ""]
+            [
+                result.scan.name,
+                "mean",
+                _format_number(agreement.mean_dice, 4),
+                _format_number(agreement.mean_distance, 3),
+                "",
+                "",
+            ]
         )
-    _write(path, rows)
+    _write_csv(path, rows)
 
 
 def _mean(values: Sequence[float]) -> float:
-    known = [float(value) for value in values if not math.isnan(value)]
-    return fmean(known) if known else math.nan
+    defined = [float(value) for value in values if not math.isnan(value)]
+    return fmean(defined) if defined else math.nan
 
 
-def _number(value: float, digits: int) -> str:
+def _format_number(value: float, digits: int) -> str:
     return "" if math.isnan(value) else f"{value:.{digits}f}"
 
 
-def _write(path: Path, rows: Sequence[Sequence[Any]]) -> None:
+def _write_csv(path: Path, rows: Sequence[Sequence[str]]) -> None:
+    """Write a table for people: a scan whose name looks like a formula is not calculated by a spreadsheet."""
     text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerows(rows)
+    cells = [[quote_formula(escape_control_characters(cell)) for cell in row] for row in rows]
+    csv.writer(text, lineterminator="\n").writerows(cells)
     with write_output(path, "folder") as temporary:
         temporary.write_text(text.getvalue(), encoding="utf-8", newline="")

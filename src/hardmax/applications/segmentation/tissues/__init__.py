@@ -1,1 +1,1 @@
-"""Intensities of labels: Gaussians of tissues, their EM and its initialisation, and the bias field."""
+"""The intensity model of a scan: Gaussians of tissues, their fit by EM, partial volume, and the bias field."""

@@ -1,8 +1,9 @@
-"""A smooth bias field: receive coils make one side of a scan brighter than the other.
+"""The bias field, a smooth change of brightness: receive coils make one side of a scan brighter than the other.
 
-`x_j = exp(b(r_j)) * tissue`, b a polynomial of the position r. In log intensity `y = log x` it is additive, and if the
-Gaussians are those of y, the best coefficients for given responsibilities solve one small system of linear equations. A
-constant in b is not distinguishable from a shift of all means, so b has mean zero over the voxels of its scan.
+`x_j = exp(b(r_j)) * tissue`, with b a polynomial of the position r. In log intensity, `y = log x`, the field is
+additive. If the Gaussians are those of y, the best coefficients for given responsibilities solve one small system of
+linear equations. A constant in b cannot be distinguished from a shift of all means, so b has mean zero over the voxels
+of its scan.
 """
 
 from dataclasses import dataclass, replace
@@ -12,53 +13,57 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hardmax.applications.segmentation.tissues.em import Expectation, Fit, PseudoCounts, e_step, m_step, objective
+from hardmax.applications.segmentation.tissues.em import Expectation, Fit, PseudoCounts, e_step, em_objective, m_step
 from hardmax.applications.segmentation.tissues.gaussians import Gaussians
 from hardmax.errors import ArgumentError
 
 
 @dataclass(frozen=True)
 class BiasField:
-    r"""`b(r) = sum_p a_p (phi_p(r) - offset_p)`, phi products of Legendre polynomials up to a total degree.
+    r"""A bias field in log intensity, a polynomial of the position.
+
+    `b(r) = sum_p a_p (phi_p(r) - offset_p)`, where the phi are products of Legendre polynomials up to a total degree.
 
     Args:
         order: the total degree, at least 1.
         centre: `[D]`, centre of the box in which coordinates run from -1 to 1.
-        half: `[D]`, half its sides; points outside are moved to its border, where the polynomial is harmless.
+        half_size: `[D]`, half the sides of the box; points outside are moved to its border, since polynomials grow
+            quickly beyond it.
         offset: `[P]`, the mean of each phi over the voxels of the scan.
         coefficients: `[P]`, a.
 
     Example:
         >>> import torch
         >>> points = torch.rand(100, 3)
-        >>> field = flat_field(points, order=3)
+        >>> field = make_zero_field(points, order=3)
         >>> field.coefficients.shape, float(field(points).abs().max())
         (torch.Size([19]), 0.0)
     """
 
     order: int
     centre: Float[Tensor, " D"]
-    half: Float[Tensor, " D"]
+    half_size: Float[Tensor, " D"]
     offset: Float[Tensor, " P"]
     coefficients: Float[Tensor, " P"]
 
     def basis(self, points: Float[Tensor, "N D"]) -> Float[Tensor, "N P"]:
-        """Return `phi_p - offset_p` at points: compute it once for all rounds of EM."""
-        return _legendre(points, self.order, self.centre, self.half) - self.offset
+        """Return `phi_p - offset_p` at points; it is the same in all rounds of EM."""
+        return _legendre(points, self.order, self.centre, self.half_size) - self.offset
 
     def __call__(self, points: Float[Tensor, "N D"]) -> Float[Tensor, " N"]:
         """Return b, the logarithm of the field, at any points: `x * exp(-b)` is the corrected scan."""
         return self.basis(points) @ self.coefficients
 
 
-def flat_field(
+def make_zero_field(
     points: Float[Tensor, "N D"], weights: Float[Tensor, " N"] | None = None, *, order: int = 3
 ) -> BiasField:
-    """Return a zero field for these voxels.
+    """Return a bias field that is zero everywhere, for a scan with these voxels.
 
     Args:
         points: `[N, D]`, positions of the voxels, in mm.
-        weights: `[N]`, of voxels; None is one each. The field's weighted mean over them is zero, now and after fitting.
+        weights: `[N]`, weights of the voxels; None means one each. The weighted mean of the field is zero, also after
+            fitting.
         order: total degree of the polynomial.
 
     Raises:
@@ -67,11 +72,11 @@ def flat_field(
     if order < 1 or not len(points):
         raise ArgumentError(f"a bias field needs order >= 1 and voxels, got order={order} and {len(points)} voxels")
     low, high = points.amin(0), points.amax(0)
-    centre, half = (low + high) / 2, ((high - low) / 2).clamp_min(1e-6)
-    phi = _legendre(points, order, centre, half)
+    centre, half_size = (low + high) / 2, ((high - low) / 2).clamp_min(1e-6)
+    phi = _legendre(points, order, centre, half_size)
     weights = phi.new_ones(len(phi)) if weights is None else weights
     offset = (weights @ phi) / weights.sum()
-    return BiasField(order, centre, half, offset, torch.zeros_like(offset))
+    return BiasField(order, centre, half_size, offset, torch.zeros_like(offset))
 
 
 def log_intensity(x: Float[Tensor, "*S"], lowest: float) -> Float[Tensor, "*S"]:
@@ -83,7 +88,7 @@ def log_intensity(x: Float[Tensor, "*S"], lowest: float) -> Float[Tensor, "*S"]:
 
 def bias_step(
     y: Float[Tensor, " N"],
-    found: Expectation,
+    expectation: Expectation,
     gaussians: Gaussians,
     field: BiasField,
     basis: Float[Tensor, "N P"],
@@ -99,17 +104,17 @@ def bias_step(
 
     Args:
         y: `[N]`, log intensities.
-        found: result of an E-step of `y - b`.
+        expectation: result of an E-step of `y - b`.
         gaussians: Gaussians of `y - b`.
         field: current field.
         basis: `[N, P]`, `field.basis(points)`.
-        weights: `[N]`, of voxels; None is one each.
+        weights: `[N]`, weights of the voxels; None means one each.
         ridge: one over the variance of a coefficient; 1 is weak, and enough for a unique solution.
 
     References:
         Van Leemput et al., "Automated model-based bias field correction of MR images of the brain", 1999, eq. 6.
     """
-    precision = found.responsibilities / gaussians.deviations.square()[:, None]
+    precision = expectation.responsibilities / gaussians.deviations.square()[:, None]
     if weights is not None:
         precision = precision * weights
     each = precision.sum(0)
@@ -133,21 +138,21 @@ def fit_with_bias(
     ridge: float = 1.0,
     rounds: int = 20,
 ) -> tuple[Fit, BiasField]:
-    r"""Fit Gaussians and bias field of a scan together, in log intensity.
+    r"""Fit the Gaussians and the bias field of a scan together, in log intensity.
 
-    Each round is one E-step and two M-steps, that of the Gaussians for the current field and that of the field for the
-    new Gaussians (ECM). It never lowers `log p(y | Gaussians, b) + log prior of the Gaussians - ridge/2 |a|^2`. It does
-    not guarantee that the likelihood of Gaussians in x, not in log x, rises.
+    Each round is one E-step and two M-steps: first the Gaussians for the current field, then the field for the new
+    Gaussians (ECM). It never lowers `log p(y | Gaussians, b) + log prior of the Gaussians - ridge/2 |a|^2`. It does not
+    guarantee that the likelihood of Gaussians in x, instead of log x, rises.
 
     Args:
         y: `[N]`, log intensities.
         prior: `[M, N]`, f.
         start: initial Gaussians of `y - b`.
-        field: initial field; see `flat_field`.
+        field: initial field; see `make_zero_field`.
         points: `[N, D]`, positions of the voxels, in mm.
-        weights: `[N]`, of voxels; None is one each.
+        weights: `[N]`, weights of the voxels; None means one each.
         pseudo: pseudo-voxels.
-        floor: least deviation.
+        floor: smallest allowed deviation.
         ridge: see `bias_step`.
         rounds: number of rounds of EM.
 
@@ -164,7 +169,7 @@ def fit_with_bias(
         >>> prior = torch.stack([0.1 + 0.8 * ~label, 0.1 + 0.8 * label])
         >>> y = 2.0 * label + points[:, 0] + 0.1 * torch.randn(2000, generator=generator)
         >>> start = start_from_prior(y, prior, mixing_matrix([0, 1]))
-        >>> fit, field = fit_with_bias(y, prior, start, flat_field(points), points)
+        >>> fit, field = fit_with_bias(y, prior, start, make_zero_field(points), points)
         >>> round(float(field(torch.tensor([[1.0, 0.5]])) - field(torch.tensor([[0.0, 0.5]]))), 1)
         1.0
 
@@ -175,12 +180,12 @@ def fit_with_bias(
     gaussians, objectives = start, []
     for _ in range(rounds):
         expectation = e_step(y - basis @ field.coefficients, prior, gaussians, weights)
-        objectives.append(objective(expectation, gaussians, weights, pseudo) - _penalty(field, ridge))
+        objectives.append(em_objective(expectation, gaussians, weights, pseudo) - _penalty(field, ridge))
         corrected = y - basis @ field.coefficients
         gaussians = m_step(corrected, expectation, gaussians, weights=weights, pseudo=pseudo, floor=floor)
         field = bias_step(y, expectation, gaussians, field, basis, weights=weights, ridge=ridge)
     expectation = e_step(y - basis @ field.coefficients, prior, gaussians, weights)
-    objectives.append(objective(expectation, gaussians, weights, pseudo) - _penalty(field, ridge))
+    objectives.append(em_objective(expectation, gaussians, weights, pseudo) - _penalty(field, ridge))
     return Fit(gaussians, objectives), field
 
 
@@ -188,17 +193,17 @@ def _penalty(field: BiasField, ridge: float) -> float:
     return 0.5 * ridge * float(field.coefficients.square().sum())
 
 
-def _legendre(points: Tensor, order: int, centre: Tensor, half: Tensor) -> Tensor:
+def _legendre(points: Tensor, order: int, centre: Tensor, half_size: Tensor) -> Tensor:
     """Return products of Legendre polynomials of total degree 1 to order, `[N, D] -> [N, P]`."""
-    place = ((points - centre) / half).clamp(-1, 1)
-    powers = [torch.ones_like(place), place]
+    scaled = ((points - centre) / half_size).clamp(-1, 1)
+    polynomials = [torch.ones_like(scaled), scaled]
     for n in range(1, order):
-        powers.append(((2 * n + 1) * place * powers[n] - n * powers[n - 1]) / (n + 1))
+        polynomials.append(((2 * n + 1) * scaled * polynomials[n] - n * polynomials[n - 1]) / (n + 1))
     terms = []
     for degrees in product(range(order + 1), repeat=points.shape[1]):
         if 1 <= sum(degrees) <= order:
-            term = powers[degrees[0]][:, 0]
+            term = polynomials[degrees[0]][:, 0]
             for axis, degree in enumerate(degrees[1:], 1):
-                term = term * powers[degree][:, axis]
+                term = term * polynomials[degree][:, axis]
             terms.append(term)
     return torch.stack(terms, 1)

@@ -1,4 +1,4 @@
-"""Appearance of labels: labels with the same Gaussian are summed; and the likelihood of the brain mask."""
+"""Appearances, sums of the labels that share their Gaussians; and the likelihood of the brain mask."""
 
 import math
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ _EDGE = 6.0  # mm
 
 @dataclass(frozen=True, eq=False)
 class Appearances:
-    """Sums of the labels that look the same.
+    """An atlas in which the labels that look the same are summed.
 
     Args:
-        probabilities: `[A, X, Y, Z]`, of the appearances; the first is the background.
+        probabilities: `[A, X, Y, Z]`, probabilities of the appearances; the first is the background.
         grid: grid of the voxels.
         mixing: `[A, K]`, the Gaussians of each appearance.
         of_label: `[M]`, the appearance of each label.
@@ -48,7 +48,8 @@ def log_appearance(
 ) -> Float[Tensor, "A N"]:
     """Return `log p(b | a) + b log p(x | a)` of every appearance a; the first is the background.
 
-    A voxel is shared with the labels of the prior at its position, given that it is in the mask.
+    b is 1 inside the mask, else 0. A voxel inside is shared with the labels that the prior has at its position, given
+    that it is in the mask.
     """
     in_mask = _mask_probability(len(prior))
     return torch.where(
@@ -57,7 +58,7 @@ def log_appearance(
 
 
 def log_outside(count: int) -> Float[Tensor, "A 1"]:
-    """Return `log p(not in the mask | a)` of `count` appearances: outside, the intensity is not used."""
+    """Return `log p(not in the mask | a)` of `count` appearances: outside the mask, the intensity is not used."""
     return (1 - _mask_probability(count)).log()
 
 
@@ -74,9 +75,9 @@ def condition_on_mask(prior: Float[Tensor, "A N"]) -> Float[Tensor, "A N"]:
 
 
 def log_background(depth: Float[Tensor, " N"]) -> Float[Tensor, " N"]:
-    """Return the term of being in the mask, `depth` mm from its edge, in the log-probability of background.
+    """Return what to add to the log-probability of background for a voxel in the mask, `depth` mm from the mask's edge.
 
-    At the edge it is `log P(in the mask | background) - log P(in the mask | brain)`. Masks have no holes: deep in the
-    brain they include everything, also fluid, and the term is zero.
+    At the edge it is `log P(in the mask | background) - log P(in the mask | brain)`. Masks have no holes: deep inside
+    they include everything, fluid too, so that the term falls to zero.
     """
     return math.log(_BACKGROUND_IN / _BRAIN_IN) * (1 - depth / _EDGE).clamp_min(0)

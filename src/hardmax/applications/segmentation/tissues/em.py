@@ -5,9 +5,9 @@ computes weighted means and variances. Voxels have weights c_j (a mask, or a sub
 
 `objective = sum_j c_j log sum_m f_jm p(x_j | m) + sum_k n_k E_{t ~ pseudo_k}[log N(t; mu_k, sigma_k^2)]`
 
-under the constraint `sigma_k >= floor`: the exact log-likelihood, and the logarithm of a prior on the Gaussians that is
-worth `n_k` voxels of a given mean and deviation. Without pseudo-counts it is the likelihood alone. Jensen's bound is
-another objective, which these rounds may lower; its E-step is `label_e_step`.
+under the constraint `sigma_k >= floor`. The first term is the exact log-likelihood. The second is the logarithm of a
+prior on the Gaussians that is worth `n_k` voxels of a given mean and deviation; without pseudo-counts it is absent.
+Jensen's bound is another objective, which these rounds may lower; its E-step is `label_e_step`.
 """
 
 import math
@@ -26,7 +26,7 @@ class PseudoCounts:
     """Pseudo-voxels in addition to those of the scan, so that the Gaussian of a small label keeps its support.
 
     Args:
-        counts: `[K]`, n, in voxels; 0 for none, and a very large one freezes a Gaussian.
+        counts: `[K]`, n, in voxels; 0 for none, and a very large number freezes a Gaussian.
         means: `[K]`, mean of the pseudo-voxels.
         deviations: `[K]`, deviation of the pseudo-voxels.
     """
@@ -36,7 +36,7 @@ class PseudoCounts:
     deviations: Float[Tensor, " K"]
 
     def log_prior(self, gaussians: Gaussians) -> Float[Tensor, ""]:
-        """Return `sum_k n_k E[log N(t; mu_k, sigma_k^2)]` over t of the pseudo-voxels' mean and deviation."""
+        """Return `sum_k n_k E[log N(t; mu_k, sigma_k^2)]`, where t has the mean and deviation of the pseudo-voxels."""
         square = self.deviations.square() + (self.means - gaussians.means).square()
         each = -square / (2 * gaussians.deviations.square()) - gaussians.deviations.log() - 0.5 * math.log(2 * math.pi)
         return (self.counts * each).sum()
@@ -47,8 +47,8 @@ class Expectation:
     """Result of an E-step.
 
     Attributes:
-        responsibilities: `[K, N]`, of each Gaussian for each voxel; columns sum to one.
-        shares: `[M, K]`, voxels of each label in each Gaussian, weighted; for the M-step of W.
+        responsibilities: `[K, N]`, probability of each Gaussian for each voxel; columns sum to one.
+        shares: `[M, K]`, weighted number of voxels of each label in each Gaussian; for the M-step of W.
         log_likelihood: `[N]`, log-likelihood of every voxel.
     """
 
@@ -59,7 +59,7 @@ class Expectation:
 
 @dataclass(frozen=True)
 class Fit:
-    """Fitted Gaussians, and the objective before every round and after the last."""
+    """Fitted Gaussians, and the value of the objective before every round and after the last."""
 
     gaussians: Gaussians
     objectives: list[float]
@@ -77,7 +77,7 @@ def e_step(
         x: `[N]`, intensities.
         prior: `[M, N]`, f.
         gaussians: current Gaussians.
-        weights: `[N]`, of voxels; None is one each.
+        weights: `[N]`, weights of the voxels; None means one each.
     """
     tiny = torch.finfo(x.dtype).tiny
     components = gaussians.log_components(x)
@@ -96,7 +96,7 @@ def label_e_step(
     gaussians: Gaussians,
     weights: Float[Tensor, " N"] | None = None,
 ) -> Expectation:
-    """Return the E-step of Jensen's bound: labels follow f; the scan decides only among the Gaussians of one label.
+    """Return the E-step of Jensen's bound: labels follow f, and the scan only decides among the Gaussians of a label.
 
     With `m_step` after it, `sum_j c_j sum_m f_jm log p(x_j | m)` never falls; where each label has one Gaussian, one
     such round is the maximum. `log_likelihood` of the result holds the bound of each voxel.
@@ -105,7 +105,7 @@ def label_e_step(
         x: `[N]`, intensities.
         prior: `[M, N]`, f.
         gaussians: current Gaussians.
-        weights: `[N]`, of voxels; None is one each.
+        weights: `[N]`, weights of the voxels; None means one each.
     """
     components = gaussians.log_components(x)
     responsibilities, bound = torch.zeros_like(components), torch.zeros_like(x)
@@ -122,7 +122,7 @@ def label_e_step(
 
 def m_step(
     x: Float[Tensor, " N"],
-    found: Expectation,
+    expectation: Expectation,
     gaussians: Gaussians,
     *,
     weights: Float[Tensor, " N"] | None = None,
@@ -131,31 +131,34 @@ def m_step(
 ) -> Gaussians:
     r"""Return the best Gaussians for given responsibilities r, in closed form.
 
-    `mu_k = (n_k m_k + sum_j c_j r_jk x_j) / (n_k + sum_j c_j r_jk)`, and sigma_k^2 the mean square about it, where the
-    pseudo-voxels' is `s_k^2 + (m_k - mu_k)^2`. The expected objective rises to the best sigma and falls beyond, so that
-    the larger of it and the floor is the best one allowed. A Gaussian without voxels is unchanged.
+    `mu_k = (n_k m_k + sum_j c_j r_jk x_j) / (n_k + sum_j c_j r_jk)`. sigma_k^2 is the mean squared distance from mu_k,
+    which is `s_k^2 + (m_k - mu_k)^2` for the pseudo-voxels. The expected objective rises up to the best sigma and falls
+    beyond it, so that the larger of the best sigma and the floor is optimal under the constraint. A Gaussian without
+    voxels is unchanged.
 
     Args:
         x: `[N]`, intensities.
-        found: result of the E-step.
+        expectation: result of the E-step.
         gaussians: current Gaussians.
-        weights: `[N]`, c; None is one each.
+        weights: `[N]`, c; None means one each.
         pseudo: pseudo-voxels.
-        floor: least sigma.
+        floor: smallest allowed sigma.
     """
-    belongs = found.responsibilities if weights is None else found.responsibilities * weights
-    count, total = belongs.sum(1), belongs @ x
+    weighted = expectation.responsibilities
+    if weights is not None:
+        weighted = weighted * weights
+    count, total = weighted.sum(1), weighted @ x
     if pseudo is not None:
         count, total = count + pseudo.counts, total + pseudo.counts * pseudo.means
     empty = count <= torch.finfo(x.dtype).tiny
     safe = torch.where(empty, 1.0, count)
     means = torch.where(empty, gaussians.means, total / safe)
-    square = (belongs * (x - means[:, None]).square()).sum(1)
+    square = (weighted * (x - means[:, None]).square()).sum(1)
     if pseudo is not None:
         square = square + pseudo.counts * (pseudo.deviations.square() + (pseudo.means - means).square())
     deviations = torch.where(empty, gaussians.deviations, (square / safe).sqrt())
-    rows = found.shares.sum(1, keepdim=True)
-    mixing = torch.where(rows > 0, found.shares / rows.clamp_min(torch.finfo(x.dtype).tiny), gaussians.mixing)
+    rows = expectation.shares.sum(1, keepdim=True)
+    mixing = torch.where(rows > 0, expectation.shares / rows.clamp_min(torch.finfo(x.dtype).tiny), gaussians.mixing)
     return Gaussians(means, deviations.clamp_min(max(floor, torch.finfo(x.dtype).tiny)), mixing)
 
 
@@ -177,10 +180,10 @@ def fit_gaussians(
         x: `[N]`, intensities, finite.
         prior: `[M, N]`, f: columns sum to one.
         start: initial Gaussians; their deviations must respect the floor, or the first round may lower the objective.
-        weights: `[N]`, of voxels; None is one each.
+        weights: `[N]`, weights of the voxels; None means one each.
         pseudo: pseudo-voxels.
-        floor: least deviation; see `initialization.deviation_floor`.
-        rounds: maximal number of rounds.
+        floor: smallest allowed deviation; see `initialization.deviation_floor`.
+        rounds: maximum number of rounds.
         tolerance: stop when a round gains less than this, in nats per voxel.
 
     Returns:
@@ -210,25 +213,25 @@ def fit_gaussians(
     gaussians, objectives = start, []
     for _ in range(rounds):
         expectation = e_step(x, prior, gaussians, weights)
-        objectives.append(objective(expectation, gaussians, weights, pseudo))
+        objectives.append(em_objective(expectation, gaussians, weights, pseudo))
         if len(objectives) > 1 and objectives[-1] - objectives[-2] < tolerance * total:
             return Fit(gaussians, objectives)
         gaussians = m_step(x, expectation, gaussians, weights=weights, pseudo=pseudo, floor=floor)
-    objectives.append(objective(e_step(x, prior, gaussians, weights), gaussians, weights, pseudo))
+    objectives.append(em_objective(e_step(x, prior, gaussians, weights), gaussians, weights, pseudo))
     return Fit(gaussians, objectives)
 
 
-def objective(
-    found: Expectation, gaussians: Gaussians, weights: Float[Tensor, " N"] | None, pseudo: PseudoCounts | None
+def em_objective(
+    expectation: Expectation, gaussians: Gaussians, weights: Float[Tensor, " N"] | None, pseudo: PseudoCounts | None
 ) -> float:
     """Return the objective that EM never lowers: log-likelihood plus log-prior of the pseudo-counts, in nats."""
-    each = found.log_likelihood if weights is None else found.log_likelihood * weights
+    each = expectation.log_likelihood if weights is None else expectation.log_likelihood * weights
     value = each.sum(dtype=torch.float64)
     return float(value if pseudo is None else value + pseudo.log_prior(gaussians))
 
 
 def total_weight(x: Float[Tensor, " N"], weights: Float[Tensor, " N"] | None) -> float:
-    """Return the weight of all voxels, after a check that there is something to fit.
+    """Check that there are voxels to fit, and return their total weight.
 
     Raises:
         ArgumentError: intensities that are not finite, or no voxel of any weight.

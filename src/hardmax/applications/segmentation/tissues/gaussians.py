@@ -2,7 +2,7 @@
 
 `p(x_j | label m) = sum_k W_mk N(x_j; mu_k, sigma_k^2)`: K Gaussians, and a matrix W `[M, K]` whose rows sum to one. A
 row with a single one is a label with one Gaussian; equal rows share it; a row with several entries is a label with
-several. Sharing matters: a small label alone has too few voxels to fit a Gaussian.
+several. Sharing matters: a small label has too few voxels to fit a Gaussian of its own.
 """
 
 import math
@@ -72,13 +72,13 @@ class Gaussians:
 
 
 def mixing_matrix(used: Sequence[int | Sequence[int]]) -> Float[Tensor, "M K"]:
-    """Return the W of labels that use given Gaussians, several of them with equal initial weights.
+    """Return W, the weight of each Gaussian in each label; several Gaussians of a label get equal initial weights.
 
     Args:
-        used: M entries, for each label the number of its Gaussian, or several numbers; counted from 0.
+        used: M entries: for each label the number of its Gaussian, or several numbers; numbers start at 0.
 
     Returns:
-        `[M, K]`, K one more than the largest number.
+        `[M, K]`, where K is one more than the largest number.
 
     Raises:
         ArgumentError: a label without a Gaussian, a Gaussian without a label, or a number that is negative.
@@ -96,7 +96,7 @@ def mixing_matrix(used: Sequence[int | Sequence[int]]) -> Float[Tensor, "M K"]:
         raise ArgumentError(
             f"every label needs a Gaussian, and these are counted 0, 1, ... without a gap, got {list(used)}"
         )
-    return torch.tensor([[(k in one) / len(one) for k in numbers] for one in sets])
+    return torch.tensor([[(k in entry) / len(entry) for k in numbers] for entry in sets])
 
 
 def tissue_names(tissues: Sequence[Sequence[str]]) -> list[str]:
@@ -105,12 +105,12 @@ def tissue_names(tissues: Sequence[Sequence[str]]) -> list[str]:
 
 
 def tissue_mixing(tissues: Sequence[Sequence[str]]) -> Float[Tensor, "M K"]:
-    """Return the W of labels that share one Gaussian per tissue, numbered in order of first appearance.
+    """Return the W of labels that share one Gaussian per tissue; Gaussians are numbered in order of first appearance.
 
     Inside a brain mask, voxels without a structure are fluid: the background has the fluid's Gaussian there.
 
     Args:
-        tissues: M sequences, the names of each label's tissues (`LabelTable`).
+        tissues: M sequences: the names of the tissues of each label (`LabelTable`).
 
     Example:
         >>> tissue_mixing([["background"], ["white"], ["grey"], ["fluid"], ["white", "grey"]])
@@ -133,8 +133,8 @@ def log_likelihood(
 ) -> Float[Tensor, "*S"]:
     r"""Return the exact log-likelihood of every voxel, `log sum_m f_jm p(x_j | m)`.
 
-    Given z the labels of voxels are independent, so `p(x | z)` factorises, and the sum over all segmentations is one
-    log-sum-exp per voxel. It is never below `jensen_bound`.
+    Given the anatomy z, the labels of voxels are independent, so `p(x | z)` factorises, and the sum over all
+    segmentations is one log-sum-exp per voxel. It is never below `jensen_bound`.
 
     Args:
         x: `[*S]`, intensities.
@@ -188,7 +188,7 @@ def jensen_bound(x: Float[Tensor, "*S"], log_prior: Float[Tensor, "M *S"], gauss
 def posterior(x: Float[Tensor, "*S"], log_prior: Float[Tensor, "M *S"], gaussians: Gaussians) -> Float[Tensor, "M *S"]:
     """Return the probability of every label, `f_jm p(x_j | m) / sum_n f_jn p(x_j | n)`; the arg max segments the scan.
 
-    Labels that share their Gaussians are distinguished by f alone.
+    Labels that share their Gaussians are distinguished only by f.
 
     Example:
         >>> import torch

@@ -12,7 +12,7 @@ from hardmax.errors import ArgumentError
 def deviation_floor(
     x: Float[Tensor, " N"], weights: Float[Tensor, " N"] | None = None, fraction: float = 0.05
 ) -> float:
-    """Return a floor for sigma: a fraction of the deviation of all intensities, the contrast of the scan."""
+    """Return a floor for sigma: a fraction of the deviation of all intensities, which measures the scan's contrast."""
     return fraction * float(_moments(x, weights)[1])
 
 
@@ -22,20 +22,20 @@ def start_from_prior(
     mixing: Float[Tensor, "M K"],
     weights: Float[Tensor, " N"] | None = None,
 ) -> Gaussians:
-    """Return Gaussians from the prior alone: the M-step whose responsibilities are f.
+    """Return initial Gaussians from the prior only: the M-step whose responsibilities are f.
 
-    It assumes nothing about which tissue is bright, and is the same for a scan and its negative. The means are too
-    close to each other, since f is blurred, but in the right order; EM does the rest. A Gaussian starts from the labels
-    that have no other one, if there are any; several Gaussians of the same labels start at quantiles.
+    It assumes nothing about which tissue is bright: a scan and its negative are treated in the same way. The means are
+    too close to each other, since f is blurred, but in the right order; EM does the rest. A Gaussian starts from the
+    labels that have no other Gaussian, if there are any; several Gaussians of the same labels start at quantiles.
 
     Args:
         x: `[N]`, intensities.
         prior: `[M, N]`, f.
         mixing: `[M, K]`, W.
-        weights: `[N]`, of voxels; None is one each.
+        weights: `[N]`, weights of the voxels; None means one each.
     """
-    alone = mixing * (mixing >= 1)
-    responsibilities = torch.where((alone > 0).any(0), alone, mixing).T.to(x) @ prior
+    exclusive = mixing * (mixing >= 1)  # labels with one Gaussian
+    responsibilities = torch.where((exclusive > 0).any(0), exclusive, mixing).T.to(x) @ prior
     responsibilities = responsibilities if weights is None else responsibilities * weights
     centre, spread = _moments(x, weights)
     count = responsibilities.sum(1)
@@ -44,7 +44,7 @@ def start_from_prior(
     means = torch.where(occupied, (responsibilities @ x) / safe, centre)
     variances = (responsibilities * (x - means[:, None]).square()).sum(1) / safe
     deviations = torch.where(occupied, variances.sqrt(), spread).clamp_min(float(0.05 * spread))
-    return Gaussians(means + deviations * _spread(mixing).to(x), deviations, mixing.to(x))
+    return Gaussians(means + deviations * _quantile_offsets(mixing).to(x), deviations, mixing.to(x))
 
 
 def start_from_quantiles(
@@ -54,19 +54,19 @@ def start_from_quantiles(
     *,
     generator: torch.Generator | None = None,
 ) -> Gaussians:
-    """Return Gaussians whose means are K evenly spaced quantiles of the scan, in random order.
+    """Return initial Gaussians whose means are K evenly spaced quantiles of the scan, in random order.
 
     Args:
         x: `[N]`, intensities.
         mixing: `[M, K]`, W.
-        weights: `[N]`, of voxels; None is one each.
-        generator: source of randomness; None is torch's global generator.
+        weights: `[N]`, weights of the voxels; None means one each.
+        generator: source of randomness; None means torch's global generator.
     """
     count = mixing.shape[1]
     order = x.argsort()
     rank = (torch.ones_like(x) if weights is None else weights)[order].cumsum(0)
-    wanted = rank[-1] * (torch.arange(count).to(x) + 0.5) / count
-    means = x[order[torch.searchsorted(rank, wanted).clamp_max(len(x) - 1)]]
+    targets = rank[-1] * (torch.arange(count).to(x) + 0.5) / count
+    means = x[order[torch.searchsorted(rank, targets).clamp_max(len(x) - 1)]]
     means = means[torch.randperm(count, generator=generator)]
     spread = _moments(x, weights)[1]
     return Gaussians(means, (2 * spread / count).expand(count).clone(), mixing.to(x))
@@ -84,20 +84,20 @@ def fit_from_starts(
     rounds: int = 20,
     generator: torch.Generator | None = None,
 ) -> Fit:
-    """Fit from the prior's start and from random ones, and return the fit with the highest likelihood.
+    """Fit from the prior's start and from random starts, and return the fit with the highest likelihood.
 
-    The likelihood of a scan does not change if two Gaussians swap together with their labels, but f does not swap with
-    them: of all such permutations it selects the one that agrees with anatomy.
+    Swapping two Gaussians together with their labels would not change the likelihood of a scan, but f does not swap
+    with them: among all such permutations, f selects the one that agrees with anatomy.
 
     Args:
         x: `[N]`, intensities.
         prior: `[M, N]`, f.
         mixing: `[M, K]`, W.
-        weights: `[N]`, of voxels; None is one each.
-        floor: least deviation.
-        starts: number of starts, including the prior's.
-        rounds: rounds of EM for each, and the same number again for the best.
-        generator: for the random starts.
+        weights: `[N]`, weights of the voxels; None means one each.
+        floor: smallest allowed deviation.
+        starts: number of starts, including that from the prior.
+        rounds: rounds of EM from each start, and the same number again for the best fit.
+        generator: source of randomness of the random starts.
 
     Raises:
         ArgumentError: starts < 1, or a scan that cannot be fitted.
@@ -121,7 +121,7 @@ def _moments(x: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
     return mean, deviation.clamp_min(1e-6 * mean.abs().clamp_min(1e-6))
 
 
-def _spread(mixing: Tensor) -> Tensor:
+def _quantile_offsets(mixing: Tensor) -> Tensor:
     """Return the offset of each Gaussian, in deviations, among those with the same labels: 0 for a single one."""
     offsets = mixing.new_zeros(mixing.shape[1])
     patterns = (mixing > 0).T

@@ -1,14 +1,14 @@
-"""Partial volume, a model of voxels shared by two tissues: most voxels of a brain are within a voxel of a border.
+"""Partial volume: a model of voxels that two tissues share. Most voxels of a brain are within a voxel of a border.
 
 Between white matter and a ventricle lie voxels as grey as grey matter. A model of pure voxels labels them caudate or
-cortex; here they are mixtures. A voxel holds two labels, both drawn from the prior f at its position, and the first has
-the larger part t, uniform on (1/2, 1), and gives the voxel its label. With Gaussians k and l of the two,
+cortex; here they are mixtures. A voxel holds two labels, both drawn from the prior f at its position. The first has the
+larger part t, uniform on (1/2, 1), and gives the voxel its label. With Gaussians k and l of the two labels,
 
 `p(x, m) = f_m sum_k W_mk sum_l F_l P_kl(x)`, `P_kl(x) = E_t[N(x; t mu_k + (1 - t) mu_l, sigma_k^2)]`, `F = W' f`.
 
 Where f is certain of one tissue this is its Gaussian. There is no new parameter: f determines the number of shared
 voxels. The mean over t is that of three equal parts (midpoints); with them the model is a mixture of K^2 x 3 Gaussians
-whose means are linear in mu, so that EM has closed steps.
+whose means are linear in mu, so that both steps of EM are in closed form.
 
 References:
     Van Leemput et al., "A unifying framework for partial volume segmentation of brain MR images", 2003.
@@ -29,9 +29,9 @@ _CHUNK = 2**16  # voxels at a time: each needs K^2 numbers
 
 
 def log_density(x: Float[Tensor, " N"], gaussians: Gaussians, prior: Float[Tensor, "M N"]) -> Float[Tensor, "M N"]:
-    """Return `log p(x | label)` of every label as the larger part of a voxel, with the other drawn from the prior.
+    """Return `log p(x | label)` of every label as the larger part of a voxel; the other label is drawn from the prior.
 
-    Differentiable in the prior. Where one label is certain it is `Gaussians.log_density`.
+    Differentiable in the prior. Where one label is certain, the result is `Gaussians.log_density`.
 
     Args:
         x: `[N]`, intensities.
@@ -58,8 +58,8 @@ def log_density(x: Float[Tensor, " N"], gaussians: Gaussians, prior: Float[Tenso
 def _kernels(x: Float[Tensor, " N"], gaussians: Gaussians) -> list[Float[Tensor, "K K N"]]:
     """Return the density of x for each part t, relative to its peak: Gaussian k has that part, l has the rest."""
     inverse = 1 / (math.sqrt(2) * gaussians.deviations[:, None])
-    scaled, means = inverse * x, inverse * _means(gaussians.means)
-    return [(scaled[:, None] - one[..., None]).square().neg().exp() for one in means]
+    scaled, means = inverse * x, inverse * _mixed_means(gaussians.means)
+    return [(scaled[:, None] - part_means[..., None]).square().neg().exp() for part_means in means]
 
 
 def _peak_density(gaussians: Gaussians) -> Float[Tensor, "K 1"]:
@@ -67,8 +67,8 @@ def _peak_density(gaussians: Gaussians) -> Float[Tensor, "K 1"]:
     return 1 / (len(_PARTS) * math.sqrt(2 * math.pi) * gaussians.deviations[:, None])
 
 
-def _means(means: Float[Tensor, " K"]) -> Float[Tensor, "T K K"]:
-    """Return the mean of a voxel in which k has the part t, and l the rest."""
+def _mixed_means(means: Float[Tensor, " K"]) -> Float[Tensor, "T K K"]:
+    """Return the mean intensity of a voxel in which Gaussian k has the part t, and l the rest."""
     t = means.new_tensor(_PARTS).view(-1, 1, 1)
     return t * means[:, None] + (1 - t) * means
 
@@ -78,7 +78,7 @@ class _Statistics:
     """Sufficient statistics of an E-step.
 
     Attributes:
-        counts: `[T, K, K]`, number of voxels of each Gaussian.
+        counts: `[T, K, K]`, expected number of voxels of each part t and pair of Gaussians.
         sums: `[T, K, K]`, sums of their intensities.
         squares: `[T, K, K]`, sums of their squared intensities.
         shares: `[M, K]`, expected number of draws of each label with each Gaussian.
@@ -96,21 +96,23 @@ def _e_step(x: Float[Tensor, " N"], prior: Float[Tensor, "M N"], gaussians: Gaus
     gaussian_prior = gaussians.mixing.T @ prior
     both = (gaussian_prior * _peak_density(gaussians))[:, None] * gaussian_prior
     joint = [both * kernel for kernel in _kernels(x, gaussians)]
-    likely = torch.stack([one.sum((0, 1)) for one in joint]).sum(0).clamp_min(torch.finfo(x.dtype).tiny)
-    responsibilities = [one / likely for one in joint]
-    expected_draws = sum(one.sum(1) + one.sum(0) for one in responsibilities)  # as the larger part, and as the smaller
+    likelihood = torch.stack([density.sum((0, 1)) for density in joint]).sum(0).clamp_min(torch.finfo(x.dtype).tiny)
+    responsibilities = [density / likelihood for density in joint]
+    expected_draws = sum(
+        part.sum(1) + part.sum(0) for part in responsibilities
+    )  # as the larger part, and as the smaller
     per_prior = expected_draws / gaussian_prior.clamp_min(torch.finfo(x.dtype).tiny)
     return _Statistics(
-        torch.stack([one.sum(-1) for one in responsibilities]),
-        torch.stack([one @ x for one in responsibilities]),
-        torch.stack([one @ x.square() for one in responsibilities]),
+        torch.stack([part.sum(-1) for part in responsibilities]),
+        torch.stack([part @ x for part in responsibilities]),
+        torch.stack([part @ x.square() for part in responsibilities]),
         gaussians.mixing * (prior @ per_prior.T),
-        float(likely.log().sum(dtype=torch.float64)),
+        float(likelihood.log().sum(dtype=torch.float64)),
     )
 
 
 def _m_step(statistics: _Statistics, gaussians: Gaussians, pseudo: PseudoCounts, floor: float) -> Gaussians:
-    """Return means by weighted least squares, then deviations about them, then W: none lowers the objective."""
+    """Return means by weighted least squares, then deviations about them, then W; no step lowers the objective."""
     precision = gaussians.deviations.square().reciprocal()
     weights, sums = statistics.counts * precision[:, None], statistics.sums * precision[:, None]
     t = weights.new_tensor(_PARTS).view(-1, 1, 1)
@@ -118,7 +120,7 @@ def _m_step(statistics: _Statistics, gaussians: Gaussians, pseudo: PseudoCounts,
     diagonal = (t.square() * weights).sum((0, 2)) + ((1 - t).square() * weights).sum((0, 1)) + pseudo.counts * precision
     target = (t * sums).sum((0, 2)) + ((1 - t) * sums).sum((0, 1)) + pseudo.counts * precision * pseudo.means
     means = torch.linalg.solve(diagonal.diag() + cross + cross.T, target)
-    part_means = _means(means)
+    part_means = _mixed_means(means)
     square = (statistics.squares - 2 * part_means * statistics.sums + part_means.square() * statistics.counts).sum(
         (0, 2)
     )
@@ -142,16 +144,16 @@ def fit_partial_volume(
 ) -> Fit:
     """Fit the Gaussians of a scan with shared voxels by EM; `em.fit_gaussians` is the fit for pure voxels.
 
-    The objective, which never falls, is `sum_j log sum_m p(x_j, m)` plus the log-prior of the pseudo-counts, which
-    every Gaussian needs here: it may have no voxels left between borders.
+    The objective, which never falls, is `sum_j log sum_m p(x_j, m)` plus the log-prior of the pseudo-counts. Here every
+    Gaussian needs pseudo-counts, since borders may leave it no voxels.
 
     Args:
         x: `[N]`, intensities, finite.
         prior: `[M, N]`, f: columns sum to one.
         start: initial Gaussians; their deviations must respect the floor.
-        pseudo: pseudo-voxels, some of each Gaussian.
-        floor: least deviation; see `initialization.deviation_floor`.
-        rounds: maximal number of rounds.
+        pseudo: pseudo-voxels, of which each Gaussian must have some.
+        floor: smallest allowed deviation; see `initialization.deviation_floor`.
+        rounds: maximum number of rounds.
         tolerance: stop when a round gains less than this, in nats per voxel.
 
     Raises:

@@ -1,1 +1,1 @@
-"""The method of the document: a VAE of label maps, and an encoder of scans trained with its decoder frozen."""
+"""The learned method: a VAE of label maps, and an encoder of scans that is trained with the VAE's decoder frozen."""

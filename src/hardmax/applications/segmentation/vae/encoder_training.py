@@ -12,18 +12,18 @@ from torch import Tensor
 from hardmax.applications.segmentation.model_folder import ENCODER, VAE
 from hardmax.applications.segmentation.tissues.gaussians import Gaussians
 from hardmax.applications.segmentation.vae.image_encoder import ImageEncoder, check_scans, scan_elbo
-from hardmax.applications.segmentation.vae.label_training import Progress, optimise
+from hardmax.applications.segmentation.vae.label_training import Progress, minimise_loss
 from hardmax.applications.segmentation.vae.label_vae import LabelVAE
-from hardmax.applications.segmentation.vae.synthesis import synthesise
+from hardmax.applications.segmentation.vae.synthesis import synthesise_scan
 from hardmax.applications.segmentation.vae.voxel_scores import AbstractVoxelScore, ExactLikelihood
 from hardmax.objectives import gaussian_elbo
-from hardmax.random import stream
+from hardmax.random import make_generator
 
 # A scan and its mask, both [*S], on the prior's grid.
 Scan = tuple[Tensor, Tensor]
 
 
-def pretrain(
+def pretrain_encoder(
     vae: LabelVAE,
     encoder: ImageEncoder,
     maps: Float[Tensor, "N M *S"] | None,
@@ -36,18 +36,20 @@ def pretrain(
     folder: Path | None = None,
     progress: Progress | None = None,
 ) -> list[float]:
-    """Train on synthetic scans: raise `E_{q(z | x)}[log p(s | z)] - KL`, x of random contrast synthesised from s.
+    """Train an encoder on synthetic scans.
+
+    Maximises `E_{q(z | x)}[log p(s | z)] - KL`, where x is a scan of random contrast synthesised from the map s.
 
     Args:
         vae: the prior; its weights are frozen.
         encoder: trained in place.
-        maps: `[N, M, *S]`, aligned; None draws them from the prior, which has less detail than its maps.
+        maps: `[N, M, *S]`, aligned maps; None samples them from the prior, which has less detail than its maps.
         mixing: `[M, K]`, the Gaussians of each label.
         steps: number of steps of Adam.
         rate: learning rate.
         batch: scans per step.
         seed: seed of all randomness.
-        folder: folder of the state, to resume after a stop.
+        folder: folder of the training state, to resume after an interruption.
         progress: called after each step.
 
     Returns:
@@ -58,19 +60,21 @@ def pretrain(
 
         def loss(generator: torch.Generator) -> Tensor:
             if maps is None:
-                one = vae.sample(1, generator=generator)
+                label_map = vae.sample(1, generator=generator)
             else:
                 index = int(torch.randint(len(maps), (), generator=generator))
-                one = maps[index : index + 1].to(dtype)
-            scan = synthesise(one[0], mixing, generator=generator)
+                label_map = maps[index : index + 1].to(dtype)
+            scan = synthesise_scan(label_map[0], mixing, generator=generator)
             mean, log_variance = encoder(scan.x[None], scan.mask[None])
-            out = gaussian_elbo(vae.likelihood(one), mean, log_variance, generator=generator)
+            out = gaussian_elbo(vae.likelihood(label_map), mean, log_variance, generator=generator)
             return -out.value.mean() / voxels
 
-        return optimise(encoder, loss, steps=steps, rate=rate, parts=batch, seed=seed, folder=folder, progress=progress)
+        return minimise_loss(
+            encoder, loss, steps=steps, rate=rate, parts=batch, seed=seed, folder=folder, progress=progress
+        )
 
 
-def adapt(
+def adapt_encoder(
     vae: LabelVAE,
     encoder: ImageEncoder,
     scans: Sequence[Scan],
@@ -83,10 +87,10 @@ def adapt(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> list[float]:
-    """Train on scans without labels: raise the bound of the scans.
+    """Train an encoder on scans without labels: maximise the bound of the scans (`scan_elbo`).
 
-    Before a scan's step its Gaussians are updated for f at the mean of q(z | x), with z fixed there; then q is updated,
-    with the Gaussians fixed.
+    Before each step on a scan, its Gaussians are updated for f at the mean of q(z | x); then q is updated with the
+    Gaussians fixed.
 
     Args:
         vae: the prior; its weights are frozen.
@@ -107,7 +111,7 @@ def adapt(
         ArgumentError: no scan, or a scan that is not on the prior's grid.
     """
     check_scans(vae, scans)
-    known: dict[int, Gaussians] = {}
+    gaussians: dict[int, Gaussians] = {}
     with _freeze(vae):
 
         def loss(generator: torch.Generator) -> Tensor:
@@ -115,11 +119,11 @@ def adapt(
             x, mask = scans[index]
             with torch.no_grad():
                 log_f = vae.log_prior(encoder(x[None], mask[None])[0])[0]
-                known[index] = score.fit(x[mask], log_f[:, mask].exp(), mixing, known.get(index))
-            out = scan_elbo(vae, encoder, x, mask, known[index], score=score, generator=generator)
+                gaussians[index] = score.fit(x[mask], log_f[:, mask].exp(), mixing, gaussians.get(index))
+            out = scan_elbo(vae, encoder, x, mask, gaussians[index], score=score, generator=generator)
             return -out.value.mean() / int(mask.sum())
 
-        return optimise(encoder, loss, steps=steps, rate=rate, parts=batch, seed=seed, progress=progress)
+        return minimise_loss(encoder, loss, steps=steps, rate=rate, parts=batch, seed=seed, progress=progress)
 
 
 def train_encoder(
@@ -137,7 +141,7 @@ def train_encoder(
 ) -> None:
     """Train an image encoder on scan files and write it, with its prior, into a folder.
 
-    Pre-training that was stopped resumes from the folder; the steps on the scans, which are few, start again.
+    Interrupted pre-training resumes from the folder; the steps on the scans, which are few, start again.
 
     Args:
         scans: files of scans without labels.
@@ -145,11 +149,11 @@ def train_encoder(
         out: folder of the model; `vae/` and `encoder/` are written.
         align: reads a scan and returns it with its mask on the prior's grid.
         mixing: `[M, K]`, the Gaussians of each label.
-        maps: `[N, M, *S]`, for the pre-training; None draws them from the prior.
+        maps: `[N, M, *S]`, aligned maps for the pre-training; None samples them from the prior.
         pretraining: number of steps on synthetic scans.
         steps: number of steps on the scans.
         seed: seed of all randomness.
-        progress: called after each step of both.
+        progress: called after each step of both kinds.
 
     Raises:
         DataError: the folder cannot be written; and the errors of align.
@@ -157,10 +161,12 @@ def train_encoder(
     aligned = [align(path) for path in scans]
     check_scans(vae, aligned)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(stream(seed, "init").initial_seed())
+        torch.manual_seed(make_generator(seed, "init").initial_seed())
         encoder = ImageEncoder(vae.shape, vae.latents)
-    pretrain(vae, encoder, maps, mixing, steps=pretraining, seed=seed, folder=out / "pretraining", progress=progress)
-    adapt(vae, encoder, aligned, mixing, steps=steps, seed=seed, progress=progress)
+    pretrain_encoder(
+        vae, encoder, maps, mixing, steps=pretraining, seed=seed, folder=out / "pretraining", progress=progress
+    )
+    adapt_encoder(vae, encoder, aligned, mixing, steps=steps, seed=seed, progress=progress)
     vae.save_pretrained(out / VAE)
     encoder.save_pretrained(out / ENCODER)
     shutil.rmtree(out / "pretraining")

@@ -1,6 +1,7 @@
-"""q(z | x): from a scan to its anatomy in one pass, learned with the prior's decoder frozen and no labels of scans.
+"""The image encoder q(z | x), which finds the anatomy z of a scan x in one pass.
 
-First on scans synthesised from label maps, where the map is known, by the bound of the map,
+It is learned without labels of scans, with the decoder of the label VAE frozen. It is trained first on scans
+synthesised from label maps, where the map s is known, by the bound of the map,
 `E_{q(z | x)}[log p(s | z)] - KL(q(z | x) || N(0, I))`; then on real scans without labels by the bound of the scan,
 `E_{q(z | x)}[sum_j log sum_m f_jm(z) p(x_j | m)] - KL`. The Gaussians of a scan are fitted for the current f and
 held fixed during the step of q: alternating ascent on one bound.
@@ -27,12 +28,12 @@ from hardmax.objectives.elbo import Elbo
 class ImageEncoder(AbstractModel):
     """A convolutional network from a scan to the mean and log-variance of z, for slices or volumes.
 
-    The scan is standardised to mean 0 and deviation 1 inside its mask, which removes brightness and scale; synthetic
-    scans of every contrast teach it that no tissue is always bright.
+    The scan is standardised to mean 0 and deviation 1 inside its mask, which removes brightness and scale. Synthetic
+    scans of every contrast teach the network that no tissue is always bright.
 
     Args:
         shape: shape of the prior's grid, 2-D or 3-D.
-        latents: L of the prior.
+        latents: L, the number of latents of the prior.
         width: channels after the first convolution.
 
     Example:
@@ -53,7 +54,7 @@ class ImageEncoder(AbstractModel):
     def forward(
         self, x: Float[Tensor, "B *S"], mask: Bool[Tensor, "B *S"]
     ) -> tuple[Float[Tensor, "B L"], Float[Tensor, "B L"]]:
-        """Return mean and log-variance of q(z | x)."""
+        r"""Return mean and log-variance of $q(z \mid x)$."""
         inside = mask.to(x.dtype)
         axes = tuple(range(1, x.dim()))
         count = inside.sum(axes, keepdim=True).clamp_min(1)
@@ -82,14 +83,14 @@ def scan_elbo(
     Bias: only that of the score itself; variance: that of one reparameterized z per sample.
 
     Args:
-        vae: the prior; give it `requires_grad_(False)`, or its decoder is part of the gradient.
+        vae: the prior; call `requires_grad_(False)` on it, or its decoder gets a gradient too.
         encoder: q.
         x: `[*S]`, a scan on the prior's grid.
-        mask: `[*S]`, its voxels that count.
+        mask: `[*S]`, the voxels of the scan that count.
         gaussians: Gaussians of this scan.
         score: score of the voxels.
         samples: number of samples of z.
-        generator: source of the noise; None is torch's global generator.
+        generator: source of the noise; None means torch's global generator.
 
     Returns:
         The bound `[1]` with its terms.
@@ -98,14 +99,14 @@ def scan_elbo(
 
     def likelihood(z: Tensor) -> Tensor:
         log_f = vae.log_prior(z[:, 0])
-        return torch.stack([score(inside, one[:, mask], gaussians).sum() for one in log_f])[:, None]
+        return torch.stack([score(inside, sample[:, mask], gaussians).sum() for sample in log_f])[:, None]
 
     mean, log_variance = encoder(x[None], mask[None])
     return gaussian_elbo(likelihood, mean, log_variance, samples=samples, generator=generator)
 
 
 @torch.no_grad()
-def segment_scan(
+def segment_with_encoder(
     vae: LabelVAE,
     encoder: ImageEncoder,
     x: Float[Tensor, "*S"],

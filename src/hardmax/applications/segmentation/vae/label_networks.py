@@ -1,4 +1,4 @@
-"""Encoders and decoders of label maps, for both slices and volumes, linear and convolutional.
+"""Encoders and decoders of label maps, linear and convolutional, for slices and volumes.
 
 An encoder maps log-ratios `[B, M, *coarse]` to the mean and log-variance of z, each `[B, L]`; a decoder maps z `[R, L]`
 to logits `[R, M, *coarse]`.
@@ -17,15 +17,15 @@ _TRANSPOSED = {2: nn.ConvTranspose2d, 3: nn.ConvTranspose3d}
 
 @final
 class LinearEncoder(nn.Module):
-    """A fixed projection, then a linear map: `mean = A P(features - centre) + a`, one log-variance per latent.
+    """An encoder that is linear in the features: `mean = A P(features - centre) + a`, one log-variance per latent.
 
-    The projection P is set by principal components (see `initialize_with_pca`) and has one row per latent: the
+    The projection P is fixed, set by principal components (see `initialize_with_pca`), and has one row per latent. The
     remaining parameters are few and well scaled, unlike a free matrix of a hundred thousand columns.
 
     Args:
-        labels: M.
+        labels: M, the number of labels.
         coarse: size of the features.
-        latents: L.
+        latents: L, the number of latents.
 
     Example:
         >>> import torch
@@ -55,12 +55,12 @@ class LinearEncoder(nn.Module):
 
 @final
 class LinearDecoder(nn.Module):
-    """Logits that are linear in z: `z W + b`.
+    """A decoder whose logits are linear in z: `z W + b`.
 
     Args:
-        labels: M.
+        labels: M, the number of labels.
         coarse: size of the logits.
-        latents: L.
+        latents: L, the number of latents.
 
     Example:
         >>> import torch
@@ -94,14 +94,14 @@ def halve_sizes(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
 
 @final
 class ConvEncoder(nn.Module):
-    """Strided convolutions that halve the grid and double the channels, then one linear layer.
+    """An encoder of strided convolutions that halve the grid and double the channels, then one linear layer.
 
     It encodes label maps (M channels) and scans (see `image_encoder`).
 
     Args:
         channels: channels of the input.
         shape: shape of its grid, 2-D or 3-D.
-        latents: L.
+        latents: L, the number of latents.
         width: channels after the first convolution.
 
     Example:
@@ -132,12 +132,12 @@ class ConvEncoder(nn.Module):
 
 @final
 class ConvDecoder(nn.Module):
-    """The mirror of `ConvEncoder`: a linear layer, then transposed convolutions that double the grid, cut to size.
+    """A decoder that mirrors `ConvEncoder`: a linear layer, then transposed convolutions that double the grid.
 
     Args:
-        labels: M.
+        labels: M, the number of labels.
         coarse: size of the logits, 2-D or 3-D.
-        latents: L.
+        latents: L, the number of latents.
         width: channels before the last convolution.
 
     Example:

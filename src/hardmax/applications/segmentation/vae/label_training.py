@@ -1,11 +1,11 @@
-"""Train a label VAE on augmented maps, with a loop that resumes bit for bit.
+"""Train a label VAE on augmented maps, with a training loop that resumes bit for bit.
 
-The loop of `hardmax.training` iterates over a data set in epochs, measures a validation and a test split after each of
-them, and keeps the best checkpoint by a criterion. Here there are neither epochs nor splits: each of a few hundred
-steps draws its examples (maps of a bank, scans synthesised from them), nothing is held out, and the randomness of a
-step comes from the seed and the step's number, so that no state of generators is stored. Both loops store the state in
-the same way: that of the optimizer as tensors (`hardmax.training.checkpoint`), in a pair of files that is written
-atomically.
+This loop differs from the one of `hardmax.training`, which iterates over a data set in epochs, measures a validation
+and a test split after each epoch, and keeps the best checkpoint by a criterion. Here there are neither epochs nor
+splits. Each of a few hundred steps draws its own examples (maps of a bank, or scans synthesised from them), and nothing
+is held out. The randomness of a step comes from the seed and the number of the step, so that no state of generators is
+stored. Both loops store the state of the optimizer in the same way: as tensors (`hardmax.training.checkpoint`), in a
+pair of files that is written atomically.
 """
 
 import math
@@ -19,14 +19,20 @@ from torch import Tensor, nn
 from hardmax.applications.segmentation.vae.label_vae import LabelVAE
 from hardmax.errors import ArgumentError, DataError
 from hardmax.models.pretrained import read_tensors, write_tensors
-from hardmax.random import stream
-from hardmax.training.checkpoint import TRAINING_FILES, collect_optimizer_tensors, load_optimizer
+from hardmax.random import make_generator
+from hardmax.training.checkpoint import (
+    TRAINING_FILES,
+    check_optimizer_tensors,
+    check_tensors,
+    collect_optimizer_tensors,
+    load_optimizer,
+)
 
 Loss = Callable[[torch.Generator], Tensor]
 Progress = Callable[[int, int, float], None]
 
 
-def optimise(
+def minimise_loss(
     module: nn.Module,
     loss: Loss,
     *,
@@ -39,22 +45,22 @@ def optimise(
     every: int = 50,
     progress: Progress | None = None,
 ) -> list[float]:
-    """Minimise a random loss by Adam; the rate falls to zero along a cosine.
+    """Minimise a random loss by Adam; the learning rate falls to zero along a cosine.
 
-    The randomness of a step comes from the seed and the step's number alone, so that a run that is stopped and
-    resumed from its folder has the same draws.
+    The randomness of a step comes only from the seed and the number of the step, so that a run that is stopped and
+    resumed from its folder makes the same draws.
 
     Args:
-        module: module whose weights are stored in the folder.
+        module: module whose weights are trained, and stored in the folder.
         loss: given a generator, returns a scalar with a gradient; it draws its examples itself.
-        steps: total number, including those of earlier calls with this folder.
+        steps: total number of steps, including those of earlier calls with this folder.
         rate: initial learning rate.
-        parts: number of losses averaged for a step, one after the other: a batch in the memory of one example.
+        parts: number of losses that a step averages, one after the other: a batch in the memory of one example.
         seed: seed of all randomness.
-        parameters: parameters to train; None is all of the module.
-        folder: folder of the state, `training.safetensors`; None stores none.
+        parameters: parameters to train; None means all of the module.
+        folder: folder of the training state, `training.safetensors`; None stores nothing.
         every: number of steps between two writes of the state.
-        progress: called after each step with its number, steps and the loss.
+        progress: called after each step with its number, the number of steps and the loss.
 
     Returns:
         The loss of every step, from the first.
@@ -65,12 +71,12 @@ def optimise(
     Example:
         >>> import torch
         >>> line = torch.nn.Linear(1, 1, bias=False)
-        >>> losses = optimise(line, lambda generator: (line.weight - 3).square().sum(), steps=300, rate=0.1)
+        >>> losses = minimise_loss(line, lambda generator: (line.weight - 3).square().sum(), steps=300, rate=0.1)
         >>> round(line.weight.item(), 1)
         3.0
     """
-    chosen = [p for p in (module.parameters() if parameters is None else parameters) if p.requires_grad]
-    optimizer = torch.optim.Adam(chosen, lr=rate)
+    trained = [p for p in (module.parameters() if parameters is None else parameters) if p.requires_grad]
+    optimizer = torch.optim.Adam(trained, lr=rate)
     losses = [] if folder is None else _load_state(folder, module, optimizer, seed)
     for step in range(len(losses), steps):
         for group in optimizer.param_groups:
@@ -78,7 +84,7 @@ def optimise(
         optimizer.zero_grad()
         total = 0.0
         for part in range(parts):
-            value = loss(stream(seed, "step", step, part)) / parts
+            value = loss(make_generator(seed, "step", step, part)) / parts
             value.backward()
             total += float(value.detach())
         if not math.isfinite(total):
@@ -104,22 +110,24 @@ def _load_state(folder: Path, module: nn.Module, optimizer: torch.optim.Adam, se
         return []
     tensors, facts = read_tensors(folder, "training state", TRAINING_FILES)
     weights = {name.removeprefix("weights/"): t for name, t in tensors.items() if name.startswith("weights/")}
-    shapes = [tensor.shape for tensor in optimizer.param_groups[0]["params"]]
-    # Neither torch's load_state_dict nor a step would report that moments are of other parameters.
-    moments = {int(name.split("/")[1]): t.shape for name, t in tensors.items() if name.endswith("/exp_avg")}
+    others = {name: t for name, t in tensors.items() if not name.startswith(("weights/", "optimizer/"))}
     try:
-        if facts["seed"] != seed or not moments or any(shapes[index] != shape for index, shape in moments.items()):
-            raise RuntimeError(f"seed {facts['seed']}, {len(moments)} parameters")
-        module.load_state_dict(weights)
-        load_optimizer(optimizer, tensors)
-        return tensors["losses"].tolist()
-    except (KeyError, IndexError, RuntimeError) as error:
+        if facts.get("seed") != seed:
+            raise DataError(f"its seed is {facts.get('seed')}, not {seed}")
+        check_tensors(weights, module.state_dict(), folder)
+        check_optimizer_tensors(optimizer, tensors, folder)
+        losses = others.get("losses", torch.empty(0))
+        check_tensors(others, {"losses": torch.empty(losses.numel(), dtype=torch.float64)}, folder)
+    except DataError as error:
         raise DataError(
             f"{folder} holds the state of another training ({error}); use the same settings, or another folder"
         ) from error
+    module.load_state_dict(weights)
+    load_optimizer(optimizer, tensors)
+    return losses.tolist()
 
 
-# From one map [M, *S] and a generator to the map after a random affine map and a random smooth deformation.
+# A function that returns a map [M, *S], given with a generator, after a random affine map and smooth deformation.
 Deform = Callable[[Tensor, torch.Generator], Tensor]
 
 
@@ -132,14 +140,14 @@ def augment_maps(
     generator: torch.Generator,
     dtype: torch.dtype = torch.float16,
 ) -> Float[Tensor, "count M *S"]:
-    """Return the maps themselves, then deformed ones, until there are `count`.
+    """Return a bank of `count` maps: the maps themselves, then randomly deformed ones.
 
     Deformations cost more than a step of training, so they are computed once. Half precision holds 330 maps of 18
     labels on 40 x 48 x 40 voxels in 0.9 GB.
 
     Args:
-        maps: `[N, M, *S]`, aligned.
-        count: at least N.
+        maps: `[N, M, *S]`, aligned maps.
+        count: number of maps in the bank, at least N.
         deform: returns a deformed map.
         generator: source of randomness for the choice of maps and the deformations.
         dtype: dtype of the bank.
@@ -150,7 +158,7 @@ def augment_maps(
     Example:
         >>> import torch
         >>> maps = torch.rand(2, 3, 8, 8)
-        >>> flip = lambda one, generator: one.flip(1)
+        >>> flip = lambda label_map, generator: label_map.flip(1)
         >>> augment_maps(maps, 5, flip, generator=torch.Generator().manual_seed(0)).shape
         torch.Size([5, 3, 8, 8])
     """
@@ -175,18 +183,19 @@ def train_label_vae(
     folder: Path | None = None,
     progress: Progress | None = None,
 ) -> list[float]:
-    """Raise the bound of the maps in a bank; return minus the bound per voxel, step by step.
+    """Train a label VAE: maximise the bound of the maps in a bank; return minus the bound per voxel, step by step.
 
-    The maps of a batch are processed one after the other: on 80 x 96 x 80 voxels with 18 labels one takes about 0.4 GB.
+    The maps of a batch are processed one after the other: on 80 x 96 x 80 voxels with 18 labels a map takes about
+    0.4 GB.
 
     Args:
-        vae: trained in place; a linear one after `initialize_with_pca`.
-        bank: `[N, M, *S]`, of any floating dtype.
+        vae: trained in place; initialise a linear one with `initialize_with_pca` first.
+        bank: `[N, M, *S]`, maps of any floating dtype.
         steps: number of steps of Adam.
         rate: learning rate.
         batch: maps per step.
         seed: seed of all randomness.
-        folder: folder of the state, to resume after a stop; None stores none.
+        folder: folder of the training state, to resume after an interruption; None stores nothing.
         progress: called after each step.
 
     Example:
@@ -203,17 +212,17 @@ def train_label_vae(
         maps = bank[index : index + 1].to(vae.log_location.dtype)
         return -vae(maps, generator=generator).value.mean() / voxels
 
-    return optimise(vae, loss, steps=steps, rate=rate, parts=batch, seed=seed, folder=folder, progress=progress)
+    return minimise_loss(vae, loss, steps=steps, rate=rate, parts=batch, seed=seed, folder=folder, progress=progress)
 
 
 @torch.no_grad()
 def measure_bound(
     vae: LabelVAE, maps: Float[Tensor, "N M *S"], *, samples: int = 4, generator: torch.Generator | None = None
 ) -> tuple[float, float]:
-    """Return the mean bound of maps in nats per voxel, and that of the location prior alone."""
-    voxels, bound, alone = vae.log_location[0].numel(), 0.0, 0.0
+    """Return the mean bound of maps in nats per voxel, and the mean log-probability under the location prior only."""
+    voxels, bound, location = vae.log_location[0].numel(), 0.0, 0.0
     for part in maps.split(1):
-        one = part.to(vae.log_location.dtype)
-        bound += float(vae(one, samples=samples, generator=generator).value.sum())
-        alone += float((one * vae.log_location).sum())
-    return bound / voxels / len(maps), alone / voxels / len(maps)
+        label_map = part.to(vae.log_location.dtype)
+        bound += float(vae(label_map, samples=samples, generator=generator).value.sum())
+        location += float((label_map * vae.log_location).sum())
+    return bound / voxels / len(maps), location / voxels / len(maps)

@@ -1,8 +1,8 @@
 r"""The anatomical prior: a variational auto-encoder of label maps, learned without any scan.
 
 `p(s) = \int N(z; 0, I) prod_j f_{j, s_j}(z) dz`, `f_j(z) = softmax(logits_j(z) + log p_loc,j)`. The location prior
-p_loc, the frequency of each label at a voxel, is all the information at z = 0; the logits describe how one anatomy
-differs from the average. Shape varies smoothly, so they are defined on a coarse grid and interpolated.
+p_loc, the frequency of each label at a voxel, is all that is known at z = 0. The logits describe how one anatomy
+differs from the average. Shape varies smoothly, so the logits are defined on a coarse grid and interpolated.
 """
 
 from collections.abc import Callable
@@ -30,18 +30,21 @@ _UPSAMPLE = {2: "bilinear", 3: "trilinear"}
 class LabelVAE(AbstractModel):
     r"""A VAE of label maps on a grid of slices (2-D) or volumes (3-D).
 
-    The bound of a map s is `E_q[sum_j log f_{j, s_j}(z)] - KL(q(z | s) || N(0, I))`; a map may also hold probabilities
-    (partial volume), and then the first term is minus a cross-entropy. Bias of its estimate: none; variance: that of
-    one reparameterized sample of z.
+    The bound of a map s is
+
+    $$ \mathbb{E}_q\Big[\sum_j \log f_{j, s_j}(z)\Big] - \mathrm{KL}(q(z \mid s) \,\|\, N(0, I)). $$
+
+    A map may also hold probabilities (partial volume), and then the first term is minus a cross-entropy. Bias of its
+    estimate: none; variance: that of one reparameterized sample of z.
 
     Args:
-        location: `[M, *S]`, p_loc; it is floored and normalised again, so that no label is impossible anywhere.
-        latents: L.
-        factor: sides of the grid over sides of the coarse one, the grid of the logits; a coarse voxel covers
-            `factor^D` voxels and its centre is theirs.
+        location: `[M, *S]`, $p_\mathrm{loc}$; it is floored and renormalised, so that no label is impossible anywhere.
+        latents: L, the number of latents.
+        factor: side of a voxel of the coarse grid, on which the logits are defined, in voxels; a coarse voxel covers
+            $\mathrm{factor}^D$ voxels and has the same centre.
         network: "linear" (initialise it with `initialize_with_pca`) or "convolutional".
         width: channels of convolutional networks.
-        floor: least frequency of a label.
+        floor: smallest frequency of a label.
 
     Raises:
         ArgumentError: a grid that is neither 2-D nor 3-D or not divisible by factor, or an unknown network.
@@ -105,7 +108,7 @@ class LabelVAE(AbstractModel):
             self.decoder = ConvDecoder(labels, coarse, latents, width)
 
     def features(self, maps: Float[Tensor, "B M *S"]) -> Float[Tensor, "B M *C"]:
-        """Return how maps differ from the location prior: log-ratios of smoothed frequencies on the coarse grid."""
+        """Return the log-ratios of the smoothed frequencies of maps and location prior, on the coarse grid."""
         if tuple(maps.shape[1:]) != (self.labels, *self.shape):
             raise ShapeError(
                 f"maps must be [B, {self.labels}, {', '.join(map(str, self.shape))}], got {list(maps.shape)}; "
@@ -114,7 +117,7 @@ class LabelVAE(AbstractModel):
         return self._smooth_frequencies(maps) - self.reference
 
     def encode(self, maps: Float[Tensor, "B M *S"]) -> tuple[Float[Tensor, "B L"], Float[Tensor, "B L"]]:
-        """Return mean and log-variance of q(z | s)."""
+        r"""Return mean and log-variance of $q(z \mid s)$."""
         return self.encoder(self.features(maps))
 
     def logits(self, z: Float[Tensor, "R L"]) -> Float[Tensor, "R M *C"]:
@@ -122,15 +125,15 @@ class LabelVAE(AbstractModel):
         return self.decoder(z)
 
     def log_prior(self, z: Float[Tensor, "R L"]) -> Float[Tensor, "R M *S"]:
-        """Return `log f(z)` at every voxel, normalised over labels."""
+        r"""Return $\log f(z)$ at every voxel, normalised over labels."""
         return (self.upsample(self.logits(z)) + self.log_location).log_softmax(1)
 
     def upsample(self, coarse: Float[Tensor, "R M *C"]) -> Float[Tensor, "R M *S"]:
-        """Return logits of the coarse grid, interpolated to the voxels."""
+        """Interpolate logits of the coarse grid to the voxels."""
         return functional.interpolate(coarse, self.shape, mode=_UPSAMPLE[len(self.shape)], align_corners=False)
 
     def likelihood(self, maps: Float[Tensor, "B M *S"]) -> Callable[[Tensor], Tensor]:
-        """Return `log p(s | z)` as an objective: it maps z `[C, B, L]` to `[C, B]`."""
+        r"""Return $\log p(s \mid z)$ as an objective: it maps z `[C, B, L]` to `[C, B]`."""
 
         def log_probability(z: Tensor) -> Tensor:
             log_f = self.log_prior(z.flatten(0, 1)).unflatten(0, z.shape[:2])
@@ -141,7 +144,7 @@ class LabelVAE(AbstractModel):
     def forward(
         self, maps: Float[Tensor, "B M *S"], *, samples: int = 1, generator: torch.Generator | None = None
     ) -> Elbo:
-        """Estimate the bound of maps, one-hot or probabilities; minimise `-value.mean()`."""
+        """Estimate the bound of maps, one-hot or probabilities; for training, minimise `-value.mean()`."""
         mean, log_variance = self.encode(maps)
         return gaussian_elbo(self.likelihood(maps), mean, log_variance, samples=samples, generator=generator)
 
@@ -170,7 +173,7 @@ class LabelVAE(AbstractModel):
 
 
 def log_location(frequencies: Float[Tensor, "M *S"], floor: float) -> Float[Tensor, "M *S"]:
-    """Return `log p_loc`: frequencies floored, then normalised again.
+    """Return `log p_loc`, the log of frequencies that are floored and then renormalised.
 
     Example:
         >>> import torch
@@ -178,6 +181,6 @@ def log_location(frequencies: Float[Tensor, "M *S"], floor: float) -> Float[Tens
         tensor([[0.8000],
                 [0.2000]])
     """
-    kept = frequencies.clamp_min(0) / frequencies.clamp_min(0).sum(0, keepdim=True).clamp_min(1e-12)
-    kept = kept.clamp_min(floor)
-    return (kept / kept.sum(0, keepdim=True)).log()
+    normalised = frequencies.clamp_min(0) / frequencies.clamp_min(0).sum(0, keepdim=True).clamp_min(1e-12)
+    floored = normalised.clamp_min(floor)
+    return (floored / floored.sum(0, keepdim=True)).log()

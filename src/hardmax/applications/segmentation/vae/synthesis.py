@@ -1,6 +1,6 @@
-"""Scans synthesised from label maps, of any contrast, for the pre-training of an encoder.
+"""Synthetic scans of any contrast, made from label maps for the pre-training of an encoder.
 
-Every Gaussian gets a random mean and deviation, every voxel the intensity of its label; then a little blur (partial
+Every Gaussian gets a random mean and deviation, and every voxel an intensity of its label. Then a little blur (partial
 volume), a smooth bias field and noise are added. Nothing is assumed about which tissue is bright.
 """
 
@@ -22,8 +22,8 @@ class SyntheticScan:
 
     Attributes:
         x: `[*S]`, intensities, zero outside the mask.
-        mask: `[*S]`.
-        gaussians: its Gaussians, before bias and noise.
+        mask: `[*S]`, voxels of the brain.
+        gaussians: Gaussians of its labels, before bias and noise.
     """
 
     x: Float[Tensor, "*S"]
@@ -31,7 +31,7 @@ class SyntheticScan:
     gaussians: Gaussians
 
 
-def synthesise(
+def synthesise_scan(
     probabilities: Float[Tensor, "M *S"],
     mixing: Float[Tensor, "M K"],
     *,
@@ -44,14 +44,14 @@ def synthesise(
     """Synthesise a scan of random contrast from one label map.
 
     Args:
-        probabilities: `[M, *S]`, a map, one-hot or with partial volume: its intensities mix.
+        probabilities: `[M, *S]`, a map, one-hot or with partial volume, where intensities mix.
         mixing: `[M, K]`, the Gaussians of each label.
-        mask: `[*S]`, mask of the scan; None is the brain (all but the first label, background) with a random margin,
-            as left by skull-stripping programs.
+        mask: `[*S]`, mask of the scan; None means the brain (all but the first label, background) with a random
+            margin, as skull-stripping programs leave it.
         blur: fraction of each voxel that comes from its neighbours along each axis, 0 to 1.
         bias: deviation of the log of the bias field.
         noise: deviation of the noise in each voxel; means are spread over 0 to 1.
-        generator: source of randomness; None is torch's global generator.
+        generator: source of randomness; None means torch's global generator.
 
     Example:
         >>> import torch
@@ -59,7 +59,7 @@ def synthesise(
         >>> labels = torch.zeros(8, 8, dtype=torch.long)
         >>> labels[2:6, 2:6] = 1
         >>> one_hot = torch.nn.functional.one_hot(labels, 2).movedim(-1, 0).float()
-        >>> scan = synthesise(one_hot, mixing_matrix([0, 1]))
+        >>> scan = synthesise_scan(one_hot, mixing_matrix([0, 1]))
         >>> scan.x.shape, bool(scan.mask[2:6, 2:6].all())
         (torch.Size([8, 8]), True)
 

@@ -1,12 +1,12 @@
-"""Scores of a voxel's intensity under f, each with the fit of its Gaussians: three ways to train q(z | x).
+"""Three scores of a voxel's intensity under f, each with its fit of the Gaussians: three ways to train q(z | x).
 
-| | value of a voxel | its mean over draws |
+| | score of a voxel | its mean over draws |
 |---|---|---|
 | `ExactLikelihood` | `log sum_m f_jm p(x_j | m)` | itself |
 | `JensenBound` | `sum_m f_jm log p(x_j | m)` | itself, never above the exact one |
 | `SampledSegmentation` | `log p(x_j | s_j)`, s_j drawn from f_j | Jensen's bound |
 
-Each has the M-step of its objective, so that Gaussians and q alternately ascend the same one.
+Each comes with the M-step of its own objective, so that the steps of the Gaussians and of q raise the same objective.
 """
 
 from abc import ABC, abstractmethod
@@ -50,13 +50,13 @@ class AbstractVoxelScore(ABC):
         mixing: Float[Tensor, "M K"],
         before: Gaussians | None = None,
     ) -> Gaussians:
-        """Return Gaussians for a given f: a few rounds from those before, or from scratch.
+        """Fit the Gaussians for a given f: a few rounds from given Gaussians, or from scratch.
 
         Args:
             x: `[N]`, intensities.
             prior: `[M, N]`, f.
             mixing: `[M, K]`, the Gaussians of each label.
-            before: initial Gaussians.
+            before: initial Gaussians; None means from scratch.
         """
         return self._fit(x, prior, mixing, before)
 
@@ -73,8 +73,8 @@ class ExactLikelihood(AbstractVoxelScore):
     """The exact log-likelihood, with rounds of EM.
 
     Args:
-        rounds: rounds of EM from the Gaussians before; from scratch, there are several starts with more rounds. The
-            random starts have a fixed seed: the same scan gives the same Gaussians.
+        rounds: rounds of EM from given Gaussians; from scratch, there are several starts with more rounds. The random
+            starts have a fixed seed: the same scan gives the same Gaussians.
     """
 
     rounds: int = 3
@@ -94,10 +94,10 @@ class ExactLikelihood(AbstractVoxelScore):
 @final
 @dataclass(frozen=True)
 class JensenBound(AbstractVoxelScore):
-    """Jensen's bound, with its M-step, which assigns voxels to labels in proportion to f.
+    """Jensen's bound of the log-likelihood, with its M-step, which assigns voxels to labels in proportion to f.
 
-    It favours an f that is certain where the labels look different, and wide Gaussians where f is not: on phantoms and
-    on scans it segments less well than the exact likelihood, which costs no more.
+    It favours an f that is certain where the labels look different, and wide Gaussians where f is not certain. On
+    phantoms and on scans it segments less well than the exact likelihood, which costs no more.
     """
 
     def _score(self, x: Tensor, log_prior: Tensor, gaussians: Gaussians) -> Tensor:
@@ -115,14 +115,14 @@ class JensenBound(AbstractVoxelScore):
 class SampledSegmentation(AbstractVoxelScore):
     r"""The score of a hard segmentation drawn from f, with a gradient through the draw: `sum_m s_jm log p(x_j | m)`.
 
-    A discrete segmentation inside the auto-encoder. Its mean over s is Jensen's bound, so it estimates that bound,
-    never the exact likelihood. Bias of the gradient: the score is linear in s, so none with `StraightThrough()`, whose
-    gradient is even free of noise here; that of the relaxation with `GumbelSoftmax(hard=True)`, which falls with tau.
-    Variance of the value: one draw per voxel, summed over many voxels.
+    This puts a discrete segmentation inside the auto-encoder. Its mean over s is Jensen's bound, so it estimates that
+    bound, never the exact likelihood. Bias of the gradient: none with `StraightThrough()`, since the score is linear in
+    s (here its gradient is even free of noise); with `GumbelSoftmax(hard=True)` that of the relaxation, which falls
+    with tau. Variance of the value: one draw per voxel, summed over many voxels.
 
     Args:
         estimator: a sample-style estimator of the library.
-        generator: source of the noise; None is torch's global generator.
+        generator: source of the noise; None means torch's global generator.
 
     Example:
         >>> import torch

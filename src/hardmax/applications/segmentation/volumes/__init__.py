@@ -1,1 +1,1 @@
-"""Scans and label maps: files, geometry, labels, and the agreement of two maps. No torch here."""
+"""Scans and label maps: their files, geometry and labels, and the agreement of two maps. No torch here."""

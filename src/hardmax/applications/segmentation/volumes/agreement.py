@@ -13,11 +13,11 @@ from hardmax.errors import ArgumentError, ShapeError
 
 @dataclass(frozen=True, eq=False)
 class Agreement:
-    """Agreement of a label map with the true one, structure by structure.
+    """Agreement of a label map with the true map, for each structure.
 
     Attributes:
         names: names of the K structures.
-        dice: `[K]`; NaN where both maps lack the structure.
+        dice: `[K]`, Dice overlap; NaN where both maps lack the structure.
         distance: `[K]`, 95 % surface distance in mm; NaN where a map lacks the structure.
         volume: `[K]`, mm^3 in the label map.
         true_volume: `[K]`, mm^3 in the true map.
@@ -33,20 +33,22 @@ class Agreement:
 
     @property
     def mean_dice(self) -> float:
-        """Mean over the structures that at least one map has; a structure that only one map has counts as 0."""
+        """Mean Dice over the structures that at least one map has; a structure that only one map has counts as 0."""
         return _mean(self.dice)
 
     @property
     def mean_distance(self) -> float:
-        """Mean over the structures that both maps have."""
+        """Mean surface distance over the structures that both maps have."""
         return _mean(self.distance)
 
 
-def dice(found: Integer[np.ndarray, "X Y Z"], true: Integer[np.ndarray, "X Y Z"], count: int) -> Float[np.ndarray, "M"]:
-    """Return the overlap `2 |A and B| / (|A| + |B|)` of each label 0..count-1: 1 is perfect, 0 is none.
+def dice(
+    predicted: Integer[np.ndarray, "X Y Z"], true: Integer[np.ndarray, "X Y Z"], count: int
+) -> Float[np.ndarray, "M"]:
+    """Return Dice, the overlap `2 |A and B| / (|A| + |B|)`, of each label 0..count-1: 1 is perfect, 0 is no overlap.
 
     Args:
-        found: `[X, Y, Z]`, labels of the map to judge.
+        predicted: `[X, Y, Z]`, labels of the map to judge.
         true: `[X, Y, Z]`, true labels.
         count: M, the number of labels.
 
@@ -64,37 +66,37 @@ def dice(found: Integer[np.ndarray, "X Y Z"], true: Integer[np.ndarray, "X Y Z"]
     References:
         Dice, "Measures of the amount of ecologic association between species", 1945.
     """
-    _check_shapes(found, true)
+    _check_shapes(predicted, true)
     # One pass over the voxels counts all labels of both maps, and the voxels where they are equal.
-    sizes = np.bincount(found.ravel(), minlength=count)[:count] + np.bincount(true.ravel(), minlength=count)[:count]
-    shared = np.bincount(found[found == true].ravel(), minlength=count)[:count]
+    sizes = np.bincount(predicted.ravel(), minlength=count)[:count] + np.bincount(true.ravel(), minlength=count)[:count]
+    shared = np.bincount(predicted[predicted == true].ravel(), minlength=count)[:count]
     return np.where(sizes > 0, 2 * shared / np.maximum(sizes, 1), np.nan)
 
 
 def surface_distance(
-    found: Bool[np.ndarray, "X Y Z"],
+    predicted: Bool[np.ndarray, "X Y Z"],
     true: Bool[np.ndarray, "X Y Z"],
     spacing: Float[np.ndarray, "3"],
     percentile: float = 95.0,
 ) -> float:
-    """Return the distance in mm within which `percentile` percent of each surface lie of the other: 0 is perfect.
+    """Return the surface distance of two masks in mm, as a percentile (95 %, say) of distances: 0 is perfect.
 
-    With S(A) the voxels of A that have one of their six neighbours outside of A (or of the volume), and d the distance
-    of their centres: `max(P_95 {d(a, S(B)): a in S(A)}, P_95 {d(b, S(A)): b in S(B)})`. 100 percent give the Hausdorff
-    distance. Some programs take the percentile of both sets together, which is never larger.
+    Let S(A) be the voxels of A that have one of their six neighbours outside A (or outside the volume), and d the
+    distance of voxel centres. The result is `max(P_95 {d(a, S(B)): a in S(A)}, P_95 {d(b, S(A)): b in S(B)})`. 100
+    percent give the Hausdorff distance. Some programs take the percentile of both sets together, which is never larger.
 
     Args:
-        found: `[X, Y, Z]`, mask of the structure in the map to judge.
+        predicted: `[X, Y, Z]`, mask of the structure in the map to judge.
         true: `[X, Y, Z]`, true mask of the structure.
         spacing: mm between neighbours along each axis; the axes are at right angles.
-        percentile: 0 to 100; between two distances it is interpolated.
+        percentile: 0 to 100; interpolated between two distances.
 
     Returns:
         The distance; NaN if one of the masks is empty.
 
     Raises:
         ShapeError: the shapes differ.
-        ArgumentError: a spacing that is not positive, or a percentile beyond 0 to 100.
+        ArgumentError: a spacing that is not positive, or a percentile outside 0 to 100.
 
     Example:
         >>> import numpy as np
@@ -106,16 +108,16 @@ def surface_distance(
     References:
         Huttenlocher, Klanderman & Rucklidge, "Comparing images using the Hausdorff distance", 1993, section 3.
     """
-    _check_shapes(found, true)
+    _check_shapes(predicted, true)
     if not (np.asarray(spacing) > 0).all() or not 0 <= percentile <= 100:
         raise ArgumentError(
             f"the spacing must be positive and the percentile from 0 to 100, got {np.asarray(spacing).tolist()} and "
             f"{percentile}"
         )
-    if not found.any() or not true.any():
+    if not predicted.any() or not true.any():
         return float("nan")
-    box = _box(found | true)  # no surface lies outside of it
-    surfaces = [_surface(found[box]), _surface(true[box])]
+    box = _bounding_box(predicted | true)  # no surface lies outside
+    surfaces = [_surface_voxels(predicted[box]), _surface_voxels(true[box])]
     directed = [
         np.percentile(np.asarray(ndimage.distance_transform_edt(~to, sampling=spacing))[start], percentile)
         for start, to in (surfaces, surfaces[::-1])
@@ -123,24 +125,24 @@ def surface_distance(
     return float(max(directed))
 
 
-def volumes(labels: Integer[np.ndarray, "X Y Z"], grid: Grid, count: int) -> Float[np.ndarray, "M"]:
-    """Return the volume of each label 0..count-1 in mm^3: voxels times the volume of one.
+def measure_volumes(labels: Integer[np.ndarray, "X Y Z"], grid: Grid, count: int) -> Float[np.ndarray, "M"]:
+    """Return the volume of each label 0..count-1 in mm^3: number of voxels times the volume of a voxel.
 
     Example:
         >>> import numpy as np
-        >>> volumes(np.array([[[0, 1, 1]]]), Grid((1, 1, 3), np.diag([1.0, 1.0, 1.5, 1.0])), 3).tolist()
+        >>> measure_volumes(np.array([[[0, 1, 1]]]), Grid((1, 1, 3), np.diag([1.0, 1.0, 1.5, 1.0])), 3).tolist()
         [1.5, 3.0, 0.0]
     """
     return np.bincount(labels.ravel(), minlength=count)[:count] * grid.voxel_volume
 
 
-def compare(
-    found: Integer[np.ndarray, "X Y Z"], true: Integer[np.ndarray, "X Y Z"], grid: Grid, table: LabelTable
+def compare_maps(
+    predicted: Integer[np.ndarray, "X Y Z"], true: Integer[np.ndarray, "X Y Z"], grid: Grid, table: LabelTable
 ) -> Agreement:
-    """Compare a label map with the true one, over the judged structures of the table.
+    """Compare a label map with the true map, for the structures of the table that count in comparisons.
 
     Args:
-        found: `[X, Y, Z]`, indices in the table.
+        predicted: `[X, Y, Z]`, indices in the table.
         true: `[X, Y, Z]`, true indices in the table.
         grid: grid of both maps.
         table: the labels.
@@ -148,9 +150,9 @@ def compare(
     Raises:
         ShapeError: the shapes differ.
     """
-    overlap = dice(found, true, len(table))
-    sizes, true_sizes = (volumes(labels, grid, len(table)) for labels in (found, true))
-    distances = [surface_distance(found == index, true == index, grid.spacing) for index in table.judged]
+    overlap = dice(predicted, true, len(table))
+    sizes, true_sizes = (measure_volumes(labels, grid, len(table)) for labels in (predicted, true))
+    distances = [surface_distance(predicted == index, true == index, grid.spacing) for index in table.judged]
     notes = [
         f"{message}: {', '.join(table.names[index] for index in which)}"
         for message, which in (
@@ -171,17 +173,17 @@ def compare(
     )
 
 
-def _box(mask: Bool[np.ndarray, "X Y Z"]) -> tuple[slice, ...]:
+def _bounding_box(mask: Bool[np.ndarray, "X Y Z"]) -> tuple[slice, ...]:
     """Return the bounding box of a mask that is not empty."""
     out = []
     for axes in ((1, 2), (0, 2), (0, 1)):
-        there = np.flatnonzero(mask.any(axes))
-        out.append(slice(int(there[0]), int(there[-1]) + 1))
+        occupied = np.flatnonzero(mask.any(axes))
+        out.append(slice(int(occupied[0]), int(occupied[-1]) + 1))
     return tuple(out)
 
 
-def _surface(mask: Bool[np.ndarray, "X Y Z"]) -> Bool[np.ndarray, "X Y Z"]:
-    inside = ndimage.binary_erosion(mask)  # outside of the volume counts as outside of the structure
+def _surface_voxels(mask: Bool[np.ndarray, "X Y Z"]) -> Bool[np.ndarray, "X Y Z"]:
+    inside = ndimage.binary_erosion(mask)  # outside the volume counts as outside the structure
     return mask & np.logical_not(inside)
 
 
@@ -190,9 +192,9 @@ def _mean(values: Float[np.ndarray, "K"]) -> float:
     return float(known.mean()) if len(known) else float("nan")
 
 
-def _check_shapes(found: np.ndarray, true: np.ndarray) -> None:
-    if found.shape != true.shape:
+def _check_shapes(predicted: np.ndarray, true: np.ndarray) -> None:
+    if predicted.shape != true.shape:
         raise ShapeError(
-            f"two label maps are compared voxel by voxel, got the shapes {list(found.shape)} and {list(true.shape)}; "
-            "resample one to the grid of the other"
+            f"two label maps are compared voxel by voxel, got the shapes {list(predicted.shape)} and "
+            f"{list(true.shape)}; resample one to the grid of the other"
         )

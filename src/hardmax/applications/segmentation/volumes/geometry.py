@@ -1,6 +1,6 @@
 """Geometry of volumes: grids in world space, canonical orientation, resampling. No torch here.
 
-World space is RAS in mm: x grows to the right of the person, y to the front, z to the top.
+World space is RAS in mm: x grows to the right of the person, y to the front (anterior), z to the top (superior).
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _SLAB = 2**22  # voxels that are resampled at a time
 class Grid:
     """A box of voxels with its position in the world.
 
-    `x = A v + t` maps a voxel index v (whole at the centre of a voxel) to the world in mm.
+    `x = A v + t` maps a voxel index v (an integer at the centre of a voxel) to the world in mm.
 
     Args:
         shape: voxels along each axis.
@@ -74,7 +74,7 @@ class Grid:
 
     @property
     def axes(self) -> str:
-        """Where the axes point, nearest of R L A P S I: "RAS", "LPS", ..."""
+        """Direction of each axis, the nearest of R L A P S I (right, left, ...): "RAS", "LPS", ..."""
         import nibabel
 
         return "".join(nibabel.orientations.aff2axcodes(self.affine))
@@ -86,7 +86,7 @@ class Grid:
         return float(np.degrees(np.arccos(np.clip(cosines, 0, 1))).max())
 
     def to_world(self, voxels: Float[np.ndarray, "N 3"]) -> Float[np.ndarray, "N 3"]:
-        """Return the world points of voxel indices, whole or fractional: `[N, 3]` in mm."""
+        """Return the world points of voxel indices, which may be fractional: `[N, 3]` in mm."""
         return voxels @ self.affine[:3, :3].T + self.affine[:3, 3]
 
     def to_voxels(self, points: Float[np.ndarray, "N 3"]) -> Float[np.ndarray, "N 3"]:
@@ -107,7 +107,7 @@ class Grid:
         return self.shape == other.shape and float(np.abs(self.corners() - other.corners()).max()) <= tolerance
 
     def at_spacing(self, spacing: float) -> "Grid":
-        """Return a grid of cubic voxels of that side, in mm, along the same axes, that covers the same box."""
+        """Return a grid of cubic voxels with a side of `spacing` mm, along the same axes, that covers the same box."""
         if not spacing > 0:
             raise ArgumentError(f"the spacing must be positive, got {spacing} mm")
         sides = np.array(self.shape) * self.spacing
@@ -127,11 +127,11 @@ class Reorientation:
 
     Example:
         >>> import numpy as np
-        >>> turned = Reorientation(Grid((3, 4, 5), np.diag([-1.0, 1.0, 1.0, 1.0])))
-        >>> turned.canonical.axes
+        >>> reorientation = Reorientation(Grid((3, 4, 5), np.diag([-1.0, 1.0, 1.0, 1.0])))
+        >>> reorientation.canonical.axes
         'RAS'
         >>> values = np.arange(60.0).reshape(3, 4, 5)
-        >>> bool((turned.back(turned.forward(values)) == values).all())
+        >>> bool((reorientation.back(reorientation.forward(values)) == values).all())
         True
     """
 
@@ -139,7 +139,7 @@ class Reorientation:
 
     @cached_property
     def _orientation(self) -> tuple[tuple[int, int, int], tuple[bool, ...]]:
-        """Return, for each of R, A, S, the nearest axis, and whether it points the other way."""
+        """Return, for each of R, A, S, the nearest axis, and whether that axis points the other way."""
         import nibabel
 
         orientation = nibabel.orientations.io_orientation(self.original.affine)
@@ -148,7 +148,7 @@ class Reorientation:
 
     @cached_property
     def canonical(self) -> Grid:
-        """The same voxels as a grid whose axes are nearest to R, A and S."""
+        """Grid of the same voxels, with its axes in the order and directions nearest to R, A and S."""
         order, flipped = self._orientation
         change = np.zeros((4, 4))  # index in the canonical grid -> index in the original
         change[3, 3] = 1
@@ -163,31 +163,31 @@ class Reorientation:
         _check_shape(values, self.original)
         order, flipped = self._orientation
         lead = tuple(range(values.ndim - 3))
-        turned = values.transpose(*lead, *(axis + len(lead) for axis in order))
-        return turned[(..., *(slice(None, None, -1 if flip else 1) for flip in flipped))]
+        reoriented = values.transpose(*lead, *(axis + len(lead) for axis in order))
+        return reoriented[(..., *(slice(None, None, -1 if flip else 1) for flip in flipped))]
 
     def back(self, values: Shaped[np.ndarray, "..."]) -> Shaped[np.ndarray, "..."]:
         """Return values `[..., X, Y, Z]` of the canonical grid as those of the original one (a view)."""
         _check_shape(values, self.canonical)
         order, flipped = self._orientation
         lead = tuple(range(values.ndim - 3))
-        turned = values[(..., *(slice(None, None, -1 if flip else 1) for flip in flipped))]
-        return turned.transpose(*lead, *(int(axis) + len(lead) for axis in np.argsort(order)))
+        reoriented = values[(..., *(slice(None, None, -1 if flip else 1) for flip in flipped))]
+        return reoriented.transpose(*lead, *(int(axis) + len(lead) for axis in np.argsort(order)))
 
 
 def resample(
     values: Shaped[np.ndarray, "X Y Z"], source: Grid, target: Grid, *, fill: float = 0.0
 ) -> Float[np.ndarray, "U V W"]:
-    """Return a volume of intensities, or the probability of one label, on another grid, by trilinear interpolation.
+    """Resample intensities, or the probabilities of one label, to another grid by trilinear interpolation.
 
-    Where the target is coarser, the volume is blurred first, along each axis, by the Gaussian whose width at half
-    maximum makes up the difference: `sqrt(t^2 - s^2)` for voxel sizes s and t. This prevents aliasing.
+    Where the target is coarser, the volume is first blurred along each axis, to prevent aliasing. The full width at
+    half maximum of the Gaussian is `sqrt(t^2 - s^2)`, for voxel sizes s of the source and t of the target.
 
     Args:
         values: `[X, Y, Z]` on the grid `source`.
         source: grid of the values.
         target: grid of the result.
-        fill: value outside of the source.
+        fill: value outside the source.
 
     Returns:
         `[U, V, W]`, float32, of the target's shape.
@@ -215,13 +215,13 @@ def resample(
 def resample_labels(
     labels: Shaped[np.ndarray, "X Y Z"], source: Grid, target: Grid, *, fill: int = 0
 ) -> Shaped[np.ndarray, "U V W"]:
-    """Return a label map on another grid: each voxel has the label of the nearest one; the dtype is kept.
+    """Resample a label map to another grid: each voxel gets the label of the nearest one; the dtype is kept.
 
     Args:
-        labels: `[X, Y, Z]` of whole numbers on the grid `source`.
+        labels: `[X, Y, Z]`, integers on the grid `source`.
         source: grid of the labels.
         target: grid of the result.
-        fill: label outside of the source.
+        fill: label outside the source.
 
     Returns:
         `[U, V, W]` of the target's shape.
@@ -243,7 +243,7 @@ def resample_labels(
 def _interpolate(
     values: np.ndarray, change: np.ndarray, shape: tuple[int, int, int], order: int, fill: float
 ) -> np.ndarray:
-    """Sample values at the indices `change v`, v in the shape; points up to half a voxel beyond the edge are inside."""
+    """Sample values at the indices `change v` for v in the shape; up to half a voxel beyond the edge is inside."""
     out = np.empty(shape, dtype=values.dtype)
     thick = max(1, _SLAB // (shape[1] * shape[2]))
     ends = np.array(values.shape)[:, None] - 1
@@ -251,12 +251,12 @@ def _interpolate(
         part = out[start : start + thick]
         indices = np.indices(part.shape).reshape(3, -1)
         indices[0] += start
-        places = change[:3, :3] @ indices + change[:3, 3:]
-        inside = ((places > -0.5 - 1e-6) & (places < ends + 0.5 + 1e-6)).all(0)
+        coordinates = change[:3, :3] @ indices + change[:3, 3:]
+        inside = ((coordinates > -0.5 - 1e-6) & (coordinates < ends + 0.5 + 1e-6)).all(0)
         sampled = np.full(inside.shape, fill, dtype=values.dtype)
         if inside.any():
             # Rounding errors of a flip must not move a voxel's centre to its neighbour.
-            near = np.clip(np.round(places[:, inside], 6), 0, ends)
+            near = np.clip(np.round(coordinates[:, inside], 6), 0, ends)
             sampled[inside] = ndimage.map_coordinates(values, near, order=order, mode="nearest", prefilter=False)
         part[:] = sampled.reshape(part.shape)
     return out

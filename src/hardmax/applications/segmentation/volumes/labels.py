@@ -1,16 +1,17 @@
-"""The structures: their numbers, names, colours and tissues. No torch here."""
+"""The table of structures: their numbers, names, colours and tissues. No torch here."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from jaxtyping import Int64, Integer, Shaped
 
 from hardmax.errors import ArgumentError, DataError
+from hardmax.json_files import parse_json
 
 Tissue = Literal[
     "background", "white", "grey", "fluid", "thalamus", "caudate", "putamen", "pallidum", "brain stem", "other"
@@ -19,15 +20,15 @@ Tissue = Literal[
 
 @dataclass(frozen=True)
 class Label:
-    """A structure.
+    """A structure of the brain, or the background.
 
     Args:
-        number: its value in files.
-        name: its name, with underscores.
+        number: value of its voxels in files.
+        name: name, with underscores.
         colour: red, green and blue, 0 to 255.
-        tissues: structures of one tissue look similar in a scan: they share a Gaussian. A structure of several tissues
-            is a mixture of theirs.
-        judged: whether it counts when a segmentation is compared with another.
+        tissues: tissues of the structure. Structures of one tissue look similar in a scan and share a Gaussian; a
+            structure of several tissues has a mixture of their Gaussians.
+        judged: whether the structure counts when two segmentations are compared.
     """
 
     number: int
@@ -43,10 +44,10 @@ class LabelTable:
 
     Args:
         labels: all labels, the background first.
-        other: index of the label for everything that is none of the others.
+        other: index of the label for numbers that are unknown.
 
     Raises:
-        ArgumentError: a repeated number or name, or no background.
+        ArgumentError: a repeated number or name, no background, an unknown tissue, or an index `other` out of range.
 
     Example:
         >>> from hardmax.applications.segmentation.volumes.labels import STRUCTURES
@@ -60,11 +61,11 @@ class LabelTable:
     def __post_init__(self) -> None:
         for field in ("number", "name"):
             values = [getattr(label, field) for label in self.labels]
-            if twice := sorted({value for value in values if values.count(value) > 1}):
-                raise ArgumentError(f"a {field} of a label must be there once, got {twice[0]!r} more than once")
+            if repeated := sorted({value for value in values if values.count(value) > 1}):
+                raise ArgumentError(f"the {field} of a label must be unique, got {repeated[0]!r} more than once")
         if not self.labels or self.labels[0].tissues != ("background",) or self.labels[0].number != 0:
             raise ArgumentError(
-                "the first label must be the background, with the number 0 and the tissue 'background' alone"
+                "the first label must be the background, with the number 0 and only the tissue 'background'"
             )
         if not 0 <= self.other < len(self.labels):
             raise ArgumentError(f"other is the index of a label, 0 to {len(self.labels) - 1}, got {self.other}")
@@ -105,12 +106,12 @@ class LabelTable:
     def to_indices(self, numbers: Shaped[np.ndarray, "..."]) -> tuple[Integer[np.ndarray, "..."], list[str]]:
         """Return the indices (uint8 where they fit) of a map of numbers, and notes on how they were read.
 
-        The numbers are those of this table, or, where some are not in it, those of FreeSurfer and SynthSeg (aseg,
-        aparc, wmparc), in which left and right have different numbers and are merged. A number that is in neither
-        becomes `other`.
+        If all numbers are in this table, they are read as such. Otherwise they are read as numbers of FreeSurfer and
+        SynthSeg (aseg, aparc, wmparc), where left and right have different numbers, which are merged. A number that is
+        unknown there becomes `other`.
 
         Args:
-            numbers: whole numbers of any shape.
+            numbers: integers of any shape.
 
         Raises:
             DataError: no number except 0 is known.
@@ -120,14 +121,14 @@ class LabelTable:
             >>> from hardmax.applications.segmentation.volumes.labels import STRUCTURES
             >>> indices, notes = STRUCTURES.to_indices(np.array([0, 2, 41, 17, 53]))
             >>> indices.tolist(), notes
-            ([0, 1, 1, 13, 13], ['read as numbers of FreeSurfer: left and right are taken together'])
+            ([0, 1, 1, 13, 13], ['read as numbers of FreeSurfer: left and right are merged'])
         """
         values, places = np.unique(numbers, return_inverse=True)
         index_of = {int(number): index for index, number in enumerate(self.numbers)}
         notes, known = [], index_of
         if any(int(number) not in index_of for number in values):
             known = {number: self.names.index(name) for number, name in _FREESURFER.items() if name in self.names}
-            notes.append("read as numbers of FreeSurfer: left and right are taken together")
+            notes.append("read as numbers of FreeSurfer: left and right are merged")
         unknown = [int(number) for number in values if int(number) not in known]
         if unknown and all(int(number) in unknown for number in values if number):
             raise DataError(
@@ -135,12 +136,12 @@ class LabelTable:
                 f"{_list_numbers(sorted(index_of))}, or of FreeSurfer's aseg"
             )
         if unknown:
-            notes.append(f"unknown numbers {_list_numbers(unknown)} are taken as {self.names[self.other]}")
+            notes.append(f"unknown numbers {_list_numbers(unknown)} are read as {self.names[self.other]}")
         table = np.array([known.get(int(number), self.other) for number in values])
         return table[places].reshape(numbers.shape).astype(np.uint8 if len(self) <= 256 else np.int32), notes
 
     def to_numbers(self, indices: Integer[np.ndarray, "..."]) -> Integer[np.ndarray, "..."]:
-        """Return the numbers in files of a map of indices: uint8, int16 or int32."""
+        """Return the numbers, as in files, of a map of indices: uint8, int16 or int32."""
         top = int(self.numbers.max())
         kind = np.uint8 if top < 2**8 else np.int16 if top < 2**15 else np.int32
         return self.numbers.astype(kind)[indices]
@@ -157,22 +158,36 @@ class LabelTable:
             DataError: the text is not such a table.
         """
         try:
-            content: Mapping[str, Any] = json.loads(text)
+            content = parse_json(text, "the table")
             labels = [
                 Label(**{**label, "colour": tuple(label["colour"]), "tissues": tuple(label["tissues"])})
                 for label in content["labels"]
             ]
+            for label in labels:
+                _check_types(label)
+            if type(content["other"]) is not int:
+                raise TypeError(f"other is {content['other']!r:.80}, expected an index")
             return cls(tuple(labels), content["other"])
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise DataError(f"this is no table of labels: {error}; make the model again") from error
+            raise DataError(f"this is not a table of labels: {error}; make the model again") from error
 
-    def colour_table(self) -> str:
+    def to_colour_table(self) -> str:
         """Return the table in the form of FreeSurfer's colour tables, which viewers of label maps read."""
         lines = [
             f"{label.number:>5} {label.name:<28} {' '.join(f'{part:>3}' for part in label.colour)} 0"
             for label in self.labels
         ]
         return "\n".join(["# number, name, red, green, blue, transparency", *lines, ""])
+
+
+def _check_types(label: Label) -> None:
+    """Check the types and ranges of a label from a file; raises TypeError or ValueError."""
+    if not isinstance(label.name, str) or type(label.number) is not int or not isinstance(label.judged, bool):
+        raise TypeError(f"a label has the name {label.name!r:.80} and the number {label.number!r:.80}")
+    if len(label.colour) != 3 or not all(type(part) is int and 0 <= part <= 255 for part in label.colour):
+        raise ValueError(f"the colour of {label.name:.80} is {label.colour!r:.80}, expected three integers up to 255")
+    if not 0 <= label.number < 2**31:
+        raise ValueError(f"the number of {label.name:.80} is {label.number!r:.20}, expected 0 to 2,147,483,647")
 
 
 def _list_numbers(numbers: Sequence[int]) -> str:

@@ -1,6 +1,7 @@
-"""Scans and label maps, read from NIfTI and MGH files. No torch here."""
+"""Read scans and label maps from NIfTI and MGH files. No torch here."""
 
 import gzip
+import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from jaxtyping import Float32, Integer, Shaped
 
 from hardmax.applications.segmentation.volumes.geometry import Grid
 from hardmax.applications.segmentation.volumes.labels import STRUCTURES, LabelTable
+from hardmax.data.memory import check_memory
 from hardmax.errors import DataError, HardmaxError, MissingExtraError
 
 SUFFIXES = (".nii.gz", ".nii", ".mgz", ".mgh")
@@ -18,12 +20,12 @@ SUFFIXES = (".nii.gz", ".nii", ".mgz", ".mgh")
 
 @dataclass(frozen=True, eq=False)
 class Volume:
-    """A scan.
+    """A scan: intensities of voxels, and where the voxels are.
 
     Attributes:
-        values: `[X, Y, Z]`, finite.
-        grid: where the voxels are.
-        header: header of the file, for files written in its geometry; None gives a plain one.
+        values: `[X, Y, Z]`, intensities, finite.
+        grid: position of the voxels in the world.
+        header: header of the file, copied to the files that are written about it; None gives a plain one.
         path: path of the file.
         notes: sentences about errors in the file.
     """
@@ -37,11 +39,11 @@ class Volume:
 
 @dataclass(frozen=True, eq=False)
 class LabelMap:
-    """A label map.
+    """A label map: the label of each voxel.
 
     Attributes:
         labels: `[X, Y, Z]`, indices in a table of labels.
-        grid: where the voxels are.
+        grid: position of the voxels in the world.
         path: path of the file.
         notes: sentences about how it was read.
     """
@@ -52,7 +54,7 @@ class LabelMap:
     notes: tuple[str, ...] = ()
 
 
-def stem(path: Path) -> str:
+def strip_suffix(path: Path) -> str:
     """Return the name of a scan's file without its suffix; .nii.gz counts as one suffix.
 
     Raises:
@@ -61,11 +63,11 @@ def stem(path: Path) -> str:
     for suffix in SUFFIXES:
         if path.name.lower().endswith(suffix) and len(path.name) > len(suffix):
             return path.name[: -len(suffix)]
-    raise DataError(f"{path} has not the name of a scan: expected a file that ends in {', '.join(SUFFIXES)}")
+    raise DataError(f"{path} does not have the name of a scan: expected a file that ends in {', '.join(SUFFIXES)}")
 
 
 def import_nibabel() -> Any:
-    """Return the module nibabel, which reads and writes the files.
+    """Import nibabel, which reads and writes the files, and return the module.
 
     Raises:
         MissingExtraError: nibabel is not installed.
@@ -73,20 +75,19 @@ def import_nibabel() -> Any:
     try:
         import nibabel
     except ImportError as error:
-        raise MissingExtraError(
-            "scans are read by nibabel, which is missing: pip install 'hardmax[imaging]'"
-        ) from error
+        raise MissingExtraError("nibabel, which reads scans, is missing: pip install 'hardmax[imaging]'") from error
     return nibabel
 
 
-_APART = 1.0  # mm between the corners by the two transforms of a NIfTI header, beyond which they disagree
+_MOST_BESIDES = 2**24  # bytes of header, extensions and notes that a file may have in addition to its volume
+_TOLERANCE = 1.0  # mm; the two transforms of a NIfTI header disagree if their corners are further apart
 
 
 def read_volume(path: Path) -> Volume:
     """Read a scan.
 
-    Voxels that are NaN or infinite become 0, or the smallest value where there are negative ones. For a NIfTI file,
-    the sform is used, or else the qform, as in nibabel.
+    Voxels that are NaN or infinite become 0, or the smallest value if some values are negative. For a NIfTI file, the
+    sform is used, or else the qform, as in nibabel (the two transforms from voxels to the world in its header).
 
     Args:
         path: a file .nii, .nii.gz, .mgh or .mgz with one volume of any axes, voxel size and dtype.
@@ -106,20 +107,20 @@ def read_volume(path: Path) -> Volume:
         >>> volume.values.shape, volume.grid.axes, volume.grid.voxel_volume
         ((3, 4, 5), 'LAS', 2.0)
     """
-    values, grid, header, notes = _read(path)
+    values, grid, header, notes = _read_file(path)
     with np.errstate(over="ignore"):  # values too large for float32 become infinite, and are handled as such
         values = values.astype(np.float32)
     finite = np.isfinite(values)
-    if not (whole := bool(finite.all())):
+    if not (all_finite := bool(finite.all())):
         if not finite.any():
-            raise DataError(f"{path} holds no number: all of its voxels are NaN or infinite")
+            raise DataError(f"{path} has no finite value: all of its voxels are NaN or infinite")
         low = min(0.0, float(values[finite].min()))
         count = int(values.size - finite.sum())
-        notes.append(f"{count:,} voxels ({count / values.size:.1%}) are NaN or infinite: taken as {low:g}")
+        notes.append(f"{count:,} voxels ({count / values.size:.1%}) are NaN or infinite: read as {low:g}")
         values[~finite] = low
     if values.min() == values.max():
         raise DataError(
-            f"{path} is empty: {'all of its voxels' if whole else 'its finite voxels'} are {values.flat[0]:g}, "
+            f"{path} is empty: {'all of its voxels' if all_finite else 'its finite voxels'} are {values.flat[0]:g}, "
             "expected a scan; look at the file in a viewer"
         )
     return Volume(values, grid, header, path, tuple(notes))
@@ -129,11 +130,11 @@ def read_labels(path: Path, table: LabelTable = STRUCTURES) -> LabelMap:
     """Read a label map, in the numbers of the table or of FreeSurfer.
 
     Args:
-        path: a file .nii, .nii.gz, .mgh or .mgz of whole numbers.
+        path: a file .nii, .nii.gz, .mgh or .mgz of integers.
         table: the labels.
 
     Returns:
-        Their indices in the table; see `LabelTable.to_indices`.
+        The label map, with indices in the table; see `LabelTable.to_indices`.
 
     Raises:
         DataError: as for `read_volume`, or the values are not whole numbers, or none of them is known.
@@ -145,12 +146,12 @@ def read_labels(path: Path, table: LabelTable = STRUCTURES) -> LabelMap:
         >>> read_labels(path).labels.tolist()
         [[[0, 1, 1]]]
     """
-    values, grid, _, notes = _read(path)
+    values, grid, _, notes = _read_file(path)
     if values.dtype.kind == "f":
         if not np.isfinite(values).all() or (values != np.round(values)).any():
             raise DataError(
-                f"{path} is no label map: its values, from {np.nanmin(values):g} to {np.nanmax(values):g}, are not all "
-                "whole numbers; give a map of labels, not a scan or a probability"
+                f"{path} is not a label map: its values, from {np.nanmin(values):g} to {np.nanmax(values):g}, are not "
+                "all whole numbers; give a map of labels, not a scan or a probability"
             )
         values = values.astype(np.int32)
     if not values.any():
@@ -162,10 +163,10 @@ def read_labels(path: Path, table: LabelTable = STRUCTURES) -> LabelMap:
     return LabelMap(labels, grid, path, tuple(notes + messages))
 
 
-def _read(path: Path) -> tuple[Shaped[np.ndarray, "X Y Z"], Grid, Any, list[str]]:
+def _read_file(path: Path) -> tuple[Shaped[np.ndarray, "X Y Z"], Grid, Any, list[str]]:
     """Read the single volume of a file, its grid, its header, and notes on its errors."""
     nibabel = import_nibabel()
-    stem(path)
+    strip_suffix(path)
     if not path.is_file():
         raise DataError(f"{path} {'is a folder, expected a file' if path.is_dir() else 'does not exist'}")
     try:
@@ -174,22 +175,30 @@ def _read(path: Path) -> tuple[Shaped[np.ndarray, "X Y Z"], Grid, Any, list[str]
             plain = path.name.lower().endswith(".mgh")
             image = nibabel.MGHImage.from_bytes(path.read_bytes()) if plain else nibabel.load(path)
         _check_kind(path, image)
-        grid, notes = _geometry(path, image)
+        grid, notes = _read_geometry(path, image)
         values = np.asanyarray(image.dataobj).reshape(grid.shape)
         if path.name.lower().endswith(("gz", "mgz")):
-            _check_sum(path)
+            _check_checksum(path, values.nbytes)
     except HardmaxError:
         raise
     except Exception as error:  # nibabel raises nearly anything on broken files
-        raise DataError(f"{path} cannot be read as a scan: {_reason(error)}; get the file again") from error
+        raise DataError(f"{path} cannot be read as a scan: {_describe_error(error)}; get the file again") from error
     return values, grid, image.header, notes
 
 
-def _check_sum(path: Path) -> None:
-    """Read a compressed file to its end, where its checksum is; nibabel stops before."""
+def _check_checksum(path: Path, size: int) -> None:
+    """Read a compressed file to its end, so that its checksum is verified; nibabel stops before.
+
+    Args:
+        path: path of the file.
+        size: number of bytes of its values, at most; the file may be a little longer.
+    """
     with gzip.open(path) as file:
-        while file.read(2**22):
-            pass
+        count = 0
+        while piece := file.read(2**22):
+            count += len(piece)
+            if count > size + _MOST_BESIDES:
+                raise ValueError("it goes on after its volume")
 
 
 def _check_kind(path: Path, image: Any) -> None:
@@ -204,12 +213,16 @@ def _check_kind(path: Path, image: Any) -> None:
             "nibabel.save(nibabel.four_to_three(nibabel.load(path))[0], 'one.nii.gz')"
         )
     if len(shape) < 3:
-        raise DataError(f"{path} is a picture of shape {shape}, expected a volume with three axes")
+        raise DataError(f"{path} is an image of shape {shape}, expected a volume with three axes")
     if kind.names or kind.kind not in "iuf":
         raise DataError(f"{path} holds {'colours' if kind.names else kind}, expected one number for each voxel")
+    # The values as they are stored, scaled to float64 if the header says so, and as float32.
+    is_scaled = (getattr(image.dataobj, "slope", 1), getattr(image.dataobj, "inter", 0)) != (1, 0)
+    bytes_per_voxel = kind.itemsize + 4 + (8 if is_scaled else 0)
+    check_memory(math.prod(map(int, shape)) * bytes_per_voxel, path.stat().st_size, str(path))
 
 
-def _geometry(path: Path, image: Any) -> tuple[Grid, list[str]]:
+def _read_geometry(path: Path, image: Any) -> tuple[Grid, list[str]]:
     """Return the grid of the voxels, and notes on doubtful headers."""
     x, y, z = (int(side) for side in image.shape[:3])
     shape, notes, grids = (x, y, z), [], {}
@@ -225,11 +238,11 @@ def _geometry(path: Path, image: Any) -> tuple[Grid, list[str]]:
                     notes.append(f"the {name} of the header cannot be used: {error}")
         if not grids:
             notes.append(
-                "the header does not say where left and right are: the first axis is taken to run to the left, as "
-                "nibabel does; sides may be swapped"
+                "the header does not say where left and right are: the first axis is assumed to run to the left, as "
+                "in nibabel; sides may be swapped"
             )
     if grids:
-        # The sform, if there is one, as in nibabel.
+        # As in nibabel: the sform, if there is one.
         grid = next(iter(grids.values()))
     else:
         try:
@@ -238,10 +251,10 @@ def _geometry(path: Path, image: Any) -> tuple[Grid, list[str]]:
             raise DataError(f"{path} does not say where its voxels are: {error}; repair the header") from error
     if len(grids) == 2:
         apart = float(np.linalg.norm(grids["sform"].corners() - grids["qform"].corners(), axis=1).max())
-        if apart > _APART:
+        if apart > _TOLERANCE:
             notes.append(
-                f"the sform and the qform of the header disagree by {apart:.0f} mm: the sform is taken; if the result "
-                "lies beside the brain in a viewer, repair the header"
+                f"the sform and the qform of the header disagree by {apart:.0f} mm: the sform is used; if the result "
+                "is not on the brain in a viewer, repair the header"
             )
     if grid.spacing.min() < 0.1 or grid.spacing.max() > 12:
         sides = " x ".join(f"{side:g}" for side in grid.spacing)
@@ -249,7 +262,7 @@ def _geometry(path: Path, image: Any) -> tuple[Grid, list[str]]:
     return grid, notes
 
 
-def _reason(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     if isinstance(error, gzip.BadGzipFile) or "not a gzip file" in str(error):
         return "it is not compressed by gzip, as its name says"
     if isinstance(error, EOFError) or re.search("Expected .* bytes", str(error)):

@@ -1,14 +1,14 @@
-"""The scans that a user names, the names of their results, and the true label map of each scan."""
+"""Find the scans and label maps among the paths that a user gives, and the true label map of each scan."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hardmax.applications.segmentation.volumes.reading import SUFFIXES, stem
+from hardmax.applications.segmentation.volumes.reading import SUFFIXES, strip_suffix
 from hardmax.errors import DataError
 
-# Endings of names for the kind of a file, not for its subject.
+# Endings of file names that stand for the kind of file: label maps, other files that are not scans, and scans.
 _MAPS = ("labels", "label", "seg", "dseg", "aseg", "synthseg", "segmentation", "truth", "gt", "parc", "aparc+aseg")
 _OTHERS = ("posterior", "posteriors", "mask", "brainmask")
 _SCANS = ("t1", "t1w", "t2", "t2w", "pd", "pdw", "flair", "scan", "image", "img", "orig", "norm", "brain", "mri")
@@ -21,7 +21,7 @@ class Scan:
 
     Attributes:
         path: its file.
-        name: name of its results: the file's name without its suffix.
+        name: name of the file without its suffix, also used for the results.
     """
 
     path: Path
@@ -31,40 +31,41 @@ class Scan:
 def find_scans(given: Sequence[Path]) -> list[Scan]:
     """Return the scans among files and folders, in order.
 
-    For a folder, these are the files in it with the suffix of a scan, without label maps, posteriors and masks, which
-    are recognised by the endings of their names (`_labels`, `_seg`, `_mask`, ...). A named file is always included.
+    For a folder, these are the files in it with the suffix of a scan, except label maps, posteriors and masks, which
+    are recognised by the endings of their names (`_labels`, `_seg`, `_mask`, ...). A file that is given is always
+    included.
 
     Raises:
-        DataError: a missing file or folder, a folder without scans, or two scans whose results would have one name.
+        DataError: a missing file or folder, a folder without scans, or two scans with the same name of results.
     """
-    scans = [Scan(path, stem(path)) for path in _files(given, maps=False)]
-    named: dict[str, Path] = {}
+    scans = [Scan(path, strip_suffix(path)) for path in _collect_files(given, maps=False)]
+    paths: dict[str, Path] = {}
     for scan in scans:
-        if scan.name in named:
+        if scan.name in paths:
             raise DataError(
-                f"{named[scan.name]} and {scan.path} would both be written as {scan.name}_labels.nii.gz; rename one, "
+                f"{paths[scan.name]} and {scan.path} would both be written as {scan.name}_labels.nii.gz; rename one, "
                 "or segment them in two runs with different --out"
             )
-        named[scan.name] = scan.path
+        paths[scan.name] = scan.path
     return scans
 
 
 def find_maps(given: Sequence[Path]) -> list[Path]:
     """Return the label maps among files and folders, in order.
 
-    For a folder, these are the files whose names end as those of label maps (`_labels`, `_seg`, ...), or else all.
+    For a folder, these are the files with the name of a label map (`_labels`, `_seg`, ...), or else all files.
 
     Raises:
         DataError: a missing file or folder, or a folder without label maps.
     """
-    return _files(given, maps=True)
+    return _collect_files(given, maps=True)
 
 
 def find_truths(scans: Sequence[Scan], given: Path) -> dict[str, Path]:
     """Return the true label map of each scan, by the scan's name; a scan without one is left out.
 
-    A single file belongs to the single scan. In a folder, a map belongs to the scan of the same name up to endings such
-    as `_t1` and `_labels`: `17_labels.nii.gz` to `17_t1.nii.gz`.
+    A single file is the map of the single scan. In a folder, a map belongs to the scan of the same name, apart from
+    endings such as `_t1` and `_labels`: `17_labels.nii.gz` belongs to `17_t1.nii.gz`.
 
     Raises:
         DataError: a missing file or folder, one file for several scans, no map for any scan, or two for one.
@@ -75,17 +76,17 @@ def find_truths(scans: Sequence[Scan], given: Path) -> dict[str, Path]:
             raise DataError(
                 f"{given} is one label map, but there are {len(scans)} scans; give a folder with a map for each"
             )
-        stem(given)
+        strip_suffix(given)
         return {scans[0].name: given}
     # The scans themselves may be in the same folder.
     files = [path for path in _list_files(given) if all(path.resolve() != scan.path.resolve() for scan in scans)]
     truths: dict[str, Path] = {}
     for scan in scans:
-        matches = [path for path in files if _subject(stem(path)) == _subject(scan.name)]
+        matches = [path for path in files if _remove_endings(strip_suffix(path)) == _remove_endings(scan.name)]
         matches = (
-            [path for path in matches if _ending(stem(path)) in _MAPS]
-            or [path for path in matches if stem(path) == scan.name]
-            or [path for path in matches if _ending(stem(path)) not in _SCANS]
+            [path for path in matches if _find_ending(strip_suffix(path)) in _MAPS]
+            or [path for path in matches if strip_suffix(path) == scan.name]
+            or [path for path in matches if _find_ending(strip_suffix(path)) not in _SCANS]
         )
         if len(matches) > 1:
             names = ", ".join(path.name for path in matches)
@@ -95,26 +96,26 @@ def find_truths(scans: Sequence[Scan], given: Path) -> dict[str, Path]:
     if not truths:
         raise DataError(
             f"{given} has no label map for any of the scans; for {scans[0].path.name}, expected "
-            f"{_subject(scans[0].name)}_labels.nii.gz, or the scan's own name"
+            f"{_remove_endings(scans[0].name)}_labels.nii.gz, or the scan's own name"
         )
     return truths
 
 
-def _files(given: Sequence[Path], *, maps: bool) -> list[Path]:
+def _collect_files(given: Sequence[Path], *, maps: bool) -> list[Path]:
     out: list[Path] = []
     for path in given:
         if path.is_dir():
             candidates = _list_files(path)
             if maps:
-                chosen = [file for file in candidates if _ending(stem(file)) in _MAPS] or candidates
+                chosen = [file for file in candidates if _find_ending(strip_suffix(file)) in _MAPS] or candidates
             else:
-                chosen = [file for file in candidates if _ending(stem(file)) not in _MAPS + _OTHERS]
+                chosen = [file for file in candidates if _find_ending(strip_suffix(file)) not in _MAPS + _OTHERS]
             if not chosen:
-                raise DataError(_nothing(path, "label maps" if maps else "scans", len(candidates)))
+                raise DataError(_describe_missing(path, "label maps" if maps else "scans", len(candidates)))
             out += chosen
         else:
             _check_exists(path)
-            stem(path)
+            strip_suffix(path)
             out.append(path)
     unique = {path.resolve(): path for path in reversed(out)}
     return [path for path in dict.fromkeys(out) if unique[path.resolve()] == path]
@@ -132,11 +133,11 @@ def _list_files(folder: Path) -> list[Path]:
     ]
 
 
-def _nothing(folder: Path, what: str, left_out: int) -> str:
+def _describe_missing(folder: Path, kind: str, left_out: int) -> str:
     inside = sum(1 for path in folder.glob("*/*") if path.name.lower().endswith(SUFFIXES))
     hint = f"; its folders do: give them instead, as {folder}/*/" if inside else ""
     others = f" ({left_out} are left out, as label maps or masks by their names)" if left_out else ""
-    return f"{folder} holds no {what}{others}: expected files that end in {', '.join(SUFFIXES)}{hint}"
+    return f"{folder} holds no {kind}{others}: expected files that end in {', '.join(SUFFIXES)}{hint}"
 
 
 def _check_exists(path: Path) -> None:
@@ -144,12 +145,12 @@ def _check_exists(path: Path) -> None:
         raise DataError(f"{path} does not exist")
 
 
-def _ending(name: str) -> str:
+def _find_ending(name: str) -> str:
     return _SEPARATORS.split(name)[-1].lower()
 
 
-def _subject(name: str) -> str:
-    """Return a file's name without the endings for its kind."""
-    while _ending(name) in _MAPS + _SCANS and len(_SEPARATORS.split(name)) > 1:
-        name = name[: -len(_ending(name)) - 1]
+def _remove_endings(name: str) -> str:
+    """Return the name of a file without the endings that stand for its kind."""
+    while _find_ending(name) in _MAPS + _SCANS and len(_SEPARATORS.split(name)) > 1:
+        name = name[: -len(_find_ending(name)) - 1]
     return name

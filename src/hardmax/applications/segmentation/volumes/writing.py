@@ -22,13 +22,13 @@ _LEVELS = 255  # a probability is written as a whole number of 255ths
 def write_labels(
     path: Path, labels: Integer[np.ndarray, "X Y Z"], scan: Volume, table: LabelTable = STRUCTURES
 ) -> None:
-    """Write a label map as .nii.gz, in the geometry of its scan and with its header.
+    """Write a label map as .nii.gz, in the geometry and with the header of its scan.
 
     Args:
-        path: the file.
+        path: path of the file.
         labels: `[X, Y, Z]`, indices in the table, in the scan's voxels.
         scan: the segmented scan.
-        table: gives the numbers that are written.
+        table: the labels; it gives the numbers that are written.
 
     Raises:
         ShapeError: the labels are not of the scan's shape.
@@ -36,12 +36,12 @@ def write_labels(
     """
     _check_shape(labels, scan)
     numbers = table.to_numbers(labels)
-    image = _image(numbers, scan)
+    image = _make_image(numbers, scan)
     image.header.set_data_dtype(numbers.dtype)
     image.header.set_slope_inter(1, 0)
     image.header["cal_min"], image.header["cal_max"] = 0, int(table.numbers.max())
     image.header.set_intent("label", name="labels")
-    _write(image, path)
+    _write_image(image, path)
 
 
 def write_posterior(path: Path, posterior: Float[np.ndarray, "M X Y Z"], scan: Volume) -> None:
@@ -51,7 +51,7 @@ def write_posterior(path: Path, posterior: Float[np.ndarray, "M X Y Z"], scan: V
     0.002, and the file has a quarter of the size of floats. Frame m belongs to label m of the table.
 
     Args:
-        path: the file.
+        path: path of the file.
         posterior: `[M, X, Y, Z]` in [0, 1], in the scan's voxels.
         scan: the segmented scan.
 
@@ -65,12 +65,12 @@ def write_posterior(path: Path, posterior: Float[np.ndarray, "M X Y Z"], scan: V
     stored = np.empty((*scan.grid.shape, len(posterior)), dtype=np.uint8, order="F")
     for label, probability in enumerate(posterior):
         stored[..., label] = np.round(np.clip(probability, 0, 1) * _LEVELS)
-    image = _image(stored, scan)
+    image = _make_image(stored, scan)
     image.header.set_data_dtype(np.uint8)
     image.header.set_slope_inter(1 / _LEVELS, 0)  # nibabel writes the slope, and the values unchanged
     image.header["cal_min"], image.header["cal_max"] = 0, 1
     image.header.set_intent("none", name="posterior")
-    _write(image, path)
+    _write_image(image, path)
 
 
 def is_made_by_hardmax(path: Path) -> bool:
@@ -81,7 +81,7 @@ def is_made_by_hardmax(path: Path) -> bool:
         return False
 
 
-def _image(values: np.ndarray, scan: Volume) -> Any:
+def _make_image(values: np.ndarray, scan: Volume) -> Any:
     """Return a NIfTI image of values in the scan's geometry."""
     nibabel = import_nibabel()
     kind = nibabel.Nifti2Image if isinstance(scan.header, nibabel.Nifti2Header) else nibabel.Nifti1Image
@@ -98,8 +98,8 @@ def _image(values: np.ndarray, scan: Volume) -> Any:
     return kind(values, scan.grid.affine, header)
 
 
-def _write(image: Any, path: Path) -> None:
-    # No name and no time inside: the same result gives the same bytes.
+def _write_image(image: Any, path: Path) -> None:
+    # Neither name nor time in the gzip header, so that the same result gives the same bytes.
     with (
         write_output(path, "folder") as temporary,
         temporary.open("wb") as file,
@@ -111,6 +111,6 @@ def _write(image: Any, path: Path) -> None:
 def _check_shape(values: np.ndarray, scan: Volume) -> None:
     if values.shape[-3:] != scan.grid.shape:
         raise ShapeError(
-            f"expected values in the scan's own voxels, {list(scan.grid.shape)}, got {list(values.shape[-3:])}; bring "
-            "them back to the scan's grid first"
+            f"expected values in the scan's own voxels, {list(scan.grid.shape)}, got {list(values.shape[-3:])}; "
+            "resample them to the scan's grid first"
         )

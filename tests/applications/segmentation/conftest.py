@@ -1,0 +1,59 @@
+"""Scans of synthetic heads, and `hardmax segment` with stand-ins for the segmenter and the training."""
+
+import sys
+from types import SimpleNamespace
+
+import nibabel
+import numpy as np
+import pytest
+from applications.segmentation.heads import WorldSegmenter, anatomy, head, save, world_points
+
+from hardmax.errors import DataError
+
+
+@pytest.fixture
+def stand_ins(monkeypatch, tmp_path):
+    """Replace the segmenter, the atlas and the training by stand-ins, and do not use the user's cache."""
+    state = SimpleNamespace(segmenter=WorldSegmenter(), calls=[])
+
+    def build_prior(maps, out, progress):
+        state.calls.append((maps, out))
+        progress(0.5, "aligning")
+        (out / "atlas").write_text("{}")
+        if len(maps) == 1:
+            raise DataError("one map is too few")
+
+    def train_encoder(scans, prior, out, *, align, mixing, pretraining, steps, seed, progress):
+        state.calls.append((scans, prior, align, mixing, pretraining, steps, seed))
+        for number in range(pretraining):
+            progress(number + 1, pretraining, 1.0)
+        for number in range(steps):
+            progress(number + 1, steps, 1.0)
+        (out / "encoder").write_text("{}")
+
+    state.segmenter.align, state.segmenter.mixing = "align", "mixing"
+    modules = {
+        "segmenter": SimpleNamespace(Segmenter=SimpleNamespace(load=lambda folder: state.segmenter)),
+        "atlas.atlas": SimpleNamespace(build_prior=build_prior),
+        "vae.pca": SimpleNamespace(prepare_vae=lambda prior, out: prior),
+        "vae.encoder_training": SimpleNamespace(train_encoder=train_encoder),
+    }
+    for name, module in modules.items():
+        monkeypatch.setitem(sys.modules, f"hardmax.applications.segmentation.{name}", module)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.chdir(tmp_path)
+    return state
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Two scans, the second tilted; a label map of the first; a model."""
+    scans = tmp_path / "scans"
+    scans.mkdir()
+    (tmp_path / "model").mkdir()
+    values, affine = head()
+    save(scans / "1_t1.nii.gz", values, affine)
+    save(scans / "1_labels.nii.gz", anatomy(world_points(values.shape, affine), values.astype(np.float32)), affine)
+    save(scans / "2_t1.mgz", *head(tilt=(10, 0, 20)), kind=nibabel.MGHImage)
+    return scans
