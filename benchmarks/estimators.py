@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import torch
 from torch import nn
-from torch.profiler import ProfilerActivity, profile
 
 import hardmax as hm
+from benchmarks.speed.comparison import measure_peak_bytes
 from benchmarks.timing import measure_medians
 
 PIXELS, HIDDEN, BATCH = 784, 200, 100
@@ -70,20 +70,6 @@ def make_step(space: hm.AbstractSpace, estimator: hm.AbstractEstimator, samples:
         return out
 
     return step
-
-
-def measure_peak_bytes(step: Callable[[], object]) -> int:
-    """Return the maximum memory of tensors during a step, minus the memory before it."""
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
-        step()
-    assert profiler.profiler is not None
-    assert profiler.profiler.kineto_results is not None
-    events = [event for event in profiler.profiler.kineto_results.events() if event.name() == "[memory]"]
-    now = peak = 0
-    for event in sorted(events, key=lambda event: event.start_ns()):
-        now += event.nbytes()
-        peak = max(peak, now)
-    return peak
 
 
 def main() -> bool:
