@@ -194,10 +194,10 @@ def _prepare_noise(
 ) -> Tensor:
     """Check the caller's noise and return it, or draw noise if there is none; the estimator checks the space first."""
     if noise is not None:
-        estimator.check(space, check_noise(noise, scores, samples, estimator.noises))
+        draw_shape = (*batch_shape, *space.draw_shape) if estimator.only_draws else scores.shape
+        estimator.check(space, check_noise(noise, scores, samples, estimator.noises, draw_shape))
         return noise
     samples = estimator.default_samples if samples is None else samples
     check_samples(samples)
     estimator.check(space, samples)
-    shape = (samples * estimator.noises, *batch_shape)
-    return space.noise(shape, generator=generator, dtype=scores.dtype, device=scores.device)
+    return estimator.draw_noise(space, samples, batch_shape, generator, dtype=scores.dtype, device=scores.device)

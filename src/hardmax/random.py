@@ -16,6 +16,9 @@ _RENAMED = {
 }
 __getattr__ = load_renamed(__name__, _RENAMED)
 
+VERSION = 2
+"""Increases when the same seed gives other noise than before. Checkpoints store it."""
+
 
 def make_generator(seed: int, *names: str | int, device: torch.device | str = "cpu") -> torch.Generator:
     """Create a generator from a seed and names: the same arguments always give the same random numbers.
@@ -44,12 +47,13 @@ def draw_gumbel(
     dtype: torch.dtype = torch.float32,
     device: torch.device | str | None = None,
 ) -> Tensor:
-    r"""Draw standard Gumbel noise, $-\log(\mathrm{Exponential}(1))$.
+    r"""Draw standard Gumbel noise, $-\log(-\log u)$ with u uniform on (0, 1).
 
     The density is $\exp(-(g + e^{-g}))$ and the CDF $\exp(-e^{-g})$;
     $\operatorname{argmax}_k (\mathrm{scores}_k + g_k)$ is then a sample of $\operatorname{softmax}(\mathrm{scores})$
-    (Gumbel-max). `torch.distributions.Gumbel` takes no generator and inverts a uniform, whose edges give infinite
-    noise: hence the clamp in `transform_to_gumbel`.
+    (Gumbel-max). On the CPU, u has the 53 bits of float64 also for noise in float32, so both tails are complete:
+    `torch.distributions.Gumbel` takes no generator and inverts a uniform of 24 bits, which ends at 16.6. This takes 0.4
+    of the time of `Tensor.exponential_`, which other devices use.
 
     Args:
         shape: any shape.
@@ -69,8 +73,12 @@ def draw_gumbel(
     References:
         Gumbel, 1954; Maddison, Tarlow & Minka, "A* sampling", 2014.
     """
-    exponential = torch.empty(shape, dtype=choose_noise_dtype(dtype), device=device).exponential_(generator=generator)
-    return transform_to_gumbel(exponential)
+    dtype, device = choose_noise_dtype(dtype), torch.get_default_device() if device is None else torch.device(device)
+    if device.type != "cpu":  # float64 is slow there, and exponential_ is fast
+        return transform_to_gumbel(torch.empty(shape, dtype=dtype, device=device).exponential_(generator=generator))
+    uniform = torch.empty(shape, dtype=torch.float64, device=device).uniform_(generator=generator)
+    # -log(u) is between 1e-16 and 37, except for u = 0, where it is infinite.
+    return uniform.log_().neg_().to(dtype).clamp_max_(64.0).log_().neg_()
 
 
 def transform_to_gumbel(exponential: Tensor) -> Tensor:
@@ -85,15 +93,32 @@ def draw_logistic(
     dtype: torch.dtype = torch.float32,
     device: torch.device | str | None = None,
 ) -> Tensor:
-    r"""Draw standard logistic noise: the difference of two Gumbels, so both tails are equally accurate.
+    r"""Draw standard logistic noise, $\log u - \log(1 - u)$ with u uniform on (0, 1).
 
-    With it $\mathbb{1}[\mathrm{logit} + \mathrm{noise} > 0]$ is a Bernoulli sample of `sigmoid(logit)`. Arguments as
-    for `draw_gumbel`.
+    With it $\mathbb{1}[\mathrm{logit} + \mathrm{noise} > 0]$ is a Bernoulli sample of `sigmoid(logit)`. u has the 53
+    bits of float64, so both tails are complete and equally accurate. Arguments as for `draw_gumbel`.
 
     Example:
         >>> import torch
         >>> draw_logistic((4,), generator=torch.Generator().manual_seed(0)).shape
         torch.Size([4])
     """
-    first, second = draw_gumbel((2, *shape), generator=generator, dtype=dtype, device=device)
-    return first - second
+    uniform = torch.empty(shape, dtype=torch.float64, device=device).uniform_(generator=generator)
+    return uniform.logit_(eps=2.0**-54).to(choose_noise_dtype(dtype))
+
+
+def draw_uniform(
+    shape: tuple[int, ...],
+    *,
+    generator: torch.Generator | None = None,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | str | None = None,
+) -> Tensor:
+    """Draw uniform noise on [0, 1). Arguments as for `draw_gumbel`.
+
+    Example:
+        >>> import torch
+        >>> draw_uniform((4,), dtype=torch.float16).dtype
+        torch.float32
+    """
+    return torch.empty(shape, dtype=choose_noise_dtype(dtype), device=device).uniform_(generator=generator)

@@ -62,9 +62,12 @@ def check_finite(values: Tensor, name: str, example: Callable[[list[int]], list[
         )
 
 
-def check_noise(noise: Tensor, scores: Tensor, samples: int | None, noises: int) -> int:
-    """Check the caller's noise, `[S * noises, *B, *score]`, and return S; samples may be None, 1 or S."""
-    if noise.dim() != scores.dim() + 1 or noise.shape[1:] != scores.shape or not noise.is_floating_point():
+def check_noise(noise: Tensor, scores: Tensor, samples: int | None, noises: int, draw_shape: tuple[int, ...]) -> int:
+    """Check the caller's noise and return S; samples may be None, 1 or S.
+
+    The noise is `[S * noises, *B, *score]`, or `[S * noises, *draw_shape]` where that includes the batch.
+    """
+    if noise.shape[1:] not in (scores.shape, draw_shape) or not noise.dim() or not noise.is_floating_point():
         raise ShapeError(
             f"noise has shape {list(noise.shape)} and dtype {noise.dtype}, but scores of shape "
             f"{list(scores.shape)} need floating-point noise [S, {', '.join(map(str, scores.shape))}]"

@@ -201,7 +201,7 @@ class TestRaoBlackwell:
         (arm, disarm), _ = self.estimate_gradients(hm.Binary(6), Arm(), DisArm())
         assert (disarm.var(0) < arm.var(0)).all()
         # Rao-Blackwell removes the variance of the difference.
-        torch.testing.assert_close(arm.var(0) - disarm.var(0), (arm - disarm).var(0), rtol=0.05, atol=0.0)
+        torch.testing.assert_close(arm.var(0) - disarm.var(0), (arm - disarm).var(0), rtol=0.2, atol=0.0)
 
 
 class TestTwoCategories:
@@ -387,7 +387,8 @@ def test_vmap_of_grad(space, estimator):
 def test_float32_and_large_scores(space, estimator, scale):
     """Rounding may not flip a bit here, so float32 must agree with float64 up to rounding."""
     scores, noise = problem(space, (200,), samples=2)
-    scores, noise = (scale * scores).float(), noise.float()
+    # Noise of few digits is added to the ties without rounding.
+    scores, noise = (scale * scores).float(), ((256 * noise).round() / 256).float()
     scores[:10] = scale  # ties
     f, wide = Toy(space, dtype=torch.float32), Toy(space)
     out, estimate, _ = gradients(f, scores, space, estimator, noise=noise)

@@ -21,6 +21,30 @@ def test_gumbel_max_frequencies_are_softmax(dtype):
     assert chisquare(counts, 200_000 * scores.double().softmax(0)).pvalue > 1e-6
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, *HALF])
+@pytest.mark.parametrize("space", [hm.Categorical(6), hm.Categorical(6, 3)], ids=str)
+def test_draws_from_one_uniform_number_per_variable(space, dtype):
+    """By the inverse of the CDF; each variable has its own frequencies."""
+    scores = torch.randn(space.score_shape, generator=torch.Generator().manual_seed(1)).to(dtype)
+    noise = space.draw_noise((100_000,), torch.Generator().manual_seed(0), dtype=dtype)
+    assert noise.shape == (100_000, *space.draw_shape)
+    z = space.draw(scores, noise)
+    assert z.dtype == dtype
+    assert (z.sum(-1) == 1).all()
+    for counts, q in zip(z.double().sum(0).view(-1, 6), scores.double().softmax(-1).view(-1, 6), strict=True):
+        assert chisquare(counts, 100_000 * q).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("uniform", [0.0, 0.5, 1 - 2**-24])
+@pytest.mark.parametrize("k", [4, 1000])
+def test_values_of_probability_zero_are_never_drawn(uniform, k):
+    """Also at the edges of the uniform number, where the last value would be drawn after rounding."""
+    scores = torch.full((k,), -1e4)
+    scores[1 : k - 1] = torch.randn(k - 2, generator=torch.Generator().manual_seed(0))
+    z = hm.Categorical(k).draw(scores, torch.full((1, 1), uniform))
+    assert scores[z[0].argmax()] > -1e4
+
+
 def test_one_noise_for_all_categories_would_not_be():
     """The test above can fail: with shared noise (a slip of the lecture notes) the arg max is always the same."""
     scores = torch.tensor([-1.0, 0.0, 1.0])

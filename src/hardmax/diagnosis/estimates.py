@@ -242,12 +242,14 @@ class GradientSampler:
         return float((first - second).norm()) > 1e-3 * float(first.norm())
 
     def _draw_noise(self, samples: int, copies: int, generator: torch.Generator) -> Tensor:
-        shape = (samples * self.estimator.noises, copies, *self.space.batch_shape(self.scores))
-        return self.space.noise(shape, generator=generator, dtype=self.scores.dtype, device=self.scores.device)
+        batch_shape, scores = (copies, *self.space.batch_shape(self.scores)), self.scores
+        return self.estimator.draw_noise(
+            self.space, samples, batch_shape, generator, dtype=scores.dtype, device=scores.device
+        )
 
     def _differentiate(self, noise: Tensor) -> tuple[Estimate, Tensor]:
         """Return the estimate from this noise, and its gradient `[D, *B, *score]` in float64."""
-        copied = self.scores.detach().expand(noise.shape[1:]).clone().requires_grad_()
+        copied = self.scores.detach().expand(noise.shape[1], *self.scores.shape).clone().requires_grad_()
         out = self.call(self.estimator, copied, noise)
         if not out.value.requires_grad:
             return out, torch.zeros_like(copied, dtype=torch.float64)

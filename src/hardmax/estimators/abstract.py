@@ -7,6 +7,7 @@ that carry a gradient themselves.
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -45,6 +46,8 @@ class AbstractEstimator(ABC):
     """Whether the gradient of an example depends on the other examples of its batch."""
     noises: ClassVar[int] = 1
     """Number of noise tensors per sample; they are adjacent, so the caller's noise is `[S * noises, *B, *score]`."""
+    only_draws: ClassVar[bool] = False
+    """Whether the noise serves `space.draw` alone, so that noise of the shape `space.draw_shape` is enough."""
 
     _alternatives_for_structured: ClassVar[str] = "GibbsCovariance() or Direct()"
 
@@ -67,6 +70,30 @@ class AbstractEstimator(ABC):
                 raise NotExactError(f"{self} needs {name}, which {space} does not offer; use another estimator")
         if self.needs_two_samples:
             check_two_samples(self, samples)
+
+    def draw_noise(
+        self,
+        space: AbstractSpace,
+        samples: int | None,
+        batch_shape: tuple[int, ...],
+        generator: torch.Generator | None = None,
+        *,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str | None = None,
+    ) -> Float[Tensor, "S ..."]:
+        """Draw the noise of one estimate: `[S * noises, *B, *score]`, or `[S * noises, *B, *draw_shape]` if enough.
+
+        Args:
+            space: the space of z.
+            samples: S; None for `default_samples`.
+            batch_shape: `*B`.
+            generator: source of the randomness; None is torch's global generator.
+            dtype: dtype of the scores; half precision is drawn as float32.
+            device: device of the noise.
+        """
+        draw = space.draw_noise if self.only_draws else space.noise
+        shape = ((self.default_samples if samples is None else samples) * self.noises, *batch_shape)
+        return draw(shape, generator, dtype=dtype, device=device)
 
     @abstractmethod
     def estimate(

@@ -228,6 +228,7 @@ class AveragedDirect(AbstractEstimator):
     two_sided: bool = False
 
     needs = ("draw", "marginals", "change", "parts")
+    only_draws = True
     independent = True
     takes_integrand = True
 

@@ -44,6 +44,7 @@ class Exact(AbstractEstimator):
     """
 
     needs = ("enumerate",)
+    only_draws = True
 
     def check(self, space: AbstractSpace, samples: int) -> None:
         """Refuse spaces that are too large to enumerate."""
@@ -138,6 +139,11 @@ class LocalExpectation(AbstractEstimator):
 
     needs = ("draw", "marginals", "change", "parts")
     independent = True
+
+    @property
+    def only_draws(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """False with roulette, which chooses variables by the rest of the noise."""
+        return not self.roulette
 
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]

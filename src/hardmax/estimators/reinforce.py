@@ -56,6 +56,7 @@ class Reinforce(AbstractEstimator):
     baseline: Baseline = "none"
 
     needs = ("draw", "log_prob")
+    only_draws = True
 
     def __post_init__(self) -> None:
         if self.baseline not in ("none", "mean", "leave-one-out"):
@@ -138,6 +139,7 @@ class MuProp(AbstractEstimator):
     baseline: Literal["none", "leave-one-out"] = "none"
 
     needs = ("draw", "log_prob", "marginals")
+    only_draws = True
     independent = True
 
     def __post_init__(self) -> None:

@@ -52,6 +52,7 @@ class StraightThrough(AbstractSampler):
     tau: float = 1.0
 
     needs = ("draw", "marginals")
+    only_draws = True
 
     def __post_init__(self) -> None:
         check_positive("tau", self.tau)
@@ -120,6 +121,7 @@ class GappedStraightThrough(AbstractSampler):
     tau: float = 1.0
 
     needs = ("draw", "relax")
+    only_draws = True
     independent = True
 
     def __post_init__(self) -> None:
@@ -196,6 +198,7 @@ class ReinMax(AbstractSampler):
     tau: float = 1.0
 
     needs = ("draw", "marginals", "per_variable")
+    only_draws = True
     independent = True
 
     def __post_init__(self) -> None:

@@ -53,6 +53,7 @@ class GibbsCovariance(AbstractEstimator):
     """
 
     needs = ("draw",)
+    only_draws = True
     default_samples = 16
     takes_integrand = True
     couples_samples = True

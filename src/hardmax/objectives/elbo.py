@@ -267,9 +267,9 @@ def importance_weighted_elbo(
         if not space.offers(name):
             raise NotExactError(f"importance_weighted_elbo needs {name}, which {space} does not offer; use elbo")
     if noise is None:
-        noise = space.noise((samples, *batch_shape), generator=generator, dtype=scores.dtype, device=scores.device)
+        noise = space.draw_noise((samples, *batch_shape), generator, dtype=scores.dtype, device=scores.device)
     else:
-        samples = check_noise(noise, scores, None, 1)
+        samples = check_noise(noise, scores, None, 1, (*batch_shape, *space.draw_shape))
     if samples < 2:
         raise ArgumentError(f"importance_weighted_elbo needs at least two samples, got {samples}; for one, use elbo")
     f = Evaluator(likelihood, scores, space, chunk_size=chunk_size, validate=validate)

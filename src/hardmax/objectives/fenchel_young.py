@@ -83,7 +83,7 @@ def fenchel_young_loss(
         shape = (samples, *batch_shape)
         noise = space.noise(shape, generator=generator, dtype=scores.dtype, device=scores.device)
     else:
-        check_noise(noise, scores, samples, 1)
+        check_noise(noise, scores, samples, 1, scores.shape)
     perturbed = space.perturb(scores, noise)
     best = space.statistics(space.argmax(perturbed.detach()).to(perturbed.dtype))
     # Danskin's theorem: the derivative of a maximum is the derivative of the maximised function at the arg max.

@@ -97,7 +97,10 @@ class AbstractSpace(ABC):
 
     # ------------------------------------------------------------------------------- only if exact
     def draw(self, scores: Float[Tensor, "..."], noise: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Turn noise into samples of q: `[*B, *score]` and `[S, *B, *score] -> [S, *B, *event]`."""
+        """Turn noise into samples of q: `[*B, *score]` and `[S, *B, *score] -> [S, *B, *event]`.
+
+        Also takes the noise of `draw_noise`, `[S, *B, *draw_shape]`.
+        """
         raise self._not_exact("samples of q")
 
     def log_prob(self, scores: Float[Tensor, "..."], z: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -191,6 +194,23 @@ class AbstractSpace(ABC):
         """
         return True
 
+    # ------------------------------------------------------------------------------- noise for samples alone
+    @property
+    def draw_shape(self) -> tuple[int, ...]:
+        """Shape of the noise that `draw` needs for one example; smaller than `score_shape` where that is possible."""
+        return self.score_shape
+
+    def draw_noise(
+        self,
+        shape: tuple[int, ...],
+        generator: torch.Generator | None = None,
+        *,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str | None = None,
+    ) -> Float[Tensor, "..."]:
+        """Draw noise that serves `draw` and nothing else: `[*shape, *draw_shape]`, the fewest numbers possible."""
+        return self.noise(shape, generator, dtype=dtype, device=device)
+
     # ------------------------------------------------------------------------------- derived from the methods above
     def log_probs(self, scores: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return log q of every member, in the order of `enumerate`: `[*B, *score] -> [*B, M]`.
@@ -212,7 +232,7 @@ class AbstractSpace(ABC):
     ) -> Float[Tensor, "..."]:
         """Draw samples of q: `[*B, *score] -> [S, *B, *event]`, hard, no gradient."""
         shape = (samples, *self.batch_shape(scores))
-        noise = self.noise(shape, generator=generator, dtype=scores.dtype, device=scores.device)
+        noise = self.draw_noise(shape, generator, dtype=scores.dtype, device=scores.device)
         return self.draw(scores.detach(), noise)
 
     def draw_with_log_prob(

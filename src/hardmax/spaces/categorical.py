@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hardmax.errors import ArgumentError
-from hardmax.random import draw_gumbel
+from hardmax.random import draw_gumbel, draw_uniform
 from hardmax.spaces.abstract import AbstractFactorised
 
 
@@ -84,6 +84,35 @@ class Categorical(AbstractFactorised):
     ) -> Float[Tensor, "*_ {self.k}"]:
         """Draw Gumbel noise, independent for every value of every variable."""
         return draw_gumbel((*shape, *self.score_shape), generator=generator, dtype=dtype, device=device)
+
+    @property
+    def draw_shape(self) -> tuple[int, ...]:
+        """`[1]`, or `[n, 1]` if n was given: one uniform number for each variable."""
+        return (*self.score_shape[:-1], 1)
+
+    def draw_noise(
+        self,
+        shape: tuple[int, ...],
+        generator: torch.Generator | None = None,
+        *,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str | None = None,
+    ) -> Float[Tensor, "*_ 1"]:
+        """Draw a uniform number for each variable."""
+        return draw_uniform((*shape, *self.draw_shape), generator=generator, dtype=dtype, device=device)
+
+    def draw(self, scores: Float[Tensor, "*_B {self.k}"], noise: Float[Tensor, "*_SB _"]) -> Float[Tensor, "*_SB _"]:
+        """Turn noise into samples of q: Gumbel noise by its arg max, uniform noise by the inverse of the CDF."""
+        if noise.shape[-1] == self.k:
+            return super().draw(scores, noise)
+        dtype = scores.dtype
+        scores = scores.to(noise.dtype)
+        cdf = (scores - scores.amax(-1, keepdim=True)).exp_().cumsum(-1)  # times a constant
+        total = cdf[..., -1:]
+        # Below the total also after rounding: values of probability zero at the end are never drawn.
+        threshold = torch.minimum(noise * total, total.nextafter(total.new_zeros(())))
+        threshold = threshold.squeeze(-1).movedim(0, -1).contiguous()  # all samples search the same CDF
+        return self._one_hot(torch.searchsorted(cdf, threshold, right=True).movedim(-1, 0)[..., None], dtype)
 
     def log_prob(
         self, scores: Float[Tensor, "*_B {self.k}"], z: Float[Tensor, "*_LB {self.k}"]

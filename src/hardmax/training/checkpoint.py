@@ -107,10 +107,12 @@ def _check_progress(progress: Progress) -> None:
     def are_numbers(values: Iterable[Any], kinds: type | tuple[type, ...]) -> bool:
         return all(isinstance(value, kinds) and not isinstance(value, bool) for value in values)
 
-    counts = (progress.epoch, progress.position, progress.step, progress.best_epoch)
+    counts = (progress.epoch, progress.position, progress.step, progress.best_epoch, progress.random_version)
     counts = counts if progress.epochs is None else (*counts, progress.epochs)
     if not are_numbers(counts, int) or min(counts) < 0:
-        raise ValueError("epoch, position, step, best_epoch and epochs must be whole numbers, at least 0")
+        raise ValueError(
+            "epoch, position, step, best_epoch, random_version and epochs must be whole numbers, at least 0"
+        )
     if not are_numbers((progress.best, progress.rate_limit), (int, float)):
         raise ValueError("best and rate_limit must be numbers")
     if not isinstance(progress.totals, list) or not are_numbers(progress.totals, (int, float)):

@@ -128,8 +128,10 @@ def train_task(
     if config.resume and find_checkpoint(run, "latest"):
         load_checkpoint(run, state)
         observer.on_message(f"resumed after epoch {state.progress.epoch}, step {state.progress.step}")
-        if (line := state.extend_schedule(state.progress.epochs or planned_epochs)) is not None:
-            observer.on_message(line)
+        lines = (state.update_random_version(), state.extend_schedule(state.progress.epochs or planned_epochs))
+        for line in lines:
+            if line is not None:
+                observer.on_message(line)
     group.check_same("steps done", state.progress.step)
     if group.is_first:
         if config.resume:  # not earlier: a checkpoint that cannot be loaded leaves the folder as it is

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hardmax.random import make_generator
+from hardmax.random import VERSION, make_generator
 from hardmax.training.config import TrainConfig
 from hardmax.training.processes import Message
 from hardmax.training.task import AbstractTask, ParameterUpdate
@@ -29,6 +29,7 @@ class Progress:
         totals: sums over the unfinished epoch, for its row in `metrics.jsonl`.
         epochs: number of epochs of the run's schedule; None in older checkpoints, which do not store it.
         rate_limit: maximum of the schedule's factor of the learning rate; below 1 after a schedule was extended.
+        random_version: `hardmax.random.VERSION` of the code that wrote the checkpoint; older checkpoints have none, 1.
     """
 
     epoch: int = 0
@@ -40,6 +41,7 @@ class Progress:
     totals: list[float] = field(default_factory=list)
     epochs: int | None = None
     rate_limit: float = 1.0
+    random_version: int = 1
 
 
 _EXTENDED_RATE = 0.1  # smallest factor of the learning rate with which an extended schedule continues
@@ -60,7 +62,7 @@ class State:
         # One optimizer for all updates: it skips parameters without a gradient, such as those of other updates.
         self.optimizer = torch.optim.Adam(groups, lr=self.config.learning_rate, fused=True)
         self.messages = [Message(task.group, update.parameters, sums=len(task.sums) + 1) for update in self.updates]
-        self.progress = Progress(totals=self._zero_totals(), epochs=self.config.epochs)
+        self.progress = Progress(totals=self._zero_totals(), epochs=self.config.epochs, random_version=VERSION)
         self.steps = self._count_steps(self.config.epochs)
 
     def _count_steps(self, epochs: int) -> int:
@@ -92,6 +94,16 @@ class State:
         return (
             f"learning rate: {epochs} epochs had brought it down to {factor * rate:.2g}; with {self.config.epochs} it "
             f"goes on at {self.progress.rate_limit * rate:.2g}, instead of jumping back to {rate:.2g}, down to zero"
+        )
+
+    def update_random_version(self) -> str | None:
+        """Return a message if the run began with other random numbers for the same seed; None if it did not."""
+        if self.progress.random_version == VERSION:
+            return None
+        self.progress.random_version = VERSION
+        return (
+            "random numbers: this version draws other noise from the same seed than the version that began the run; it "
+            "goes on from its checkpoint, but ends in other digits than without the interruption"
         )
 
     def _zero_totals(self) -> list[float]:

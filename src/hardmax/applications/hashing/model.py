@@ -166,8 +166,9 @@ class HashEncoder(AbstractModel):
             )
         scores = self.scores(torch.cat([x, other]))
         if noise is None:
-            shape = (estimator.default_samples * estimator.noises, 2 * count)
-            noise = self.space.noise(shape, generator=generator, dtype=scores.dtype, device=scores.device)
+            noise = estimator.draw_noise(
+                self.space, None, (2 * count,), generator, dtype=scores.dtype, device=scores.device
+            )
         if negative is None:
             negative = ~torch.eye(count, dtype=torch.bool, device=x.device)
         codes = self.space.argmax(self.space.perturb(scores.detach(), noise[0]))

@@ -138,14 +138,13 @@ class HashingTask(AbstractTask[HashingConfig, HashEncoder]):
         partners = self.pairs.draw_partners(index, self.generators["pairs"])
         both = self._distort(torch.cat([train[index], train[partners]]), self.generators["distort"])
         estimator = self._estimator(epoch, step)
-        samples = (self.config.samples or estimator.default_samples) * estimator.noises
-        shape = (samples, len(both))
+        generator, device = self.generators["noise"], self.config.device
         out = self.model(
             *both.chunk(2),
             negative=self.pairs.negative_mask("train", index),
             contrast=self._contrast,
             estimator=estimator,
-            noise=self.model.space.noise(shape, self.generators["noise"], device=self.config.device),
+            noise=estimator.draw_noise(self.model.space, self.config.samples, (len(both),), generator, device=device),
         )
         (-out.value.sum()).backward()
         count = len(index)

@@ -205,14 +205,14 @@ class MixedTask(AbstractTask[MixedConfig, MixedVAE]):
         encoded = model.encode(batch.encoder_input)
         if weights.elbo:
             estimator = choose_estimator(self._estimator_config, model.space, epoch, step)
-            samples = (config.samples or estimator.default_samples) * estimator.noises
-            noise = model.space.noise((samples, len(index)), self.generators["noise"], device=config.device)[:, part]
+            generator = self.generators["noise"]
+            noise = estimator.draw_noise(model.space, config.samples, (len(index),), generator, device=config.device)
             out = model(
                 batch.x,
                 encoded=encoded,
                 estimator=estimator,
                 kl=config.kl,
-                noise=noise,
+                noise=noise[:, part],
                 continuous_noise=self._draw_gaussian_noise(len(index), part),
             )
             loss = loss - weights.elbo * model.noise_variance * out.value.sum() / len(index)

@@ -140,11 +140,11 @@ class DvaeTask(AbstractTask[DvaeConfig, TokenVAE]):
         """Return the loss with sampled tokens, the sums for the log, and the most probable tokens `[B, n]`."""
         model, config, part = self.model, self.config, self.group.own_slice(len(index))
         estimator = choose_estimator(self._estimator_config, model.space, 0, step)
-        samples = (config.samples or estimator.default_samples) * estimator.noises
-        noise = model.space.noise((samples, len(index)), self.generators["noise"], device=config.device)[:, part]
+        generator = self.generators["noise"]
+        noise = estimator.draw_noise(model.space, config.samples, (len(index),), generator, device=config.device)
         weight = kl_weight_at(config, step, self._steps)
         scores = model.scores(x)
-        out = model(x, scores=scores, estimator=estimator, kl=config.kl, kl_weight=weight, noise=noise)
+        out = model(x, scores=scores, estimator=estimator, kl=config.kl, kl_weight=weight, noise=noise[:, part])
         # The log has the bound itself, for every weight of the KL.
         bound, evaluations = (out.reconstruction - out.kl).sum(), x.new_tensor(out.evaluations * len(x))
         return -out.value.sum(), [bound, out.reconstruction.sum(), out.kl.sum(), evaluations], scores.argmax(-1)
