@@ -150,8 +150,7 @@ def test_generators(space, estimator):
 @pytest.mark.parametrize(("space", "estimator"), TWO, ids=str)
 def test_noise_is_what_the_generator_would_draw(space, estimator):
     f, scores, _ = problem(space, estimator)
-    shape = (2 * estimator.noises, 4)
-    noise = space.noise(shape, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    noise = estimator.draw_noise(space, 2, (4,), torch.Generator().manual_seed(5), dtype=torch.float64)
     drawn = gradients(f, scores, space, estimator, samples=2, generator=torch.Generator().manual_seed(5))
     given = gradients(f, scores, space, estimator, noise=noise)
     assert torch.equal(drawn[1], given[1])

@@ -111,7 +111,7 @@ def _check_progress(progress: Progress) -> None:
     counts = counts if progress.epochs is None else (*counts, progress.epochs)
     if not are_numbers(counts, int) or min(counts) < 0:
         raise ValueError(
-            "epoch, position, step, best_epoch, random_version and epochs must be whole numbers, at least 0"
+            "epoch, position, step, best_epoch, epochs and random_version must be whole numbers, not negative"
         )
     if not are_numbers((progress.best, progress.rate_limit), (int, float)):
         raise ValueError("best and rate_limit must be numbers")
