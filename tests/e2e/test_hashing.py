@@ -60,7 +60,7 @@ def test_search_finds_the_image_itself_and_its_like(index, photo, tmp_path, here
     assert distances[0] == 0  # the image itself is in the index
     with Image.open(sheet) as drawn:
         assert drawn.width > 6 * 84
-    listed = here("search", index, photo, "--count", 40, "--out", sheet)
+    listed = here("search", index, photo, "--count", 200, "--out", sheet)
     assert "6,000 codes of 32 bits searched in" in listed
     assert "112x112 RGB, resized to 28x28" in listed
     assert "0 bits  sample test 7" in listed

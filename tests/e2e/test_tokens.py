@@ -130,5 +130,6 @@ def test_two_processes_train_as_one(tmp_path):
     for count in (1, 2):
         hardmax(*options, "--devices", count, "--out", tmp_path / str(count))
     one, two = (read_rows(tmp_path / name / "metrics.jsonl")[-1] for name in "12")
-    for name in ("elbo", "mse", "perplexity"):
-        assert one[name] == pytest.approx(two[name], rel=1e-3)
+    # Sums in another order change the last digits, and with them a few of the tokens that perplexity counts.
+    for name, tolerance in {"elbo": 1e-3, "mse": 1e-3, "perplexity": 1e-2}.items():
+        assert one[name] == pytest.approx(two[name], rel=tolerance)

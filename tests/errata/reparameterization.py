@@ -149,7 +149,9 @@ def concrete():
 
 
 def temperature():
-    """The largest entry of a relaxed sample at tau = 0.01, which should be almost one-hot."""
-    perturbed = SCORES + _draw_noise(1)[0]
+    """The mean of the largest entry of relaxed samples at tau = 0.01, which should be almost one-hot."""
+    perturbed = SCORES + _draw_noise(10_000)
     as_printed = perturbed.exp() / 0.01
-    return Slip((as_printed / as_printed.sum()).max().item(), SPACE.relax(perturbed, 0.01).max().item(), 1.0)
+    as_printed = as_printed / as_printed.sum(-1, keepdim=True)
+    written, right = (samples.amax(-1).mean().item() for samples in (as_printed, SPACE.relax(perturbed, 0.01)))
+    return Slip(written, right, 1.0, within=0.02)

@@ -20,7 +20,10 @@ def test_usage_is_what_was_logged(trained, kind):
     usage = measure_usage(run, batch_size=7)
     assert usage.tokens.shape == (len(run.test_examples), *run.model.grid)
     assert usage.share.sum().item() == pytest.approx(1)
-    assert f"Perplexity {run.best.perplexity:.1f} of {run.config.codes} codes" in usage.describe()
+    described = re.match(r"Perplexity ([\d.]+) of (\d+) codes", usage.describe())
+    # Another batch size changes the last digits of the scores, and with them a few tokens.
+    assert float(described[1]) == pytest.approx(run.best.perplexity, abs=0.1)
+    assert int(described[2]) == run.config.codes
     assert usage.share[usage.order].diff().max() <= 0
 
 
