@@ -88,7 +88,8 @@ def test_an_index_of_a_folder(run, tmp_path, here):
         assert arrays["names"][3].endswith("3.png")
     result = json.loads(here("search", path, folder / "3.png", "--json", "--out", tmp_path / "s.png"))
     assert len(result["nearest"]) == 6
-    assert result["nearest"][0]["distance"] == 0
+    assert result["nearest"][0] == {"image": str(folder / "3.png"), "distance": 0}
+    assert set(result) == {"image", "searched", "bits", "nearest"}
 
 
 def test_report(run, here):

@@ -235,11 +235,9 @@ def _find_matches(photo: FittedPhoto, index: Index, encoder: Encoder, count: int
 def _print_matches(matches: _Matches, index: Index, options: "SearchOptions") -> None:
     nearest = list(zip(matches.distances, [index.names[i] for i in matches.positions], strict=True))
     if options.json:
-        rows = [{"picture": name, "distance": distance} for distance, name in nearest]
+        rows = [{"image": name, "distance": distance} for distance, name in nearest]
         print(
-            json.dumps(
-                {"picture": str(matches.photo.path), "searched": len(index), "bits": index.bits, "nearest": rows}
-            )
+            json.dumps({"image": str(matches.photo.path), "searched": len(index), "bits": index.bits, "nearest": rows})
         )
         return
     conversions = ", ".join(matches.photo.conversions)
