@@ -1,4 +1,4 @@
-"""Write files and folders atomically: complete, or not at all."""
+"""Write files and folders atomically: complete, or not at all; and paths that a user or a file names."""
 
 import os
 from collections.abc import Iterator
@@ -7,6 +7,34 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile, mkdtemp
 
 from hardmax.errors import DataError
+
+
+def expand_path(name: str | Path) -> Path:
+    """Return a path with `~` replaced by the home directory; the name of an unknown user stays as it is.
+
+    Example:
+        >>> expand_path("~nobody-of-this-name/images").as_posix()
+        '~nobody-of-this-name/images'
+    """
+    return Path(os.path.expanduser(name))  # Path.expanduser raises RuntimeError for an unknown user
+
+
+@contextmanager
+def report_read_error(path: str | Path) -> Iterator[None]:
+    """Raise `DataError` if the operating system refuses a path within the block.
+
+    Even a question like `path.is_dir()` raises an error if a name is too long or a folder may not be entered.
+
+    Args:
+        path: the path that the user or a file named, for the error message.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise DataError(f"cannot read {str(path)[:_LONGEST]}: {error.strerror or error}") from error
+
+
+_LONGEST = 1000  # characters of a path in an error message
 
 
 @contextmanager

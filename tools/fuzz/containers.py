@@ -14,6 +14,7 @@ from collections.abc import Callable
 from random import Random
 
 Mutate = Callable[[bytes], bytes]
+_LONGEST_NAME = 10_000  # characters; a zip file has 16 bits for the number of bytes
 
 
 def mutate_content(content: bytes, chance: Random, mutate: Mutate, mutate_json: Mutate) -> bytes | None:
@@ -43,7 +44,7 @@ def _mutate_member(content: bytes, chance: Random, mutate: Mutate) -> bytes:
     number = chance.randrange(len(members))
     name, data = members[number]
     if chance.random() < 0.1:
-        name = mutate(name.encode()).decode(errors="replace").replace("\x00", "") or "x"
+        name = mutate(name.encode()).decode(errors="replace").replace("\x00", "")[:_LONGEST_NAME] or "x"
     else:
         data = mutate(data)
     members[number] = (name, data)

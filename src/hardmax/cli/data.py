@@ -18,6 +18,7 @@ from hardmax.data.datasets import (
 )
 from hardmax.data.download import compute_md5
 from hardmax.errors import DataError, HardmaxError
+from hardmax.files import expand_path
 
 _CELEBA_LIMIT = 1000  # number of CelebA's many image files that `check` reads
 
@@ -100,7 +101,7 @@ def get_sets(arguments: list[str]) -> int:
         if not entry.files and not entry.instructions:
             print(f"{name}: part of hardmax, nothing to get")
             continue
-        folder = Path(options.data_dir).expanduser() / name if options.data_dir else None
+        folder = expand_path(options.data_dir) / name if options.data_dir else None
         print_line(f"{name}: {_join_folders(_fetch(entry, folder))}")
     return 0
 
@@ -126,7 +127,7 @@ def check_sets(arguments: list[str]) -> int:
     """
     options = parse(CheckOptions, "data check", arguments)
     for name in options.names:
-        if name not in SETS and not Path(name).expanduser().exists():
+        if name not in SETS and not expand_path(name).exists():
             raise make_unknown_error(name)
     broken = 0
     for name in options.names or SETS:

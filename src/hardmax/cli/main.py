@@ -57,6 +57,10 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:  # the reader closed the pipe, as `head` does
         sys.stderr.close()
         return 0
+    except OSError as error:  # a name that is too long, a folder that may not be entered: nothing knew more about it
+        if error.strerror is None:
+            raise
+        return _fail(f"{error.strerror}: {error.filename}" if error.filename else error.strerror)
 
 
 def _run(arguments: list[str]) -> int:

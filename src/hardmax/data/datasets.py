@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hardmax.data.download import Progress, RemoteFile, download
 from hardmax.errors import DataError
+from hardmax.files import expand_path
 
 
 @dataclass(frozen=True)
@@ -127,10 +128,10 @@ def list_folders(name: str, data_dir: str | Path | None = None) -> list[Path]:
         DataError: `data_dir` or `$HARDMAX_DATA` is not a folder.
     """
     first = data_dir or os.environ.get("HARDMAX_DATA")
-    if first and not Path(first).expanduser().is_dir():
+    if first and not expand_path(first).is_dir():
         origin = "data_dir" if data_dir else "the environment variable HARDMAX_DATA"
         raise DataError(f"{origin} is {str(first)!r}, which is not a folder; it should hold folders such as {name}/")
-    return [base / name for base in ([Path(first).expanduser()] if first else []) + [find_cache()]]
+    return [base / name for base in ([expand_path(first)] if first else []) + [find_cache()]]
 
 
 def locate_files(entry: DataSet, places: list[Path]) -> dict[str, Path]:

@@ -1,5 +1,7 @@
 """Read an image file of any format as an array of grey or RGB bytes. Imports no torch."""
 
+import io
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -31,6 +33,28 @@ class DecodedImage:
     resized: bool
 
 
+class _BoundedFile(io.BufferedReader):
+    """A file from which no more bytes are requested at once than it has: Python allocates what is requested."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(io.FileIO(path))
+        self._size = os.fstat(self.fileno()).st_size
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return super().read(size if size is None else min(size, self._size))
+
+
+@contextmanager
+def open_image(path: Path) -> Iterator[Image.Image]:
+    """Open an image file within the block; its header cannot make Pillow read a chunk of any size.
+
+    Raises:
+        OSError: the file cannot be read, or is not an image.
+    """
+    with _BoundedFile(path) as file, Image.open(file) as image:
+        yield image
+
+
 def read_image_size(path: Path) -> tuple[int, int]:
     """Read height and width from an image's header, after its EXIF rotation.
 
@@ -38,7 +62,7 @@ def read_image_size(path: Path) -> tuple[int, int]:
         DataError: the file is not an image.
     """
     try:
-        with Image.open(path) as image:
+        with open_image(path) as image:
             # Of a PNG, the EXIF data may follow the pixels, and Pillow decodes these to find it.
             decodes = image.format == "PNG"
             with decode_within_bounds(image, image.width * image.height) if decodes else nullcontext():
@@ -63,7 +87,7 @@ def read_image(path: Path, size: tuple[int, int]) -> DecodedImage:
         DataError: the file is broken, not an image, or has too many pixels.
     """
     try:
-        with Image.open(path) as image:
+        with open_image(path) as image:
             mode, pixel_count = image.mode, image.width * image.height
             # A JPEG that is much larger is decoded at 1/2, 1/4 or 1/8, many times faster; other files are unaffected.
             image.draft(None, (2 * max(size), 2 * max(size)))

@@ -20,6 +20,7 @@ from hardmax.data.images import PARTS, Images, describe_flatness
 from hardmax.data.mnist import load_mnist, load_sample
 from hardmax.data.omniglot import load_omniglot
 from hardmax.errors import DataError
+from hardmax.files import expand_path, report_read_error
 
 __getattr__ = load_renamed(__name__, {"load": "load_images"})
 
@@ -61,7 +62,8 @@ def load_images(
         >>> images.shape, len(images.train), images.train.dtype
         ((1, 28, 28), 4500, torch.uint8)
     """
-    images = _load(data, data_dir, size, limit, seed, progress)
+    with report_read_error(data):
+        images = _load(data, data_dir, size, limit, seed, progress)
     if (problem := describe_flatness(images)) is not None:
         return replace(images, source=f"{images.source}; WARNING: {problem}")
     return images
@@ -78,7 +80,7 @@ def _load(
     """Load images, as `load_images` does, without a look at their pixels."""
     if not str(data):
         raise DataError(f"data is empty: give a path, or one of the sets {', '.join(SETS)}")
-    path = Path(data).expanduser()
+    path = expand_path(data)
     is_set = isinstance(data, str) and data in SETS
     if is_set and data == "celeba":
         return scan_celeba(find_celeba_folder(data_dir)).read(size=size, limit=limit, seed=seed, progress=progress)
@@ -139,9 +141,10 @@ def load_images_in_order(
     """
     if not data:
         raise DataError("name images: files, a folder, an .npz, .npy or IDX file, or a data set")
-    paths = [Path(name).expanduser() for name in data]
-    in_files = len(paths) > 1 or paths[0].suffix.lower() in SUFFIXES or (paths[0].is_dir() and data[0] not in SETS)
-    images = _load_files(paths, shape[1:], progress) if in_files else _load_arrays(data[0], data_dir)
+    paths = [expand_path(name) for name in data]
+    with report_read_error(data[0]):
+        in_files = len(paths) > 1 or paths[0].suffix.lower() in SUFFIXES or (paths[0].is_dir() and data[0] not in SETS)
+        images = _load_files(paths, shape[1:], progress) if in_files else _load_arrays(data[0], data_dir)
     if tuple(images.pixels.shape[2:]) != shape[1:]:
         height, width = images.pixels.shape[2:]
         raise DataError(
@@ -176,7 +179,7 @@ def _load_arrays(data: str, data_dir: str | None) -> NamedImages:
     if data in SETS:
         images = load_images(data, data_dir=data_dir)
         parts, notes = {part: getattr(images, part) for part in PARTS}, [images.source]
-    elif not (path := Path(data).expanduser()).is_file():
+    elif not (path := expand_path(data)).is_file():
         raise DataError(f"there is no file or folder {data!r}; the sets are {', '.join(SETS)}")
     else:
         parts, notes = convert_parts(path, read_arrays(path))

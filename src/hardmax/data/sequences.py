@@ -11,6 +11,7 @@ from torch import Tensor
 from hardmax.data.grammar import Grammar
 from hardmax.data.tables import read_text
 from hardmax.errors import DataError
+from hardmax.files import expand_path, report_read_error
 from hardmax.random import make_generator
 
 FILL = ""
@@ -127,8 +128,10 @@ def load_sequences(data: str | Path, *, length: int | None = None, seed: int = 0
     if name in LANGUAGES:
         text = read_text(Path(__file__).parent / "languages" / f"{name}.grammar")
         return _sample_sentences(text, name, "a grammar that comes with hardmax", length or LANGUAGES[name], seed)
-    path = Path(data).expanduser()
-    if not path.is_file():
+    path = expand_path(data)
+    with report_read_error(path):
+        exists = path.is_file()
+    if not exists:
         known = ", ".join([*LANGUAGES, *TEXTS])
         raise DataError(f"there are no sequences {name!r}: give one of {known}, or the path of a .grammar or text file")
     if path.suffix == ".grammar":

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from hardmax.errors import DataError
-from hardmax.files import replace_atomically, write_text
+from hardmax.files import replace_atomically, report_read_error, write_text
 from hardmax.json_files import read_json
 from hardmax.models.structure import build_checked, find_difference
 
@@ -157,9 +157,10 @@ def read_saved_config(folder: Path, what: str = "model", names: tuple[str, str] 
     Raises:
         DataError: a file is missing, or the configuration is invalid.
     """
-    for name in reversed(names):
-        if not (folder / name).is_file():
-            raise DataError(f"{folder} holds no saved {what}: {name} is missing")
+    with report_read_error(folder):
+        missing = [name for name in reversed(names) if not (folder / name).is_file()]
+    if missing:
+        raise DataError(f"{folder} holds no saved {what}: {missing[0]} is missing")
     try:
         return read_json(folder / names[1])
     except DataError as error:

@@ -1,13 +1,14 @@
 """Options of training runs. Imports no torch: the command line shows its help from this file."""
 
 import dataclasses
+import os
 from collections.abc import Collection
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from hardmax.errors import ArgumentError
 from hardmax.estimators.registry import ESTIMATORS, check_two_samples, find_unused_options
+from hardmax.files import expand_path
 
 # Not typing.Self, which jaxtyping's import hook cannot check.
 Config = TypeVar("Config", bound="TrainConfig")
@@ -148,8 +149,8 @@ class TrainConfig:
 
 def make_absolute(path: str) -> str:
     """Return the absolute form of the path of an existing file or folder; any other text is returned unchanged."""
-    full = Path(path).expanduser()
-    return str(full.absolute()) if path and full.exists() else path
+    full = expand_path(path)
+    return str(full.absolute()) if path and os.path.exists(full) else path  # Path.exists refuses some names
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from hardmax.errors import DataError
-from hardmax.files import write_text
+from hardmax.files import report_read_error, write_text
 from hardmax.json_files import check_finite, parse_json, read_json
 from hardmax.version import __version__, find_commit
 
@@ -86,7 +86,9 @@ def read_facts(folder: Path) -> dict[str, Any]:
         DataError: the folder holds no run, or its configuration is broken.
     """
     path = folder / CONFIG
-    if not path.exists():
+    with report_read_error(path):
+        exists = path.exists()
+    if not exists:
         raise DataError(f"{folder} holds no run: {path} is missing; make one with hardmax train --out {folder}")
     try:
         facts = read_json(path)
@@ -134,7 +136,7 @@ def _read_pointer(path: Path) -> str | None:
     return name if (path.parent / name).is_dir() else None
 
 
-_CHECKPOINT = re.compile(r"checkpoint-[0-9]+")
+_CHECKPOINT = re.compile(r"checkpoint-[0-9]{1,100}")
 
 
 def read_progress(checkpoint: Path) -> dict[str, Any]:

@@ -138,6 +138,10 @@ def broken_files():
         "cut_header.nii.gz": (packed[:60], "cannot be read as a scan"),
         "cut.nii": (complete[:5000], "breaks off before its end"),
         "cut.mgh": (mgh[:1000], "cannot be read as a scan"),
+        "negative.mgz": (
+            gzip.compress(mgh[:16] + struct.pack(">i", -2146435071) + mgh[20:]),
+            "is empty: its shape is .*-2146435071",
+        ),
         "damaged.nii.gz": (smooth[:3000] + bytes(500) + smooth[3500:], "cannot be read as a scan"),
         "packed.nii": (packed, "cannot be read as a scan"),
         "plain.nii.gz": (complete, "not compressed by gzip"),

@@ -9,9 +9,10 @@ import pytest
 from applications.segmentation.heads import head, run_failing, save
 
 from hardmax.applications.segmentation.results.page import render_page
-from hardmax.applications.segmentation.results.records import read_records
+from hardmax.applications.segmentation.results.records import check_records, read_records
 from hardmax.applications.segmentation.results.tables import write_dice, write_volumes
 from hardmax.applications.segmentation.volumes.labels import STRUCTURES
+from hardmax.applications.segmentation.volumes.scans import Scan
 from hardmax.cli.main import main
 from hardmax.errors import DataError
 
@@ -116,6 +117,21 @@ class TestSeveralCalls:
             (self.out / "qc" / "1_t1.json").write_text(text)
             error = run_failing(capsys, "run", self.second, "--out", self.out, "--model", "model")
             assert "1_t1.json" in error
+
+    def test_a_record_of_a_scan_whose_name_is_too_long(self):
+        assert self.run(self.first) == 0
+        record = self.out / "qc" / "1_t1.json"
+        record.write_text(json.dumps(json.loads(record.read_text()) | {"scan": "/" + "a" * 300}))
+        check_records(self.out, [Scan(self.first, "1_t1")], STRUCTURES)
+
+    @pytest.mark.parametrize("content", [b"", b"\x89PNG\r\n\x1a\n", b"text"])
+    def test_a_broken_image_does_not_stop_the_page(self, content):
+        assert self.run(self.first) == 0
+        (self.out / "qc" / "1_t1.png").write_bytes(content)
+        assert self.run(self.second) == 0
+        page = (self.out / "index.html").read_text()
+        assert page.count("Its image in the folder qc is broken") == 1
+        assert page.count("data:image/jpeg") == 1
 
     def test_every_value_of_a_record_is_checked(self):
         assert self.run(self.first, "--compare", self.folder) == 0

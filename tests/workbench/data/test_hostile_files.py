@@ -6,14 +6,18 @@ import json
 import struct
 import subprocess
 import sys
+import tracemalloc
 import zipfile
 import zlib
+from contextlib import suppress
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from hardmax.applications.completion.photo import read_canvas
 from hardmax.data import load_images
+from hardmax.data.image_reading import read_image, read_image_size
 from hardmax.data.npz import read_npz
 from hardmax.errors import DataError
 
@@ -160,6 +164,24 @@ def test_image_bomb(tmp_path):
         (tmp_path / f"{i}.png").write_bytes(png)
     check_bounds("load_images({path!r}, size=8)", tmp_path, message="169 million pixels")
     check_bounds("load_images({path!r})", tmp_path, message="169 million pixels")
+
+
+@pytest.mark.parametrize("read", [read_canvas, read_image_size, lambda path: read_image(path, (8, 8))])
+def test_png_with_a_chunk_of_two_gigabytes(read, tmp_path):
+    """Its pixels end before the chunk does, and Pillow reads the rest of the chunk at once."""
+    path = tmp_path / "a.png"
+    Image.fromarray(np.zeros((8, 8), np.uint8)).save(path)
+    content = path.read_bytes()
+    begin = content.index(b"IDAT") - 4
+    path.write_bytes(content[:begin] + struct.pack(">I", 2**31 - 1) + content[begin + 4 :])
+    tracemalloc.start()
+    try:
+        with suppress(DataError):
+            read(path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 100 * MB
 
 
 def test_attributes_of_a_million_columns(tmp_path):

@@ -6,11 +6,18 @@ from typing import Any, cast
 import nibabel
 import numpy as np
 import torch
+from PIL import Image
 
 from hardmax.applications.segmentation.atlas.atlas import VELOCITY_GRID, Atlas
 from hardmax.applications.segmentation.atlas.transforms import make_centred_grid
 from hardmax.applications.segmentation.model_folder import load_part
-from hardmax.applications.segmentation.results.records import check_records, read_records, write_record
+from hardmax.applications.segmentation.results.page import render_page
+from hardmax.applications.segmentation.results.records import (
+    check_records,
+    quality_image_path,
+    read_records,
+    write_record,
+)
 from hardmax.applications.segmentation.results.tables import Result
 from hardmax.applications.segmentation.vae.image_encoder import ImageEncoder
 from hardmax.applications.segmentation.vae.label_vae import LabelVAE
@@ -83,7 +90,15 @@ def _make_records(folder: Path) -> list[Target]:
     (record,) = (folder / "qc").glob("*.json")
     table = folder / "volumes.csv"
     table.write_text("scan,background\na,1.0\n")
+    image = quality_image_path(folder, "a")
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (6, 9, 3)).astype(np.uint8)).save(image)
+
+    def read_record() -> None:
+        check_records(folder, [scan], STRUCTURES)
+        render_page(read_records(folder, STRUCTURES), STRUCTURES)
+
     return [
-        Target("record", record, lambda: read_records(folder, STRUCTURES)),
+        Target("record", record, read_record),
+        Target("record image", image, read_record),
         Target("record table", table, lambda: check_records(folder, [scan], STRUCTURES)),
     ]

@@ -15,6 +15,7 @@ from hardmax.applications.completion.photo import MaskedPhoto, read_masked_photo
 from hardmax.applications.runs import load_run
 from hardmax.console import print_line
 from hardmax.drawing.images import make_sheet, save_image
+from hardmax.files import expand_path
 from hardmax.progress_bar import show_bar
 from hardmax.random import make_generator
 from hardmax.report.sections import spread_indices
@@ -103,14 +104,14 @@ def complete(options: "CompleteOptions") -> None:
         DataError: a photo or mask is not an image, they do not fit, or a file cannot be written.
     """
     run = load_run(options.model, options.checkpoint, kind=CompletionModel)
-    path = Path(options.photo).expanduser()
+    path = expand_path(options.photo)
     channels, height, width = run.facts["data"]["shape"]
     photo = read_masked_photo(path, options.mask, (channels, height, width), run.config, options.seed)
     generator = make_generator(options.seed, "complete")
     completions = run.model.complete(
         photo.x, photo.mask, count=options.count, temperature=options.temperature, generator=generator
     )
-    out = Path(options.out or Path(options.model) / "figures" / "completed").expanduser()
+    out = expand_path(options.out or Path(options.model) / "figures" / "completed")
     for number, image in enumerate(completions.images[:, 0], 1):
         save_image(photo.fill_hole(image).to_image(), out / f"{path.stem}-{number}.png")
     save_image(make_contact_sheet(photo, completions), out / f"{path.stem}-sheet.png")

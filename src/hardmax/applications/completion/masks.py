@@ -13,6 +13,7 @@ from hardmax.data import Images, binarize
 from hardmax.data.image_reading import read_image, read_image_size
 from hardmax.data.images import expand_bits
 from hardmax.errors import DataError
+from hardmax.files import expand_path
 from hardmax.random import make_generator
 
 _MAX_RECTANGLES = 3
@@ -50,7 +51,7 @@ def draw_masks(
     """
     check_mask(name)
     if name not in MASKS:
-        return read_mask(Path(name).expanduser(), size).expand(count, 1, *size)
+        return read_mask(expand_path(name), size).expand(count, 1, *size)
     if name == "any":
         masks = torch.stack([draw(count, size, generator) for draw in _KINDS.values()])
         kind = torch.randint(len(masks), (count,), generator=generator, device=_get_device(generator))

@@ -12,7 +12,7 @@ from torch import Tensor
 from hardmax.applications.completion.config import MASKS, CompletionConfig, check_mask
 from hardmax.applications.completion.masks import check_hole, draw_masks
 from hardmax.data import binarize
-from hardmax.data.image_reading import decode_within_bounds, make_read_error
+from hardmax.data.image_reading import decode_within_bounds, make_read_error, open_image
 from hardmax.errors import ArgumentError, DataError
 from hardmax.random import make_generator
 
@@ -79,7 +79,7 @@ def read_canvas(path: Path) -> Canvas:
         DataError: the file is not an image.
     """
     try:
-        with Image.open(path) as image, decode_within_bounds(image, image.width * image.height):
+        with open_image(path) as image, decode_within_bounds(image, image.width * image.height):
             mode = image.mode
             ImageOps.exif_transpose(image, in_place=True)
             image.load()

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ from hardmax.data.images import PARTS
 from hardmax.data.npz import read_npz
 from hardmax.drawing.images import make_sheet, save_image
 from hardmax.errors import ArgumentError, DataError
+from hardmax.files import expand_path
 from hardmax.progress_bar import show_bar
 from hardmax.random import make_generator
 from hardmax.training.task import prepare_split
@@ -125,7 +127,7 @@ def index_images(options: "IndexOptions") -> None:
         DataError: there are no images, or they do not have the size that the encoder expects.
     """
     encoder = load_encoder(options.run, options.checkpoint, options.device)
-    folder = Path(options.images).expanduser()
+    folder = expand_path(options.images)
     shape = encoder.model.shape
     names, images, description = (
         _read_folder(folder, options, shape) if folder.is_dir() else _read_data_set(options, shape)
@@ -139,7 +141,7 @@ def index_images(options: "IndexOptions") -> None:
         checkpoint=encoder.checkpoint,
         weights=encoder.weights,
     )
-    out = Path(options.out).expanduser()
+    out = expand_path(options.out)
     database.save(out)
     print_line(f"images: {description}")
     print_line(
@@ -195,14 +197,14 @@ def search_images(options: "SearchOptions") -> None:
     Raises:
         DataError: the index, its run or an image cannot be read, or the run has changed since.
     """
-    path = Path(options.index).expanduser()
+    path = expand_path(options.index)
     index = Index.from_arrays(read_npz(path), path)
     if not len(index):
         raise DataError(f"{path} holds no images; make it again with hardmax index")
     encoder = _load_index_encoder(index, path, options.run)
-    photos = [fit_photo(Path(name).expanduser(), encoder.model.shape) for name in options.images]
+    photos = [fit_photo(expand_path(name), encoder.model.shape) for name in options.images]
     matches = [_find_matches(photo, index, encoder, options.count) for photo in photos]
-    _write_sheet(matches, index, Path(options.out).expanduser())
+    _write_sheet(matches, index, expand_path(options.out))
     for match in matches:
         _print_matches(match, index, options)
     if not options.json:
@@ -212,7 +214,7 @@ def search_images(options: "SearchOptions") -> None:
 def _load_index_encoder(index: Index, path: Path, run: str | None) -> Encoder:
     """Return the encoder that computed the codes of an index."""
     folder = run or index.run
-    if not Path(folder).is_dir():
+    if not os.path.isdir(folder):  # Path.is_dir refuses some names
         raise DataError(f"{folder}, the run that made {path}, is missing; say where it is now with --run")
     # The best checkpoint may have changed since; the index may come from either the best or the latest one.
     for checkpoint in ("best", "latest"):

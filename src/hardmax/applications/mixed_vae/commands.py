@@ -20,6 +20,7 @@ from hardmax.data.image_files import fit_photo
 from hardmax.data.image_reading import SUFFIXES
 from hardmax.drawing.images import make_grid, make_sheet, save_image
 from hardmax.errors import ArgumentError
+from hardmax.files import expand_path
 from hardmax.progress_bar import show_bar
 from hardmax.random import make_generator
 
@@ -137,7 +138,7 @@ def edit(options: "EditOptions") -> None:
     config, model = run.config, run.model
     latent = read_latent_names(config, model.space, run.facts)
     setting = latent.parse_setting(options.set)
-    paths = [Path(name).expanduser() for name in options.photos]
+    paths = [expand_path(name) for name in options.photos]
     files, sheet_file = _choose_files(paths, options)
     channels, height, width = model.sample(1)[0].shape[1:]
     photos = [read_photo(path, (channels, height, width), config) for path in paths]
@@ -159,7 +160,7 @@ def edit(options: "EditOptions") -> None:
 
 def _choose_files(photos: list[Path], options: "EditOptions") -> tuple[list[Path], Path]:
     """Return the file of each edited photo, and that of the sheet of all."""
-    out = Path(options.out or Path(options.run) / "figures" / "edited").expanduser()
+    out = expand_path(options.out or Path(options.run) / "figures" / "edited")
     if out.suffix.lower() not in SUFFIXES or out.is_dir():
         names = [f"{photo.stem}-edited" for photo in photos]
         # A number distinguishes photos of the same name from different folders.

@@ -13,6 +13,7 @@ from hardmax.applications.segmentation.results.tables import Result, Summary
 from hardmax.applications.segmentation.volumes.labels import LabelTable
 from hardmax.console import print_line
 from hardmax.errors import DataError, HardmaxError
+from hardmax.files import expand_path
 from hardmax.names import escape_control_characters
 
 if TYPE_CHECKING:
@@ -27,9 +28,9 @@ def segment_scans(options: SegmentOptions) -> int:
     from hardmax.files import make_folder
 
     # All errors of the command are raised before any work is done.
-    scans = find_scans([Path(path).expanduser() for path in options.scans])
-    truths = find_truths(scans, Path(options.compare).expanduser()) if options.compare else {}
-    model, out = find_model(options.model), Path(options.out).expanduser()
+    scans = find_scans([expand_path(path) for path in options.scans])
+    truths = find_truths(scans, expand_path(options.compare)) if options.compare else {}
+    model, out = find_model(options.model), expand_path(options.out)
     _check_targets(scans, out)
     make_folder(out)
     from hardmax.applications.segmentation.results.records import check_records
@@ -153,8 +154,8 @@ def make_prior(options: PriorOptions) -> None:
     from hardmax.applications.segmentation.model_folder import find_default_folder
     from hardmax.applications.segmentation.volumes.scans import find_maps
 
-    maps = find_maps([Path(path).expanduser() for path in options.maps])
-    out = Path(options.out).expanduser() if options.out else find_default_folder()
+    maps = find_maps([expand_path(path) for path in options.maps])
+    out = expand_path(options.out) if options.out else find_default_folder()
     from hardmax.files import write_folder
     from hardmax.progress_bar import show_bar
 
@@ -173,8 +174,8 @@ def make_encoder(options: EncoderOptions) -> None:
     from hardmax.applications.segmentation.model_folder import find_model
     from hardmax.applications.segmentation.volumes.scans import find_scans
 
-    scans = [scan.path for scan in find_scans([Path(path).expanduser() for path in options.scans])]
-    prior, out = find_model(options.prior), Path(options.out).expanduser()
+    scans = [scan.path for scan in find_scans([expand_path(path) for path in options.scans])]
+    prior, out = find_model(options.prior), expand_path(options.out)
     from hardmax.files import write_folder
     from hardmax.progress_bar import show_bar
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from hardmax.data.datasets import find_cache
 from hardmax.errors import DataError
+from hardmax.files import expand_path
 from hardmax.models.pretrained import read_tensors
 
 ATLAS, VAE, ENCODER = "atlas", "vae", "encoder"
@@ -22,7 +23,7 @@ def find_model(given: str | None) -> Path:
         DataError: there is no model.
     """
     if given is not None:
-        folder = Path(given).expanduser()
+        folder = expand_path(given)
         if not folder.is_dir():
             raise DataError(
                 f"{folder} is not a folder with a model; make one with hardmax segment prior or hardmax segment train"

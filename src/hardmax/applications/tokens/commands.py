@@ -23,6 +23,7 @@ from hardmax.data.loading import load_images_in_order
 from hardmax.data.npz import read_npz, write_npz
 from hardmax.drawing.images import make_grid, save_image
 from hardmax.errors import ArgumentError, DataError
+from hardmax.files import expand_path
 from hardmax.metrics.codes import perplexity
 from hardmax.names import make_file_names
 from hardmax.progress_bar import show_bar
@@ -113,7 +114,7 @@ def tokenize(options: "TokenizeOptions") -> None:
             grids.append(model.tokenize(x.to(options.device)).cpu())
             bar.advance(len(pixels))
     tokens, codes = torch.cat(grids), model.space.k
-    path = Path(options.out).expanduser()
+    path = expand_path(options.out)
     write_tokens(path, Tokens(tokens, images.names, codes, model.fingerprint))
     counts = tokens.flatten().bincount(minlength=codes).double()
     height, width = model.grid
@@ -133,7 +134,7 @@ def detokenize(options: "DetokenizeOptions") -> None:
         DataError: the tokens cannot be read or belong to another model, or a file cannot be written.
     """
     model = load_run(options.run, options.checkpoint, device=options.device, kind=TokenVAE).model
-    source, out = Path(options.tokens).expanduser(), Path(options.out).expanduser()
+    source, out = expand_path(options.tokens), expand_path(options.out)
     contents = read_tokens(source)
     _check_origin(contents, model, source, options.run)
     one_file = out.suffix.lower() == ".npz"

@@ -10,6 +10,7 @@ from PIL import Image
 
 from hardmax.applications.segmentation.results.tables import Result, summarise_agreement
 from hardmax.applications.segmentation.volumes.labels import LabelTable
+from hardmax.data.image_reading import decode_within_bounds, open_image
 from hardmax.files import write_output
 from hardmax.report.templates import load_template, read_style
 
@@ -73,12 +74,19 @@ def _format_number(value: float, digits: int) -> str:
     return "–" if math.isnan(value) else f"{value:,.{digits}f}"
 
 
-def _encode_image(path: Path) -> str:
-    """Return an image file as JPEG in a data URI; for images of scans, JPEG has a fifth of the size of PNG."""
+def _encode_image(path: Path) -> str | None:
+    """Return an image file as JPEG in a data URI, or None if it is broken.
+
+    For images of scans, JPEG has a fifth of the size of PNG.
+    """
     buffer = io.BytesIO()
-    with Image.open(path) as image:
-        small = image.convert("RGB")
+    try:
+        with open_image(path) as image, decode_within_bounds(image, image.width * image.height):
+            small = image.convert("RGB")
         if small.width > _WIDTH:
-            small = small.resize((_WIDTH, round(small.height * _WIDTH / small.width)), Image.Resampling.LANCZOS)
+            height = max(1, round(small.height * _WIDTH / small.width))
+            small = small.resize((_WIDTH, height), Image.Resampling.LANCZOS)
         small.save(buffer, "JPEG", quality=88, subsampling=0)
+    except Exception:  # Pillow raises errors of almost any class for broken files
+        return None
     return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()

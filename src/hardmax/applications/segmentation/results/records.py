@@ -6,6 +6,7 @@ So several calls with the same folder add to it, also at the same time. No torch
 import csv
 import json
 import math
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -94,7 +95,7 @@ def check_records(out: Path, scans: Sequence[Scan], table: LabelTable) -> None:
     results = {result.scan.name: result for result in read_records(out, table)}
     for scan in scans:
         earlier = results[scan.name].scan.path if scan.name in results else scan.path
-        if earlier.exists() and not earlier.samefile(scan.path):
+        if os.path.exists(earlier) and not earlier.samefile(scan.path):
             raise DataError(
                 f"{out / scan.name}_labels.nii.gz is the result of another scan, {earlier}; choose another folder with "
                 f"--out, or rename {scan.path}"

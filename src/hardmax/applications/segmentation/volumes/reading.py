@@ -14,6 +14,7 @@ from hardmax.applications.segmentation.volumes.geometry import Grid
 from hardmax.applications.segmentation.volumes.labels import STRUCTURES, LabelTable
 from hardmax.data.memory import check_memory
 from hardmax.errors import DataError, HardmaxError, MissingExtraError
+from hardmax.files import report_read_error
 
 SUFFIXES = (".nii.gz", ".nii", ".mgz", ".mgh")
 
@@ -167,8 +168,10 @@ def _read_file(path: Path) -> tuple[Shaped[np.ndarray, "X Y Z"], Grid, Any, list
     """Read the single volume of a file, its grid, its header, and notes on its errors."""
     nibabel = import_nibabel()
     strip_suffix(path)
-    if not path.is_file():
-        raise DataError(f"{path} {'is a folder, expected a file' if path.is_dir() else 'does not exist'}")
+    with report_read_error(path):
+        is_file, is_folder = path.is_file(), path.is_dir()
+    if not is_file:
+        raise DataError(f"{path} {'is a folder, expected a file' if is_folder else 'does not exist'}")
     try:
         with nibabel.imageglobals.LoggingOutputSuppressor():  # its repairs of a header are checked below
             # nibabel leaves an .mgh file open.
@@ -204,7 +207,7 @@ def _check_checksum(path: Path, size: int) -> None:
 def _check_kind(path: Path, image: Any) -> None:
     """Check the shape and dtype in the header, before any value is read."""
     shape, kind = tuple(image.shape), image.get_data_dtype()
-    if 0 in shape:
+    if min(shape, default=1) < 1:  # an MGH header has signed numbers
         raise DataError(f"{path} is empty: its shape is {shape}")
     frames = int(np.prod(shape[3:], dtype=np.int64))
     if frames > 1:
