@@ -53,7 +53,6 @@ def contents(config):
     ("--categories", "4", "10"),  # the default is a change, too, if it is typed
     ("--seed", "0", "3"),
     ("--binarize", "threshold", "none"),
-    ("--data", "images.npy", "sample"),
     ("--clip", "not set", "2"),
 ])  # fmt: skip
 def test_a_changed_option_is_refused(config, capsys, option, old, new):
@@ -144,6 +143,66 @@ def test_data_that_have_changed_are_refused(config, images, tmp_path):
     assert train(config)
     np.save(copy, 255 - np.load(images))
     before = contents(config)
-    with pytest.raises(DataError, match=r"the training images have changed since the run was started"):
+    with pytest.raises(DataError, match=r"data have changed since the run was started: test images, train images, val"):
         train(replace(config, resume=True, epochs=3))
     assert contents(config) == before
+    np.save(copy, np.load(images)[::-1])  # the same shape and sum
+    with pytest.raises(DataError, match=r"the data have changed since the run was started: .*train images"):
+        train(replace(config, resume=True, epochs=3))
+    assert contents(config) == before
+
+
+def test_data_that_have_moved(config, images, tmp_path, capsys, monkeypatch):
+    whole = replace(config, out=str(shutil.copytree(config.out, tmp_path / "whole")))
+    assert train(replace(whole, resume=True, epochs=3))
+    old = tmp_path / "old.npy"
+    path = Path(config.out) / "config.json"
+    path.write_text(path.read_text().replace(str(images), str(old)))  # the file was elsewhere then
+    before = contents(config)
+    resume = ["train", "--resume", "--out", config.out, "--epochs", "3"]
+    assert main(resume) == 2
+    assert "say where they are now with --data" in capsys.readouterr().err
+    other = tmp_path / "other.npy"
+    np.save(other, np.load(images)[::-1])
+    for data in (str(other), "sample"):
+        assert main([*resume, "--data", data]) == 2
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1
+        assert f"--data {data} holds other data than the run was started with, those of {old}" in error
+    assert contents(config) == before
+    monkeypatch.chdir(images.parent)
+    assert main([*resume, "--data", "images.npy"]) == 0
+    assert read_config(config.out)[0].data == str(images)
+    assert main([*resume[:-1], "4"]) == 0  # it is found again
+    for name in ("metrics.jsonl", "starts.jsonl"):
+        assert (Path(whole.out) / name).exists() == (Path(config.out) / name).exists()
+    rows = (Path(config.out) / "metrics.jsonl").read_text().splitlines()
+    assert rows[:9] == (Path(whole.out) / "metrics.jsonl").read_text().splitlines()
+
+
+@pytest.mark.parametrize(("stored", "message"), [
+    ({"train": {"shape": [96, 1, 4, 4], "sum": 7}}, "train examples"),
+    ({}, "train examples"),
+    ({"hashes": []}, "train examples"),
+    ({"train": None, "hashes": {}}, "train images"),
+])  # fmt: skip
+def test_moved_data_of_runs_that_store_less(config, images, tmp_path, stored, message):
+    """Earlier versions stored the shape and the sum alone, or nothing."""
+    path = Path(config.out) / "config.json"
+    facts = json.loads(path.read_text())
+    summary = {name: facts["data"].pop(name) for name in ("train", "hashes")}
+    copy = str(shutil.copy(images, tmp_path / "copy.npy"))
+    path.write_text(json.dumps(facts | {"data": facts["data"] | stored}))
+    with pytest.raises(DataError, match=f"{message}.*; say where these are now"):
+        train(replace(config, resume=True, epochs=3, data=copy))
+    path.write_text(json.dumps(facts | {"data": facts["data"] | {"train": summary["train"]}}))
+    assert train(replace(config, resume=True, epochs=3, data=copy))
+
+
+def test_a_run_that_does_not_store_what_its_data_were(config):
+    path = Path(config.out) / "config.json"
+    facts = json.loads(path.read_text())
+    for name in ("train", "hashes"):
+        del facts["data"][name]
+    path.write_text(json.dumps(facts))
+    assert train(replace(config, resume=True, epochs=3))

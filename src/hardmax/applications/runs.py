@@ -21,7 +21,7 @@ from hardmax.training.locks import lock_run
 from hardmax.training.loop import Observer, train_task
 from hardmax.training.processes import SINGLE_PROCESS, Group
 from hardmax.training.run_folder import CONFIG, METRICS, TIMING, find_checkpoint, has_run, read_facts
-from hardmax.training.task import Data
+from hardmax.training.task import Data, load_stored_data
 from hardmax.validation import check_device
 
 M = TypeVar("M", bound=AbstractModel)
@@ -300,12 +300,7 @@ def _load_data(config: TrainConfig, facts: dict[str, Any]) -> Data:
     """
     application = find_application(config.model)
     examples = application.metrics.examples
-    try:
-        data = application.load_task().load_data(config)
-    except DataError as error:
-        raise DataError(
-            f"cannot load the run's {examples}: {error}; say where they are now with --data or --data-dir"
-        ) from error
+    data = load_stored_data(config, application.load_task(), examples)
     shape = facts.get("data", {}).get("shape", list(data.shape))
     if list(data.shape) != shape:
         raise DataError(

@@ -144,6 +144,13 @@ class Images:
             "attributes": list(self.attribute_names),
         }
 
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """All tensors: images, labels and attributes of each part, by a name such as "train labels"."""
+        columns = {"images": {part: getattr(self, part) for part in PARTS}}
+        columns |= {"labels": self.labels or {}, "attributes": self.attributes or {}}
+        return {f"{part} {name}": tensor for name, parts in columns.items() for part, tensor in parts.items()}
+
     def __repr__(self) -> str:
         sizes = ", ".join(f"{len(getattr(self, part)):,} {part}" for part in PARTS)
         attributes = f", {len(self.attribute_names)} attributes" if self.attribute_names else ""

@@ -62,6 +62,12 @@ class Sequences:
         sentences = None if self.language is None else len(self.language)
         return {"shape": list(self.shape), "symbols": list(self.symbols), "sentences": sentences}
 
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """All tensors: the sequences of each part, and the sentences of the language if they are known."""
+        tensors = {f"{part} sequences": getattr(self, part) for part in _SIZES}
+        return tensors if self.language is None else tensors | {"sentences": self.language}
+
     def one_hot(self, tokens: Int64[Tensor, "*shape"]) -> Float32[Tensor, "*shape K"]:
         """Return tokens as one-hot vectors, the z of `Categorical(K)`."""
         return (tokens[..., None] == torch.arange(len(self.symbols), device=tokens.device)).float()

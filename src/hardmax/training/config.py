@@ -42,8 +42,9 @@ class Metrics:
 
 PLACES = ("out", "resume", "data_dir", "devices")
 """Fields of `TrainConfig` that define where a run is stored and executed, not what it computes."""
-MAY_CHANGE = ("epochs", "devices", "data_dir", "checkpoint_every")
-"""Options that may change when a run is resumed, in addition to `out`, which names it."""
+MAY_CHANGE = ("epochs", "devices", "data", "data_dir", "checkpoint_every")
+"""Options that may change when a run is resumed, in addition to `out`, which names it; `data` must be the same data in
+another place."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class TrainConfig:
     """Folder to write the run to."""
     resume: bool = False
     """Continue the run in --out, with its options. Only --epochs (epoch-based schedules are rescaled), --devices,
-    --data-dir and --checkpoint-every may change."""
+    --data (if the same data are now elsewhere), --data-dir and --checkpoint-every may change."""
     data_dir: str | None = None
     """Folder that contains the named data sets; default: the environment variable HARDMAX_DATA."""
     epochs: int = 20

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 
-from hardmax.errors import DataError
 from hardmax.training.checkpoint import finish_saving, load_checkpoint, load_progress, save_checkpoint
 from hardmax.training.config import Metrics, TrainConfig
 from hardmax.training.processes import SINGLE_PROCESS, Group
@@ -19,16 +18,17 @@ from hardmax.training.run_folder import (
     STARTS,
     TIMING,
     append_rows,
+    check_data,
     find_checkpoint,
     make_line_error,
     read_facts,
     read_rows,
     remove_rows_after,
-    summarize_training_data,
+    summarize_data,
     write_config,
 )
 from hardmax.training.state import State
-from hardmax.training.task import SPLITS, AbstractTask, Data, Row, find_data_problems
+from hardmax.training.task import SPLITS, AbstractTask, Data, Row, find_data_problems, load_stored_data
 from hardmax.validation import check_device
 
 
@@ -86,11 +86,11 @@ def train_task(
         requested = f", and {config.epochs} are requested" if done < planned_epochs else ""
         observer.on_message(f"nothing to do: {done} of {planned_epochs} epochs are done{requested}")
         return True
-    images = task.load_data(config)
-    summary = summarize_training_data(images)
+    images = load_stored_data(config, task, metrics.examples) if config.resume else task.load_data(config)
+    summary = summarize_data(images)
     group.check_same(metrics.examples, summary)
-    if config.resume and read_facts(run).get("data", {}).get("train", summary) != summary:
-        raise DataError(f"the training {metrics.examples} have changed since the run was started; train a new run")
+    if config.resume:
+        check_data(run, config.data, summary)
     observer.on_message(f"data: {images.source}")
     for problem in find_data_problems(config, images):
         observer.on_message(f"WARNING: {problem}")

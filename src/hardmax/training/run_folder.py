@@ -6,6 +6,7 @@ names the latest one. A checkpoint stores the name of the best one so far, so th
 file `best` repeats it. While a process trains, it holds the lock `.lock`.
 """
 
+import hashlib
 import json
 import os
 import platform
@@ -18,10 +19,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 from hardmax.errors import DataError
 from hardmax.files import report_read_error, write_text
 from hardmax.json_files import check_finite, parse_json, read_json
+from hardmax.training.config import TrainConfig, make_absolute
 from hardmax.version import __version__, find_commit
 
 if TYPE_CHECKING:
-    from hardmax.training.config import TrainConfig
+    from torch import Tensor
+
     from hardmax.training.task import Data
 
 CONFIG, METRICS, TIMING, STARTS = "config.json", "metrics.jsonl", "timing.jsonl", "starts.jsonl"
@@ -35,7 +38,7 @@ def has_run(folder: Path) -> bool:
     return (folder / CONFIG).exists()
 
 
-def write_config(folder: Path, config: "TrainConfig", data: "Data") -> None:
+def write_config(folder: Path, config: TrainConfig, data: "Data") -> None:
     """Write `config.json`: the resolved configuration, the data, versions and the commit.
 
     Raises:
@@ -49,7 +52,7 @@ def write_config(folder: Path, config: "TrainConfig", data: "Data") -> None:
             "name": data.name,
             "source": data.source,
             **data.facts,
-            "train": summarize_training_data(data),
+            **summarize_data(data),
         },
         "versions": {
             "hardmax": __version__,
@@ -63,9 +66,53 @@ def write_config(folder: Path, config: "TrainConfig", data: "Data") -> None:
         write_text(folder / CONFIG, json.dumps(facts, indent=2) + "\n")
 
 
-def summarize_training_data(data: "Data") -> dict[str, Any]:
-    """Return the shape and the sum of all training examples: other data are recognised by them when a run resumes."""
-    return {"shape": list(data.train.shape), "sum": int(data.train.sum())}
+def summarize_data(data: "Data") -> dict[str, Any]:
+    """Return the shape and the sum of all training examples, and a hash of every tensor, by name."""
+    return {
+        "train": {"shape": list(data.train.shape), "sum": int(data.train.sum())},
+        "hashes": {name: _hash_tensor(tensor) for name, tensor in data.tensors.items()},
+    }
+
+
+def _hash_tensor(tensor: "Tensor") -> str:
+    digest = hashlib.sha256(f"{tensor.dtype} {list(tensor.shape)}".encode())
+    digest.update(tensor.contiguous().numpy().data)
+    return digest.hexdigest()[:16]
+
+
+def check_data(folder: Path, data: str, summary: dict[str, Any]) -> None:
+    """Check that data are those that a run was started with, wherever they are now.
+
+    Runs of earlier versions store only the shape and the sum of their training examples, or nothing.
+
+    Args:
+        folder: folder of the run.
+        data: option --data of the resumed run.
+        summary: the result of `summarize_data`.
+
+    Raises:
+        DataError: the data differ, or they have moved and the run does not store what they were.
+    """
+    facts = read_facts(folder)
+    before, stored = make_absolute(str(facts["config"].get("data"))), facts.get("data", {})
+    if "train" not in stored and data == before:
+        return
+    if changed := ", ".join(_find_changed_data(stored, summary)):
+        if data == before:
+            raise DataError(f"the data have changed since the run was started: {changed}; train a new run")
+        raise DataError(
+            f"--data {data} holds other data than the run was started with, those of {before}: {changed}; say where "
+            "these are now, or train a new run"
+        )
+
+
+def _find_changed_data(stored: dict[str, Any], summary: dict[str, Any]) -> list[str]:
+    """Return the names of tensors that are not as the run stores them."""
+    hashes = stored.get("hashes")
+    if isinstance(hashes, dict):
+        names = sorted({*hashes, *summary["hashes"]})
+        return [name for name in names if hashes.get(name) != summary["hashes"].get(name)]
+    return [] if stored.get("train") == summary["train"] else ["train examples"]
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from hardmax._deprecation import RenamedMember, adopt_renamed_members
 from hardmax.data import Images, Sequences, binarize, load_images
 from hardmax.data.images import describe_flatness
+from hardmax.errors import DataError
 from hardmax.models import AbstractModel
 from hardmax.random import make_generator
 from hardmax.training.config import ImageConfig, TrainConfig
@@ -178,6 +179,25 @@ Split = Literal["train", "validation", "test"]
 def prepare_split(config: ImageConfig, images: Images, split: Split) -> Tensor:
     """Return the images of a split as inputs of the model, `[N, *shape]`; sampled pixels are the same in every call."""
     return binarize(getattr(images, split), config.binarize, make_generator(config.seed, "binarize", split))
+
+
+def load_stored_data(config: TrainConfig, task: "type[AbstractTask[Any, Any]]", examples: str) -> Data:
+    """Load the data of a run that exists; they may have moved since.
+
+    Args:
+        config: its options, with the current location of the data.
+        task: class of its task.
+        examples: what the examples are called, in the plural.
+
+    Raises:
+        DataError: the data cannot be read.
+    """
+    try:
+        return task.load_data(config)
+    except DataError as error:
+        raise DataError(
+            f"cannot load the run's {examples}: {error}; say where they are now with --data or --data-dir"
+        ) from error
 
 
 def find_data_problems(config: TrainConfig, data: Data) -> list[str]:

@@ -1,6 +1,8 @@
 """Training of dVAEs and of priors over their tokens: schedules, results, and runs that are stopped and resumed."""
 
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -167,6 +169,23 @@ def test_a_prior_learns_what_goes_together(run, images, tmp_path):
 def test_options_that_make_no_sense(kind, wrong, message):
     with pytest.raises(ArgumentError, match=message):
         kind(**wrong)
+
+
+def test_a_resumed_prior_keeps_its_tokenizer(run, images, tmp_path):
+    """The run of the tokenizer has other weights by then."""
+    tokenizer = shutil.copytree(run, tmp_path / "dvae")
+    config = TokenPriorConfig(tokenizer=str(tokenizer), out=str(tmp_path / "prior"), epochs=1, batch_size=40, width=16)
+    config = replace(config, layers=1, heads=2, lr_schedule="constant")
+    assert train(config)
+    whole = replace(config, out=str(shutil.copytree(config.out, tmp_path / "whole")), resume=True, epochs=2)
+    assert train(whole)
+    checkpoint = tokenizer / (tokenizer / "best").read_text().strip()
+    model = TokenVAE.from_pretrained(checkpoint)
+    torch.nn.init.normal_(next(model.encoder.parameters()), generator=torch.Generator().manual_seed(0))
+    model.save_pretrained(checkpoint)
+    assert train(replace(config, resume=True, epochs=2))
+    texts = [(Path(out) / "metrics.jsonl").read_text() for out in (config.out, whole.out)]
+    assert texts[0] == texts[1]
 
 
 def test_a_prior_without_tokens(tmp_path):

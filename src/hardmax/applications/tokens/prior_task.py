@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, final
 
 import torch
@@ -58,13 +59,20 @@ class TokenPriorTask(AbstractTask[TokenPriorConfig, TokenPrior]):
         self.model = model.to(config.device)
         self.generators = {}
         tokenizer_config = load_tokenizer(config).config
-        self.tokens = tokenize_images(
-            model.tokenizer, prepare_split(tokenizer_config, images, "train").to(config.device)
-        )
-        self.count = len(self.tokens)
+        self.count = len(images.train)
+        self._prepare_train_images = lambda: prepare_split(tokenizer_config, images, "train").to(config.device)
         self.held_out = {
             s: prepare_split(tokenizer_config, images, s)[: config.evaluate_images].to(config.device) for s in SPLITS
         }
+
+    @cached_property
+    def tokens(self) -> Tensor:
+        """The tokens of the training images.
+
+        They are computed when the first step needs them: a resumed run has loaded its own tokenizer by then, while that
+        of `config.tokenizer` may have been trained further.
+        """
+        return tokenize_images(self.model.tokenizer, self._prepare_train_images())
 
     @staticmethod
     def load_data(config: TokenPriorConfig) -> Images:
