@@ -87,6 +87,7 @@ def _make_records(folder: Path) -> list[Target]:
     volumes = np.arange(len(STRUCTURES), dtype=np.float64)
     result = Result(scan, model="prior", volumes=volumes, log_likelihood=-1.0, seconds=2.0, flags=("x",), notes=("y",))
     write_record(folder, result, STRUCTURES)
+    scan.path.touch()  # a scan that is added exists
     (record,) = (folder / "qc").glob("*.json")
     table = folder / "volumes.csv"
     table.write_text("scan,background\na,1.0\n")
