@@ -7,7 +7,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "explanation" / "promises.md").read_text(encoding="utf-8")
-ROWS = [line for line in PAGE.splitlines() if line.startswith("| ") and not line.startswith("| promise")]
+# The table of the campaign has more columns.
+ROWS = [line for line in PAGE.splitlines() if line.count("|") == 3 and not line.startswith(("| promise", "|---"))]
 
 
 def list_tests(row):
