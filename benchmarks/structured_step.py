@@ -80,8 +80,11 @@ def _measure_flips() -> bool:
     times = measure_medians(
         {
             f"{N + 1} decoder passes": lambda: likelihood(neighbours),
-            "all flips by shortcuts": lambda: likelihood.flips(z).gains(every),
-            "bounds, and a fifth of the flips": lambda: (likelihood.flips(z).bounds, likelihood.flips(z).gains(few)),
+            "all flips by shortcuts": lambda: likelihood.changes(z).gains(every),
+            "bounds, a fifth of the flips": lambda: (
+                likelihood.changes(z).bounds,
+                likelihood.changes(z).gains(few),
+            ),
         },
         rounds=60,
     )

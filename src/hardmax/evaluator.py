@@ -10,11 +10,14 @@ from torch.utils.checkpoint import checkpoint
 
 from hardmax._deprecation import RenamedMember
 from hardmax.errors import ArgumentError, DtypeError, ShapeError
-from hardmax.spaces.abstract import AbstractSpace
-from hardmax.types import Flips, Objective
+from hardmax.spaces import AbstractSpace, Categorical
+from hardmax.types import Changes, Objective
 from hardmax.validation import can_read_values, check_finite, is_transformed
 
 T = TypeVar("T")
+
+_ROWS = 256  # with fewer, a call costs more than its rows; with more, activations of large decoders leave the cache
+_NUMBERS = 2**16  # in the z of all rows, where they are narrow
 
 
 class Evaluator:
@@ -27,10 +30,12 @@ class Evaluator:
     Attributes:
         linear: `[*B, *score]`, weights of the linear part, or None.
         evaluations: number of evaluations of f so far, mean per example.
-        chunk_size: maximal number of candidates C in one call of f, or None for no limit.
+        chunk_size: maximal number of candidates C in one call of f, or None: no limit where the graph of f is kept, and
+            where it is not, as many as fit the cache.
         has_table: whether values of all categories come from `f.table()` or `f.pairs()`.
         has_rows: whether f can evaluate only some examples, by `f.rows()`.
-        has_flips: whether `f.flips()` evaluates flips of single bits, more cheaply than separate calls.
+        has_changes: whether f may evaluate single changes of z by itself, more cheaply than separate calls.
+        takes_categories: whether `f.pairs()` and `f.rows()` take categories `[R]` instead of one-hot z.
     """
 
     def __init__(
@@ -53,7 +58,10 @@ class Evaluator:
         self.evaluations = 0.0
         self.has_table = space.categories is not None and (hasattr(f, "table") or hasattr(f, "pairs"))
         self.has_rows = hasattr(f, "rows")
-        self.has_flips = hasattr(f, "flips") and space.offers("fields")
+        has_bits = space.offers("fields")
+        self.has_changes = hasattr(f, "changes") and (has_bits or isinstance(space, Categorical))
+        self.has_changes |= hasattr(f, "flips") and has_bits  # the former name
+        self.takes_categories = space.categories is not None and getattr(f, "takes_categories", False)
 
     def __call__(self, z: Tensor) -> Tensor:
         """Evaluate f with its linear part, `[C, *B, *event] -> [C, *B]`."""
@@ -73,16 +81,17 @@ class Evaluator:
 
         The backward pass recomputes the activations of each chunk. Keeping them would need the memory that chunks save.
         """
-        self.evaluations += len(z)
+        self.evaluations += z.shape[0]
         return self._call_in_chunks(self._call, z, 0)
 
     def _call_in_chunks(self, call: Callable[[Tensor], Tensor], z: Tensor, dim: int) -> Tensor:
-        """Call with at most `chunk_size` z at a time and join the results along dim."""
-        if self.fits(len(z)):
+        """Call with a limited number of z at a time and join the results along dim: 0, or -1 for `pairs`."""
+        size = self.choose_chunk_size(shared=dim == -1)
+        if z.shape[0] <= size or (torch.is_grad_enabled() and self.chunk_size is None):
             return call(z)
         # torch.func refuses the saved-tensor hooks of checkpoint; under it, the caller has to limit the memory.
         recompute = torch.is_grad_enabled() and not is_transformed()
-        chunks = z.split(self.chunk_size or len(z))
+        chunks = z.split(size)
         return torch.cat(
             [checkpoint(call, chunk, use_reentrant=False) if recompute else call(chunk) for chunk in chunks], dim
         )
@@ -120,17 +129,56 @@ class Evaluator:
     def _plain_table(self) -> Tensor:
         """Evaluate f without its linear part at every member, by `f.pairs()` or `f.table()` if f has them."""
         pairs = hasattr(self._f, "pairs")
-        if self.has_table and not pairs:
+        if (
+            self.has_table
+            and hasattr(self._f, "table")
+            and not (pairs and self._space.size > self.choose_chunk_size(shared=True))
+        ):
             self.evaluations += self._space.size
             table = self._f.table()  # pyright: ignore[reportFunctionMemberAccess]
             return self._check_values(table, (*self._batch_shape, self._space.size), "f.table()", lambda at: at[:-1])
-        members = self._space.enumerate(dtype=self._scores.dtype, device=self._scores.device)
         if pairs:
-            self.evaluations += len(members)
-            return self._call_in_chunks(self._call_pairs, members, -1)
+            self.evaluations += self._space.size
+            return self._call_in_chunks(self._call_pairs, self._list_members(), -1)
+        members = self._space.enumerate(dtype=self._scores.dtype, device=self._scores.device)
         event_shape = self._space.event_shape
         spread = members.view(-1, *(1 for _ in self._batch_shape), *event_shape)
         return self.evaluate_plain(spread.expand(-1, *self._batch_shape, *event_shape)).movedim(0, -1)
+
+    def _list_members(self) -> Tensor:
+        """Return all members of the space, as categories `[K]` if f takes them, else `[M, *event]`."""
+        if self.takes_categories:
+            return torch.arange(self._space.size, device=self._scores.device)
+        return self._space.enumerate(dtype=self._scores.dtype, device=self._scores.device)
+
+    def evaluate_categories(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Evaluate f without its linear part at categories of a single categorical, and at all categories.
+
+        Args:
+            index: `[S, *B, 1]`, or with the variable's dimension `[S, *B, 1, 1]`: a category for each sample.
+
+        Returns:
+            `[S, *B]` f at these categories, with the gradient for everything that f closes over; and `[*B, K]` f at all
+            categories, detached.
+        """
+        index = index.view(*index.shape[: 1 + len(self._batch_shape)], 1)
+        if self.keeps_table(len(index)):
+            table = self._plain_table()
+            return self._look_up(table, index), table.detach()
+        with torch.no_grad():
+            table = self._plain_table()
+        if self.takes_categories and can_read_values():
+            # Categories that several examples or samples share are decoded once.
+            self.evaluations += len(index)
+            distinct, where = index.unique(return_inverse=True)
+            return self._look_up(self._call_in_chunks(self._call_pairs, distinct, -1), where), table
+        z = (index == torch.arange(table.shape[-1], device=index.device)).to(self._scores.dtype)
+        return self.evaluate_plain(z.view(len(index), *self._scores.shape)), table
+
+    @staticmethod
+    def _look_up(table: Tensor, index: Tensor) -> Tensor:
+        """Return the entries of a table `[*B, K]` at an index `[S, *B, 1]`, `[S, *B]`."""
+        return table.expand(len(index), *table.shape).gather(-1, index).squeeze(-1)
 
     def rows(self, z: Tensor, index: Tensor) -> Tensor:
         """Evaluate f without its linear part at chosen examples, `[R, *event]` and flat batch index `[R] -> [R]`."""
@@ -146,33 +194,58 @@ class Evaluator:
 
         return self._check_values(values, (len(index),), "f.rows()", example)
 
-    def flips(self, z: Tensor) -> "CountedFlips":
-        """Return the flips of the bits of z `[S, *B, N]`, without the linear part."""
-        flips = self._call_without_writes(self._f.flips, "f.flips()", z)  # pyright: ignore[reportFunctionMemberAccess]
-        return CountedFlips(flips, self._check_gains)
+    def changes(self, z: Tensor) -> "CountedChanges | None":
+        """Return the single changes of z `[S, *B, *event]`, without the linear part, if f evaluates them by itself.
+
+        None if f does not, and where values cannot be read: which changes to evaluate is unknown while compiling.
+        """
+        if not self.has_changes or not can_read_values():
+            return None
+        name = "changes" if hasattr(self._f, "changes") else "flips"
+        changes = self._call_without_writes(getattr(self._f, name), f"f.{name}()", z)
+        return None if changes is None else CountedChanges(changes, self._check_gains)
 
     def _check_gains(self, gains: Tensor, wanted: Tensor) -> Tensor:
-        """Count and check the gains of the flips that the mask `wanted` `[S, *B, N]` selects."""
+        """Count and check the gains of the changes that the mask `wanted` `[S, *B, M]` selects."""
         count = int(wanted.sum())
         self.evaluations += count / max(math.prod(self._batch_shape), 1)
 
         def example(at: list[int]) -> list[int]:
             return wanted.nonzero()[at[0]].tolist()[1:-1]
 
-        return self._check_values(gains, (count,), "f.flips(z).gains()", example)
+        return self._check_values(gains, (count,), "f.changes(z).gains()", example)
 
     def keeps_table(self, samples: int) -> bool:
         """Return whether to keep the graph of a complete table, in order to use its entries at z.
 
-        It is discarded in three cases. It does not fit. Or many categories share their rows between few examples: the
-        backward pass would process K rows, while f at z needs one row for each example and sample. Or every category of
-        every example is a separate row, as `f.rows()` without a table implies: the backward pass costs twice as much as
-        the forward pass, so K rows forward and backward cost more than K rows forward plus another call at z.
+        It is discarded in three cases. It does not fit. Or categories share their rows between examples, and f at z
+        needs fewer of them: a backward pass costs twice a forward pass, so that K rows forward and backward cost more
+        than K rows forward plus D distinct rows at z, both ways, if 2 K > 3 D. Or every category of every example is a
+        separate row, as `f.rows()` without a table implies; then f at z needs one row for each sample.
         """
+        size = self._space.size
         if not self.has_table:
-            separate_rows = self.has_rows and 2 * self._space.size > 3 * samples
-            return not separate_rows and self.fits(self._space.size)
-        return not hasattr(self._f, "pairs") or self._space.size <= 2 * samples * math.prod(self._batch_shape)
+            separate_rows = self.has_rows and 2 * size > 3 * samples
+            return not separate_rows and self.fits(size)
+        if not hasattr(self._f, "pairs"):
+            return True
+        draws = samples * math.prod(self._batch_shape)
+        # The expected number of distinct categories if all are equally likely; fewer otherwise.
+        distinct = size * -math.expm1(draws * math.log1p(-1 / size)) if size > 1 else 1.0
+        return 2 * size <= 3 * (distinct if self.takes_categories else draws)
+
+    def choose_chunk_size(self, *, shared: bool = False) -> int:
+        """Return the maximal number of candidates in one call of f: `chunk_size`, or as many as fit the cache.
+
+        By default, all examples and candidates of a call together are about 256 rows; more if they are narrow.
+
+        Args:
+            shared: whether all examples share the candidates, as in `f.pairs()`; then a candidate is one row.
+        """
+        if self.chunk_size is not None:
+            return self.chunk_size
+        rows = max(_ROWS, _NUMBERS // math.prod(self._space.event_shape))
+        return max(rows // (1 if shared else max(math.prod(self._batch_shape), 1)), 1)
 
     def fits(self, count: int) -> bool:
         """Return whether f may evaluate this number of candidates in one call."""
@@ -220,18 +293,18 @@ class Evaluator:
         return values
 
 
-class CountedFlips:
-    """The result of `f.flips(z)`; it counts the evaluations."""
+class CountedChanges:
+    """The result of `f.changes(z)`; it counts the evaluations."""
 
-    def __init__(self, flips: Flips, count: Callable[[Tensor, Tensor], Tensor]) -> None:
-        self._flips = flips
+    def __init__(self, changes: Changes, count: Callable[[Tensor, Tensor], Tensor]) -> None:
+        self._changes = changes
         self._count = count
 
     @property
-    def bounds(self) -> Tensor:
-        """`[S, *B, N]`. Upper bound of the gain of each flip; computed on access."""
-        return self._flips.bounds
+    def bounds(self) -> Tensor | None:
+        """`[S, *B, M]`. Upper bound of the gain of each change, or None; computed on access."""
+        return self._changes.bounds
 
     def gains(self, wanted: Tensor) -> Tensor:
-        """Return `f(z with bit i flipped) - f(z)` where `wanted` `[S, *B, N]` is True: a flat tensor in that order."""
-        return self._count(self._flips.gains(wanted), wanted)
+        """Return `f(z after the change) - f(z)` where `wanted` `[S, *B, M]` is True: a flat tensor in that order."""
+        return self._count(self._changes.gains(wanted), wanted)

@@ -44,7 +44,8 @@ def expectation(
             call. Optional methods make it faster and change nothing else: `f.table() -> [*B, K]`, the value of every
             category of a single categorical; `f.pairs(z [M, *event]) -> [*B, M]`, the values of the same z for every
             example; `f.rows(z [R, *event], index [R]) -> [R]`, values for chosen examples (flat batch index);
-            `f.flips(z [S, *B, n])`, for bits, the gains of single flips and bounds of them (`hardmax.types`).
+            `f.changes(z [S, *B, *event])`, for bits and categories, the gains of the single changes of z and bounds of
+            them (`hardmax.types.Changes`).
         scores: `[*B, *score]`, floating point, finite.
         space: the space of z.
         estimator: how the gradient is estimated. "auto": `Exact` for one categorical, `LocalExpectation`
@@ -56,7 +57,8 @@ def expectation(
             estimate. `[S * estimator.noises, *B, *score]` for the few estimators that use more than one noise tensor
             for a sample.
         chunk_size: maximal number of candidates C in one call of f; this limits the memory. With more candidates, the
-            backward pass recomputes the activations of f.
+            backward pass recomputes the activations of f. By default, candidates without a backward pass are evaluated
+            about 256 rows at a time, and all others at once.
         validate: check values for NaN and inf; values are never checked while compiling or under `torch.func`.
 
     Returns:
@@ -111,7 +113,11 @@ def estimate(
 ) -> Estimate:
     r"""Estimate an expectation: `expectation` for objectives with a linear part.
 
-    $$ \mathbb{E}_q[f(z) + \langle \mathrm{linear}, \mathrm{statistics}(z) \rangle] $$
+    The gradient for scores is that of
+
+    $$ \mathbb{E}_q[f(z) + \langle \mathrm{linear}, \mathrm{statistics}(z) \rangle], $$
+
+    the value that of f alone: the caller knows the linear part, and often its expectation, better than from draws.
     """
     batch_shape = check_scores(scores, space, values=validate and can_read_values())
     if chunk_size is not None and chunk_size < 1:
@@ -168,9 +174,8 @@ def sample(
             f"{estimator} gives no z with a gradient: it needs f. Call hardmax.expectation(f, scores, space, "
             f"estimator), or use a sample-style estimator such as GumbelSoftmax() or StraightThrough()"
         )
-    return estimator.sample(
-        scores, space, _prepare_noise(scores, space, estimator, batch_shape, samples, generator, noise)
-    )[1]
+    noise = _prepare_noise(scores, space, estimator, batch_shape, samples, generator, noise)
+    return estimator.sample_with_gradient(scores, space, noise)
 
 
 def _choose_estimator(name: str, f: Objective, space: AbstractSpace) -> AbstractEstimator:

@@ -1,5 +1,7 @@
 """Random numbers: generators derived by name from one seed, and the noise that turns an arg max into a sample."""
 
+import math
+from collections.abc import Callable
 from hashlib import sha256
 
 import torch
@@ -15,6 +17,8 @@ _RENAMED = {
     "from_exponential": "transform_to_gumbel",
 }
 __getattr__ = load_renamed(__name__, _RENAMED)
+
+_BLOCK = 2**15  # numbers that are drawn at a time: 256 kB in float64
 
 VERSION = 2
 """Increases when the same seed gives other noise than before. Checkpoints store it."""
@@ -76,9 +80,29 @@ def draw_gumbel(
     dtype, device = choose_noise_dtype(dtype), torch.get_default_device() if device is None else torch.device(device)
     if device.type != "cpu":  # float64 is slow there, and exponential_ is fast
         return transform_to_gumbel(torch.empty(shape, dtype=dtype, device=device).exponential_(generator=generator))
-    uniform = torch.empty(shape, dtype=torch.float64, device=device).uniform_(generator=generator)
-    # -log(u) is between 1e-16 and 37, except for u = 0, where it is infinite.
-    return uniform.log_().neg_().to(dtype).clamp_max_(64.0).log_().neg_()
+    # u is above zero, so that -log(u) is between 1e-16 and 39.
+    return _transform_uniform(lambda u: u.log_().neg_().to(dtype).log_().neg_(), shape, generator, dtype, device)
+
+
+def _transform_uniform(
+    transform: Callable[[Tensor], Tensor],
+    shape: tuple[int, ...],
+    generator: torch.Generator | None,
+    dtype: torch.dtype,
+    device: torch.device | str | None,
+) -> Tensor:
+    """Draw uniform numbers of 53 bits on (0, 1) and transform them, in blocks that fit the cache."""
+
+    def draw(*shape: int) -> Tensor:
+        uniform = torch.empty(shape, dtype=torch.float64, device=device)
+        return transform(uniform.uniform_(1e-17, 1.0, generator=generator))
+
+    if math.prod(shape) <= _BLOCK:
+        return draw(*shape)
+    noise = torch.empty(shape, dtype=dtype, device=device)
+    for block in noise.view(-1).split(_BLOCK):
+        block.copy_(draw(block.shape[0]))
+    return noise
 
 
 def transform_to_gumbel(exponential: Tensor) -> Tensor:
@@ -103,8 +127,8 @@ def draw_logistic(
         >>> draw_logistic((4,), generator=torch.Generator().manual_seed(0)).shape
         torch.Size([4])
     """
-    uniform = torch.empty(shape, dtype=torch.float64, device=device).uniform_(generator=generator)
-    return uniform.logit_(eps=2.0**-54).to(choose_noise_dtype(dtype))
+    dtype = choose_noise_dtype(dtype)
+    return _transform_uniform(lambda u: u.logit_(eps=2.0**-54).to(dtype), shape, generator, dtype, device)
 
 
 def draw_uniform(

@@ -22,23 +22,29 @@ from typing import Protocol, runtime_checkable
 from jaxtyping import Float
 from torch import Tensor
 
+from hardmax._deprecation import load_renamed
+
 # f(z [C, *B, *event]) -> [C, *B], deterministic within one call. Optional methods make it faster: table() -> [*B, K],
-# pairs(z [M, *event]) -> [*B, M], rows(z [R, *event], index [R]) -> [R] and flips(z [S, *B, N]) -> Flips. See
+# pairs(z [M, *event]) -> [*B, M], rows(z [R, *event], index [R]) -> [R] and changes(z [S, *B, *event]) -> Changes. See
 # `hardmax.expectation`.
 Objective = Callable[[Tensor], Tensor]
 
 
 @runtime_checkable
-class Flips(Protocol):
-    """Gains of f from flipping single bits of z `[S, *B, N]`: cheap upper bounds, and the gains themselves."""
+class Changes(Protocol):
+    """Gains of f from the M single changes of z, in the order of `space.change`, and upper bounds of them.
+
+    For bits `[S, *B, N]`, change i flips bit i. For categories `[S, *B, N, K]`, change `i (K - 1) + s - 1` moves
+    variable i by s values, cyclically.
+    """
 
     @property
-    def bounds(self) -> Tensor:
-        """`[S, *B, N]`. Upper bound of the gain of each flip; `inf` where none is known."""
+    def bounds(self) -> Tensor | None:
+        """`[S, *B, M]`. Upper bound of the gain of each change; `inf` where none is known. None if there are none."""
         ...
 
     def gains(self, wanted: Tensor) -> Tensor:
-        """Return `f(z with bit i flipped) - f(z)` where `wanted` `[S, *B, N]` is True: a flat tensor in that order."""
+        """Return `f(z after the change) - f(z)` where `wanted` `[S, *B, M]` is True: a flat tensor in that order."""
         ...
 
 
@@ -72,3 +78,6 @@ class Estimate:
     auxiliary: Float[Tensor, ""] | None = None
     log_prob: Float[Tensor, "S *B"] | None = None
     solver: str | None = None
+
+
+__getattr__ = load_renamed(__name__, {"Flips": "Changes"})

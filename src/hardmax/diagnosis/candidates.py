@@ -103,7 +103,7 @@ def list_candidates(space: AbstractSpace, f: Objective | None = None) -> dict[st
 
     Args:
         space: the space of z.
-        f: the objective; roulette is listed only if f can evaluate chosen examples (it has `rows` or `flips`).
+        f: the objective; roulette is listed only if f can evaluate chosen examples (it has `rows` or `changes`).
 
     Example:
         >>> import hardmax as hm
@@ -115,7 +115,7 @@ def list_candidates(space: AbstractSpace, f: Objective | None = None) -> dict[st
          'gumbel-softmax, tau 0.5', 'gumbel-softmax, tau 1', 'straight-through']
     """
     single = space.categories is not None
-    roulette = f is not None and (hasattr(f, "rows") or hasattr(f, "flips"))
+    roulette = f is not None and (hasattr(f, "rows") or hasattr(f, "changes"))
     estimators: dict[str, AbstractEstimator] = {}
     if single:  # for several variables the sum over all z is too expensive: it would set the budget of every estimator
         estimators["exact"] = Exact()

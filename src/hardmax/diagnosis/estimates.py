@@ -15,7 +15,7 @@ from hardmax.expectations import expectation
 from hardmax.objectives import elbo
 from hardmax.objectives.elbo import Kl
 from hardmax.spaces import AbstractSpace
-from hardmax.types import Estimate, Flips, Objective
+from hardmax.types import Changes, Estimate, Objective
 
 # Maps an estimator, D copies of the scores `[D, *B, *score]` and noise `[S * noises, D, *B, *score]` to an estimate.
 # The estimate's value `[D, *B]` is differentiated.
@@ -62,7 +62,7 @@ class RepeatedObjective:
     """An objective f for D copies of its batch: the batch shape is `[D, *B]` instead of `*B`.
 
     f itself is unchanged. A copy is one more candidate of the same examples: a call with `[C, D, *B, *event]` calls f
-    with `[C * D, *B, *event]`. The optional methods (`rows`, `pairs`, `table`, `flips`) exist if f has them.
+    with `[C * D, *B, *event]`. The optional methods (`rows`, `pairs`, `table`, `changes`) exist if f has them.
 
     Args:
         f: the objective, for examples `*B`.
@@ -83,9 +83,10 @@ class RepeatedObjective:
         self._copies = copies
         self._examples = prod(batch_shape)
         # Estimators detect these methods with hasattr.
-        for name in ("rows", "pairs", "table", "flips"):
+        for name in ("rows", "pairs", "table", "changes"):
             if hasattr(f, name):
                 setattr(self, name, getattr(self, f"_{name}"))
+        self.takes_categories = getattr(f, "takes_categories", False)
 
     def __call__(self, z: Float[Tensor, "C D ..."]) -> Float[Tensor, "C D *B"]:
         """Evaluate f, `[C, D, *B, *event] -> [C, D, *B]`."""
@@ -103,30 +104,32 @@ class RepeatedObjective:
         """Evaluate f at every category, once for all copies."""
         return self._expand(self._f.table())  # pyright: ignore[reportFunctionMemberAccess]
 
-    def _flips(self, z: Float[Tensor, "S D *B N"]) -> "RepeatedFlips":
-        """Return the gains of f from flipping single bits of z."""
-        return RepeatedFlips(self._f.flips(z.flatten(0, 1)), tuple(z.shape[:2]))  # pyright: ignore[reportFunctionMemberAccess]
+    def _changes(self, z: Float[Tensor, "S D ..."]) -> "RepeatedChanges | None":
+        """Return the gains of f from single changes of z."""
+        changes = self._f.changes(z.flatten(0, 1))  # pyright: ignore[reportFunctionMemberAccess]
+        return None if changes is None else RepeatedChanges(changes, tuple(z.shape[:2]))
 
     def _expand(self, values: Tensor) -> Tensor:
         return values.expand(self._copies, *values.shape)
 
 
 @final
-class RepeatedFlips:
-    """Gains from flips of single bits: those of `[S * D, *B, N]`, in the shape `[S, D, *B, N]`."""
+class RepeatedChanges:
+    """Gains from single changes of z: those of `[S * D, *B, *event]`, in the shape `[S, D, *B, M]`."""
 
-    def __init__(self, flips: Flips, lead: tuple[int, ...]) -> None:
-        self._flips = flips
+    def __init__(self, changes: Changes, lead: tuple[int, ...]) -> None:
+        self._changes = changes
         self._lead = lead
 
     @property
-    def bounds(self) -> Float[Tensor, "S D *B N"]:
-        """Upper bounds of the gains."""
-        return self._flips.bounds.unflatten(0, self._lead)
+    def bounds(self) -> Float[Tensor, "S D *B M"] | None:
+        """Upper bounds of the gains, if there are any."""
+        bounds = self._changes.bounds
+        return None if bounds is None else bounds.unflatten(0, self._lead)
 
     def gains(self, wanted: Tensor) -> Float[Tensor, " R"]:
-        """Return f(z with bit i flipped) - f(z) where wanted `[S, D, *B, N]`, a flat tensor in that order."""
-        return self._flips.gains(wanted.flatten(0, 1))
+        """Return f(z after the change) - f(z) where wanted `[S, D, *B, M]`, a flat tensor in that order."""
+        return self._changes.gains(wanted.flatten(0, 1))
 
 
 def make_expectation_call(f: Objective, space: AbstractSpace, *, chunk_size: int | None = None) -> Call:

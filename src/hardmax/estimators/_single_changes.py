@@ -8,7 +8,6 @@ from torch import Tensor
 
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractFactorised, AbstractSpace
-from hardmax.validation import can_read_values
 
 
 def evaluate_single_changes(
@@ -26,23 +25,18 @@ def evaluate_single_changes(
         z: `[S, *B, *event]`.
 
     Returns:
-        `[S, *B]` f(z), with the gradient for everything that f closes over; and `[*S, *B, *score]` the values of f in
-        the layout of the scores (`space.parts`), up to a constant per variable, detached. For one categorical the
-        second has no sample dimension.
+        `[S, *B]` f(z) without its linear part, with the gradient for everything that f closes over; and
+        `[*S, *B, *score]` the values of f with its linear part, in the layout of the scores (`space.parts`), up to a
+        constant per variable, detached. For one categorical the second has no sample dimension.
     """
     if space.categories is None:
         plain = f.evaluate_plain(z)
         with torch.no_grad():
             parts = space.parts(z, _evaluate_gains(f, space, z, plain, None))
-        return plain + f.linear_part(z), parts if f.linear is None else parts + f.linear
-    if f.keeps_table(len(z)):
-        table = f.table()
-        values = _look_up(table, z)
-    else:
-        with torch.no_grad():
-            table = f.table()
-        values = f(z)
-    return values, table.detach().view(*table.shape[:-1], *space.score_shape)
+        return plain, parts if f.linear is None else parts + f.linear
+    values, table = f.evaluate_categories(z.argmax(-1, keepdim=True))
+    parts = table.view(*table.shape[:-1], *space.score_shape)
+    return values, parts if f.linear is None else parts + f.linear
 
 
 def evaluate_chosen_changes(
@@ -51,7 +45,7 @@ def evaluate_chosen_changes(
     """Evaluate f at z and at the single changes of the chosen variables only; f has no linear part.
 
     Args:
-        f: the objective; has `rows` or `flips`.
+        f: the objective; has `rows` or `changes`.
         space: a factorised space.
         z: `[S, *B, *event]`.
         is_chosen: `[S, *B, N]`, true for the variables to evaluate.
@@ -68,7 +62,7 @@ def evaluate_chosen_changes(
 def evaluate_flips(
     f: Evaluator, space: AbstractSpace, z: Float[Tensor, "S *B N"], is_chosen: Bool[Tensor, "S *B N"] | None
 ) -> tuple[Float[Tensor, "S *B"], Float[Tensor, "S *B N"]]:
-    """Evaluate f at z and, for each bit, the difference `f(z_i = 1) - f(z_i = 0)`, both with the linear part of f.
+    """Evaluate f at z and, for each bit, the difference `f(z_i = 1) - f(z_i = 0)` with the linear part of f.
 
     Args:
         f: the objective.
@@ -77,14 +71,15 @@ def evaluate_flips(
         is_chosen: true for the bits whose difference is needed, the other differences are arbitrary; None: all bits.
 
     Returns:
-        `[S, *B]` f(z), with the gradient for everything that f closes over; and `[S, *B, N]` the differences, detached.
+        `[S, *B]` f(z) without its linear part, with the gradient for everything that f closes over; and `[S, *B, N]`
+        the differences, detached.
     """
     plain = f.evaluate_plain(z)
     with torch.no_grad():
         differences = (1 - 2 * z) * _evaluate_gains(f, space, z, plain, is_chosen).movedim(0, -1)
         if f.linear is not None:
             differences = differences + space.fields(f.linear, z)
-    return plain + f.linear_part(z), differences
+    return plain, differences
 
 
 def _evaluate_gains(f: Evaluator, space: AbstractSpace, z: Tensor, values: Tensor, is_chosen: Tensor | None) -> Tensor:
@@ -92,10 +87,14 @@ def _evaluate_gains(f: Evaluator, space: AbstractSpace, z: Tensor, values: Tenso
 
     Computed for the chosen variables `[S, *B, N]`, or for all if None; all other entries are arbitrary.
     """
-    if f.has_flips and can_read_values():
-        mask = torch.ones_like(z, dtype=torch.bool) if is_chosen is None else is_chosen
-        gains = torch.zeros_like(z)
-        gains[mask] = f.flips(z).gains(mask)
+    if (changes := f.changes(z)) is not None:
+        lead = values.shape
+        if is_chosen is None:
+            is_wanted = torch.ones(*lead, space.changes, dtype=torch.bool, device=z.device)
+            return changes.gains(is_wanted).view(*lead, space.changes).movedim(-1, 0)
+        is_wanted = is_chosen.repeat_interleave(space.changes // is_chosen.shape[-1], -1)
+        gains = values.new_zeros(is_wanted.shape)
+        gains[is_wanted] = changes.gains(is_wanted)
         return gains.movedim(-1, 0)
     if f.has_rows and is_chosen is not None:
         return _evaluate_gains_by_rows(f, space, z, values, is_chosen)
@@ -117,17 +116,12 @@ def _evaluate_gains_by_rows(f: Evaluator, space: AbstractSpace, z: Tensor, value
 
 
 def _evaluate_all_gains(f: Evaluator, space: AbstractSpace, z: Tensor, values: Tensor) -> Tensor:
+    """Evaluate all changes in chunks; dense z are made for one chunk at a time."""
     samples = z.shape[0]
-    total = space.changes * samples
-    pairs = torch.arange(total, device=z.device)
-    chunks = []
-    for pair in pairs.split(f.chunk_size or max(total, 1)):
+    size = f.choose_chunk_size()
+    gains = values.new_empty(space.changes * samples, *values.shape[1:])
+    for pair in torch.arange(space.changes * samples, device=z.device).split(size):
         change = (pair // samples).view(-1, *(1 for _ in values.shape[1:]))
-        chunks.append(f.evaluate_plain(space.change(z[pair % samples], change)))
-    return torch.cat(chunks).view(space.changes, *values.shape) - values
-
-
-def _look_up(table: Tensor, z: Tensor) -> Tensor:
-    """Return the entries of the table `[*B, K]` at one-hot z `[S, *B, *event]`, `[S, *B]`."""
-    index = z.view(len(z), *table.shape).argmax(-1, keepdim=True)
-    return table.expand(len(z), *table.shape).gather(-1, index).squeeze(-1)
+        sample = pair % samples
+        gains[pair] = f.evaluate_plain(space.change(z[sample], change)) - values[sample]
+    return gains.view(space.changes, *values.shape)

@@ -5,7 +5,7 @@ that carry a gradient themselves.
 """
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
@@ -16,7 +16,7 @@ from hardmax.estimators.registry import check_two_samples
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractFactorised, AbstractSpace
 from hardmax.types import Estimate
-from hardmax.validation import is_transformed
+from hardmax.validation import can_read_values, is_transformed
 
 
 class AbstractEstimator(ABC):
@@ -35,7 +35,7 @@ class AbstractEstimator(ABC):
     default_samples: ClassVar[int] = 1
     """Number of samples S if the caller does not set it."""
     takes_integrand: ClassVar[bool] = False
-    """Whether `elbo` passes log p(z) - log q(z) as part of f, instead of adding the analytic gradient of the KL."""
+    """Whether `elbo` passes log p(z) - log q(z) as `f.linear`, instead of adding the analytic gradient of the KL."""
     perturbs: ClassVar[bool] = False
     """Whether z is the arg max of perturbed scores: for structured spaces these are not samples of q."""
     couples_samples: ClassVar[bool] = False
@@ -99,7 +99,11 @@ class AbstractEstimator(ABC):
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> Estimate:
-        r"""Estimate $\mathbb{E}[f(z)]$ and its gradient; scores `[*B, *score]`, noise `[S * noises, *B, *score]`."""
+        r"""Estimate $\mathbb{E}[f(z)]$ and its gradient; scores `[*B, *score]`, noise `[S * noises, *B, *score]`.
+
+        If there is `f.linear`, the gradient for scores is that of
+        $\mathbb{E}[f(z) + \langle \mathrm{linear}, \mathrm{statistics}(z) \rangle]$, and the value that of f alone.
+        """
 
 
 class AbstractSampler(AbstractEstimator):
@@ -119,6 +123,12 @@ class AbstractSampler(AbstractEstimator):
         self, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> tuple[Float[Tensor, "S ..."], Float[Tensor, "S ..."]]:
         """Return two tensors `[S, *B, *event]`: the hard z, detached, and the z that carries the gradient."""
+
+    def sample_with_gradient(
+        self, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
+    ) -> Float[Tensor, "S ..."]:
+        """Return only the z that carries the gradient, `[S, *B, *event]`."""
+        return self.sample(scores, space, noise)[1]
 
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
@@ -145,6 +155,43 @@ def attach_gradient(value: Tensor, surrogate: Tensor) -> Tensor:
     The parentheses matter: the difference is exactly zero, so `value` is not rounded to the size of `surrogate`.
     """
     return value + (surrogate - surrogate.detach())
+
+
+def attach_score_gradient(
+    value: Float[Tensor, "*B"], scores: Float[Tensor, "..."], gradient: Float[Tensor, "..."]
+) -> Float[Tensor, "*B"]:
+    """Return `value`; in the backward pass, scores get `gradient`, in addition to what `value` gives them.
+
+    The same as `attach_gradient(value, <gradient, scores>)`, as one node of the graph: for small tensors, the nodes
+    cost more than the numbers.
+
+    Args:
+        value: `[*B]`.
+        scores: `[*B, *score]`.
+        gradient: `[*B, *score]`, detached.
+    """
+    if can_read_values():
+        return _ScoreGradient.apply(value, scores, gradient)
+    dims = tuple(range(value.dim() - scores.dim(), 0))
+    return attach_gradient(value, (gradient * scores).sum(dims))
+
+
+class _ScoreGradient(torch.autograd.Function):
+    # Without setup_context, which vmap would need: with it, each call inspects the signature of forward (0.1 ms).
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, scores: Tensor, gradient: Tensor) -> Tensor:
+        ctx.save_for_backward(gradient)
+        return value.view_as(value)
+
+    @staticmethod
+    def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, Tensor, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        (gradient,) = ctx.saved_tensors
+        return outer, outer.view(*outer.shape, *(1,) * (gradient.dim() - outer.dim())) * gradient, None
+
+
+def mean_over_samples(values: Float[Tensor, "S ..."]) -> Float[Tensor, "..."]:
+    """Return the mean over the samples; for one sample a view, which costs nothing."""
+    return values.squeeze(0) if values.shape[0] == 1 else values.mean(0)
 
 
 def mean_of_others(values: Float[Tensor, "S ..."]) -> Float[Tensor, "S ..."]:

@@ -12,7 +12,7 @@ from torch import Tensor
 from hardmax.errors import ArgumentError
 from hardmax.estimators._linearization import AbstractLinearised, measure_movement
 from hardmax.estimators._single_changes import evaluate_single_changes
-from hardmax.estimators.abstract import AbstractEstimator, attach_gradient
+from hardmax.estimators.abstract import AbstractEstimator, attach_score_gradient, mean_over_samples
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractFactorised, AbstractSpace
 from hardmax.types import Estimate
@@ -199,7 +199,7 @@ class AdaptiveDirect(AbstractEstimator):
         epsilon = bisect_step(is_enough, self.smallest, self.largest, _TRIES, like=noise)
         gradient = movement.difference(epsilon) / epsilon.to(scores.dtype)
         gradient = gradient if gradient.dim() == detached.dim() else gradient.mean(0)
-        value = attach_gradient(values.mean(0), space.dot(gradient, scores))
+        value = attach_score_gradient(mean_over_samples(values), scores, gradient)
         return Estimate(value, z, f.evaluations, (1 + movement.solves) * len(noise))
 
 

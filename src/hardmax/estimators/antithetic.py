@@ -40,7 +40,7 @@ class Antithetic(AbstractEstimator):
         >>> scores = torch.zeros(4, 6, requires_grad=True)
         >>> out = hm.expectation(lambda z: z.sum(-1), scores, hm.Binary(6), hm.Antithetic(hm.Direct()), samples=3)
         >>> out.z.shape, out.evaluations, out.value
-        (torch.Size([6, 4, 6]), 42.0, tensor([3., 3., 3., 3.], grad_fn=<AddBackward0>))
+        (torch.Size([6, 4, 6]), 42.0, tensor([3., 3., 3., 3.], grad_fn=<_ScoreGradientBackward>))
 
     References:
         Hammersley & Morton, "A new Monte Carlo technique: antithetic variates", 1956.

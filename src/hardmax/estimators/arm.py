@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from hardmax.errors import NotExactError
-from hardmax.estimators.abstract import AbstractEstimator, attach_gradient
+from hardmax.estimators.abstract import AbstractEstimator, attach_gradient, attach_score_gradient, mean_over_samples
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractSpace, Binary, Categorical
 from hardmax.types import Estimate
@@ -66,7 +66,7 @@ class AbstractPairs(AbstractCoupled):
             difference = values.detach() - f(opposite)
         weight = self.weight(detached, noise, z, opposite).to(scores.dtype)
         gradient = (difference[..., None] * weight).mean(0)
-        value = attach_gradient(values.mean(0), space.dot(gradient, scores))
+        value = attach_score_gradient(mean_over_samples(values), scores, gradient)
         return Estimate(value, z, f.evaluations, solves=2.0 * len(noise))
 
 
@@ -217,7 +217,7 @@ class Arsm(AbstractCoupled):
             weight = 1 / space.k - (-noise).softmax(-1).reshape(*values.shape, space.variables, space.k)
             gradient = torch.einsum("cj...,...nj->...nc", table - table.mean(0), weight)
         gradient = gradient.reshape(noise.shape).mean(0).to(scores.dtype)
-        value = attach_gradient(values.mean(0), space.dot(gradient, scores))
+        value = attach_score_gradient(mean_over_samples(values), scores, gradient)
         return Estimate(value, z, f.evaluations, solves=float(len(noise) * (1 + len(swaps))))
 
 
@@ -305,7 +305,9 @@ class DisArmCategorical(AbstractCoupled):
         difference = difference.view(*difference.shape, *(1 for _ in space.score_shape))
         gradient = (difference * _weights(detached, bits, opposite)).mean(0)
         surrogate = space.dot(gradient, log_odds).to(scores.dtype)
-        return Estimate(attach_gradient(values.mean(0), surrogate), z, f.evaluations, solves=2.0 * len(noise))
+        return Estimate(
+            attach_gradient(mean_over_samples(values), surrogate), z, f.evaluations, solves=2.0 * len(noise)
+        )
 
 
 def _log_odds(scores: Float[Tensor, "*_ K"]) -> Float[Tensor, "*_ K-1"]:

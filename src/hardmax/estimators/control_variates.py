@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from hardmax.errors import ArgumentError
 from hardmax.estimators._single_changes import evaluate_single_changes
-from hardmax.estimators.abstract import AbstractEstimator, attach_gradient
+from hardmax.estimators.abstract import AbstractEstimator, attach_gradient, attach_score_gradient, mean_over_samples
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractFactorised, AbstractSpace
 from hardmax.types import Estimate, Objective
@@ -106,7 +106,7 @@ class AbstractControlled(AbstractEstimator):
             residue = (residue - residue.mean(0)) * (len(z) / (len(z) - 1))
         residue = residue.view(*residue.shape, *(1 for _ in space.score_shape))
         gradient = estimate_conditioned_gradient(detached, space, noise, z, residue, slope)
-        value = attach_gradient(values.mean(0), space.dot(gradient.detach().to(scores.dtype), scores))
+        value = attach_score_gradient(mean_over_samples(values), scores, gradient.detach().to(scores.dtype))
         return Estimate(value, z, f.evaluations, float(len(noise)), auxiliary=self._auxiliary(gradient, space))
 
     def _control_with_slope(
@@ -336,5 +336,8 @@ class DebiasedDirect(AbstractEstimator):
         gradient = estimate_conditioned_gradient(detached, space, noise, z, residue, slope)
         gradient = gradient.to(scores.dtype)
         return Estimate(
-            attach_gradient(values.mean(0), space.dot(gradient, scores)), first, f.evaluations, solves=3.0 * len(noise)
+            attach_score_gradient(mean_over_samples(values), scores, gradient),
+            first,
+            f.evaluations,
+            solves=3.0 * len(noise),
         )

@@ -10,11 +10,11 @@ from torch import Tensor
 
 from hardmax.errors import ArgumentError, NotExactError
 from hardmax.estimators._single_changes import evaluate_single_changes
-from hardmax.estimators.abstract import AbstractEstimator, attach_gradient
-from hardmax.evaluator import Evaluator
+from hardmax.estimators.abstract import AbstractEstimator, attach_score_gradient, mean_over_samples
+from hardmax.evaluator import CountedChanges, Evaluator
 from hardmax.spaces import AbstractFactorised, AbstractSpace, Categorical
 from hardmax.types import Estimate
-from hardmax.validation import can_read_values, check_positive
+from hardmax.validation import check_positive
 
 # Maps a step to z(step) `[S, *B, *event]` and the number of arg maxes solved for all S samples, mean per example.
 Solve = Callable[[float | Tensor], tuple[Tensor, float]]
@@ -33,7 +33,7 @@ def search_all(
     def solve(step: float | Tensor) -> tuple[Tensor, float]:
         return members[(base + step * table).argmax(-1)], float(len(z))
 
-    return f(z), solve
+    return f.evaluate_plain(z), solve
 
 
 def search_single_changes(
@@ -48,41 +48,45 @@ def search_single_changes(
     return values, solve
 
 
-def search_bounded_flips(
-    f: Evaluator, space: AbstractSpace, perturbed: Float[Tensor, "S ..."], z: Float[Tensor, "S ..."]
+def search_bounded_changes(
+    f: Evaluator,
+    space: AbstractSpace,
+    perturbed: Float[Tensor, "S ..."],
+    z: Float[Tensor, "S ..."],
+    changes: CountedChanges,
+    bounds: Float[Tensor, "S *B M"],
 ) -> tuple[Float[Tensor, "S *B"], Solve]:
-    """Return the same as `search_single_changes`, for bits and a positive step; evaluates only flips that can matter.
+    """Return the same as `search_single_changes`, for a positive step; evaluates only changes that can matter.
 
-    The gain of each flip starts at its upper bound. An arg max is the true one if all flips that it uses have been
-    evaluated, since the value of any other z' is at most what its bounds give. Until then, the flips that it uses are
+    The gain of each change starts at its upper bound. An arg max is the true one if all changes that it uses have been
+    evaluated, since the value of any other z' is at most what its bounds give. Until then, the changes that it uses are
     evaluated and the arg max is solved again.
     """
-    plain = f.evaluate_plain(z)
     linear = 0.0 if f.linear is None else f.linear
 
     @torch.no_grad()
     def solve(step: float | Tensor) -> tuple[Tensor, float]:
-        flips = f.flips(z)
-        gains = flips.bounds.clone()
+        gains = bounds.clone()
+        weights = step * linear if isinstance(linear, Tensor) else 0.0
 
         def solve_rows(mask: Tensor) -> Tensor:
             parts = space.parts(z[mask], gains[mask].movedim(-1, 0))
-            tilt = linear.expand(perturbed.shape)[mask] if isinstance(linear, Tensor) else 0.0
-            return space.argmax(perturbed[mask] + step * (parts + tilt)).to(z.dtype)
+            tilt = weights.expand(perturbed.shape)[mask] if isinstance(weights, Tensor) else 0.0
+            return space.argmax(perturbed[mask] + step * parts + tilt).to(z.dtype)
 
-        best, is_evaluated = torch.empty_like(z), torch.zeros_like(z, dtype=torch.bool)
-        is_open = torch.ones(z.shape[:-1], dtype=torch.bool, device=z.device)
+        best, is_evaluated = torch.empty_like(z), torch.zeros_like(gains, dtype=torch.bool)
+        is_open = torch.ones(gains.shape[:-1], dtype=torch.bool, device=z.device)
         solves = 0.0
         while is_open.any():
             best[is_open] = solve_rows(is_open)
             solves += float(is_open.sum()) * len(z) / is_open.numel()
-            is_new = (best != z) & ~is_evaluated & is_open[..., None]
-            gains[is_new] = flips.gains(is_new)
+            is_new = space.changes_between(z, best) & ~is_evaluated & is_open[..., None]
+            gains[is_new] = changes.gains(is_new)
             is_evaluated |= is_new
             is_open = is_new.any(-1)
         return best, solves
 
-    return plain + f.linear_part(z), solve
+    return f.evaluate_plain(z), solve
 
 
 @final
@@ -106,7 +110,7 @@ class Direct(AbstractEstimator):
 
     $$ \tilde f(z) = f(z^*) + \sum_i \, [f(z^* \text{ with } z_i) - f(z^*)], $$
 
-    so that f is evaluated only at $z^*$ and at its single changes. Where f offers `flips` with upper bounds, it is
+    so that f is evaluated only at $z^*$ and at its single changes. Where f offers `changes` with upper bounds, it is
     evaluated only at those that can change the arg max, with the same result. With `full`, f is evaluated at every z of
     the space.
 
@@ -165,21 +169,47 @@ class Direct(AbstractEstimator):
     ) -> Estimate:
         """Solve for z*, evaluate f around it, and solve again."""
         perturbed = space.perturb(scores.detach(), noise)
+        if space.categories is not None:
+            return self._estimate_one_variable(f, scores, noise, perturbed)
         z = space.argmax(perturbed).to(scores.dtype)
-        values, solve = self._choose_search(f)(f, space, perturbed, z)
+        values, solve = self._search(f, space, perturbed, z)
         z_plus, solves_plus = solve(self.epsilon)
         z_minus, solves_minus = solve(-self.epsilon) if self.two_sided else (z, 0.0)
         distance = (2 if self.two_sided else 1) * self.epsilon
         gradient = (space.statistics(z_plus.to(scores.dtype)) - space.statistics(z_minus.to(scores.dtype))) / distance
-        value = attach_gradient(values.mean(0), space.dot(gradient.mean(0), scores))
+        value = attach_score_gradient(mean_over_samples(values), scores, mean_over_samples(gradient))
         return Estimate(value, z, f.evaluations, len(noise) + solves_plus + solves_minus)
 
-    def _choose_search(self, f: Evaluator) -> Callable[..., tuple[Tensor, Solve]]:
+    def _estimate_one_variable(self, f: Evaluator, scores: Tensor, noise: Tensor, perturbed: Tensor) -> Estimate:
+        """Estimate for one categorical variable: every arg max is the index of a category.
+
+        This is the most common case, and its tensors are small: it is written with as few operations as possible.
+        """
+        index = perturbed.argmax(-1, keepdim=True)
+        values, table = f.evaluate_categories(index)
+        table = (table if f.linear is None else table + f.linear.view(table.shape)).view(scores.shape)
+        plus = torch.add(perturbed, table, alpha=self.epsilon).argmax(-1, keepdim=True)
+        z = torch.zeros_like(perturbed, dtype=scores.dtype).scatter(-1, index, 1.0)
+        if self.two_sided:
+            minus = (perturbed - self.epsilon * table).argmax(-1, keepdim=True)
+            z_minus = torch.zeros_like(z).scatter(-1, minus, 1.0)
+        else:
+            z_minus = z
+        gradient = torch.zeros_like(z).scatter(-1, plus, 1.0) - z_minus
+        distance = (2 if self.two_sided else 1) * self.epsilon
+        gradient = mean_over_samples(gradient if distance == 1 else gradient / distance)
+        value = attach_score_gradient(mean_over_samples(values), scores, gradient)
+        return Estimate(value, z, f.evaluations, float((3 if self.two_sided else 2) * len(noise)))
+
+    def _search(self, f: Evaluator, space: AbstractSpace, perturbed: Tensor, z: Tensor) -> tuple[Tensor, Solve]:
         if self.full:
-            return search_all
-        # Upper bounds are valid for a positive step only; which flips to evaluate is unknown while compiling.
-        has_bounds = f.has_flips and not self.two_sided and can_read_values()
-        return search_bounded_flips if has_bounds else search_single_changes
+            return search_all(f, space, perturbed, z)
+        # Upper bounds are valid for a positive step only.
+        changes = None if self.two_sided else f.changes(z)
+        bounds = None if changes is None else changes.bounds
+        if changes is None or bounds is None:
+            return search_single_changes(f, space, perturbed, z)
+        return search_bounded_changes(f, space, perturbed, z, changes, bounds)
 
 
 @final
@@ -246,7 +276,7 @@ class AveragedDirect(AbstractEstimator):
         q_minus = space.marginals(detached - self.epsilon * parts) if self.two_sided else space.marginals(detached)
         gradient = (q_plus - q_minus) / ((2 if self.two_sided else 1) * self.epsilon)
         gradient = gradient if gradient.dim() == detached.dim() else gradient.mean(0)
-        value = attach_gradient(values.mean(0), space.dot(gradient, scores))
+        value = attach_score_gradient(mean_over_samples(values), scores, gradient)
         return Estimate(value, z, f.evaluations, float(len(noise)))
 
 
@@ -331,7 +361,8 @@ class ShortlistDirect(AbstractEstimator):
         perturbed = space.perturb(detached, noise).reshape(samples, *rows)
         listed = perturbed.topk(min(self.size, space.k), dim=-1).indices
         z = (listed[..., :1] == torch.arange(space.k, device=scores.device)).to(scores.dtype)
-        values = f(z.view(noise.shape))
+        plain = f.evaluate_plain(z.view(noise.shape))
+        values = plain.detach() + f.linear_part(z.view(noise.shape))
         variables = self._choose_variables(detached, space, noise, z)
         lists = listed.gather(-2, variables[..., None].expand(*variables.shape, listed.shape[-1]))
         with torch.no_grad():
@@ -339,7 +370,7 @@ class ShortlistDirect(AbstractEstimator):
                 self._evaluate_list(f, z, variables[..., i], lists[..., i, :], noise.shape)
                 for i in range(variables.shape[-1])
             ]
-        z_values = values.detach()[..., None, None].expand(*variables.shape, 1)
+        z_values = values[..., None, None].expand(*variables.shape, 1)
         list_values = torch.cat([z_values, torch.stack(list_values, -2)], -1)
         log_q = detached.view(rows).expand(samples, *rows).gather(-1, listed)
         log_q = log_q.gather(-2, variables[..., None].expand_as(lists))
@@ -347,7 +378,7 @@ class ShortlistDirect(AbstractEstimator):
         index = (variables[..., None] * space.k + lists).flatten(-2)
         gradient = torch.zeros_like(perturbed).to(on_list.dtype).flatten(-2).scatter(-1, index, on_list.flatten(-2))
         gradient = (gradient.mean(0) * (space.variables / variables.shape[-1])).view(scores.shape)
-        value = attach_gradient(values.mean(0), space.dot(gradient, scores))
+        value = attach_score_gradient(mean_over_samples(plain), scores, gradient)
         return Estimate(value, z.view(noise.shape), f.evaluations, float(samples))
 
     def _choose_variables(self, scores: Tensor, space: AbstractFactorised, noise: Tensor, z: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from hardmax.errors import ArgumentError
 from hardmax.estimators._single_changes import evaluate_chosen_changes, evaluate_single_changes
-from hardmax.estimators.abstract import AbstractEstimator, attach_gradient
+from hardmax.estimators.abstract import AbstractEstimator, attach_gradient, mean_over_samples
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractFactorised, AbstractSpace
 from hardmax.types import Estimate
@@ -158,7 +158,9 @@ class LocalExpectation(AbstractEstimator):
         # The gradient of <marginals, parts> with parts held fixed is q_ic (f_ic - sum_c' q_ic' f_ic').
         surrogate = space.dot(space.marginals(scores), parts)
         surrogate = surrogate if surrogate.dim() < values.dim() else surrogate.mean(0)
-        return Estimate(attach_gradient(values.mean(0), surrogate), z, f.evaluations, solves=float(len(noise)))
+        return Estimate(
+            attach_gradient(mean_over_samples(values), surrogate), z, f.evaluations, solves=float(len(noise))
+        )
 
     def _evaluate_with_roulette(
         self, f: Evaluator, scores: Tensor, space: AbstractFactorised, noise: Tensor, z: Tensor
@@ -167,7 +169,7 @@ class LocalExpectation(AbstractEstimator):
         roulette = self.roulette if isinstance(self.roulette, Roulette) else Roulette()
         probability = roulette.probability(space.uncertainty(scores))
         is_chosen = space.leftover(scores, noise, z) < probability
-        if (f.has_rows or f.has_flips) and can_read_values():
+        if (f.has_rows or f.has_changes) and can_read_values():
             values, parts = evaluate_chosen_changes(f, space, z, is_chosen)
         else:  # without rows; or while compiling or under vmap, where it is unknown which variables are chosen
             if can_read_values():

@@ -67,6 +67,14 @@ class GumbelSoftmax(AbstractSampler):
         soft = space.relax(perturbed, self.tau).to(scores.dtype)
         return hard, attach_gradient(hard, soft) if self.hard else soft
 
+    def sample_with_gradient(
+        self, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
+    ) -> Float[Tensor, "S ..."]:
+        """Return the relaxed z, without an arg max unless `hard`."""
+        if self.hard:
+            return self.sample(scores, space, noise)[1]
+        return space.relax(space.perturb(scores, noise), self.tau).to(scores.dtype)
+
 
 @final
 @dataclass(frozen=True)

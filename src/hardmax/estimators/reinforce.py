@@ -8,7 +8,7 @@ from torch import Tensor
 
 from hardmax.errors import ArgumentError
 from hardmax.estimators._linearization import evaluate_with_slopes
-from hardmax.estimators.abstract import AbstractEstimator, attach_gradient, mean_of_others
+from hardmax.estimators.abstract import AbstractEstimator, attach_gradient, mean_of_others, mean_over_samples
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractSpace
 from hardmax.types import Estimate
@@ -85,7 +85,9 @@ class Reinforce(AbstractEstimator):
         values = f(z)
         advantage = values.detach() - self._baseline(values.detach())
         surrogate = (advantage * space.log_prob(scores, z)).mean(0)
-        return Estimate(attach_gradient(values.mean(0), surrogate), z, f.evaluations, solves=float(len(noise)))
+        return Estimate(
+            attach_gradient(mean_over_samples(values), surrogate), z, f.evaluations, solves=float(len(noise))
+        )
 
     def _baseline(self, values: Tensor) -> Tensor | float:
         if self.baseline == "none":
@@ -169,4 +171,6 @@ class MuProp(AbstractEstimator):
         if self.baseline == "leave-one-out":
             rest = rest - mean_of_others(rest)
         surrogate = (rest * space.log_prob(scores, z)).mean(0) + space.dot(slope[0], marginals)
-        return Estimate(attach_gradient(values.mean(0), surrogate), z, f.evaluations, solves=float(len(noise)))
+        return Estimate(
+            attach_gradient(mean_over_samples(values), surrogate), z, f.evaluations, solves=float(len(noise))
+        )

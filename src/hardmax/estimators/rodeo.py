@@ -10,7 +10,13 @@ from torch import Tensor
 
 from hardmax.errors import ArgumentError
 from hardmax.estimators._linearization import evaluate_with_slopes
-from hardmax.estimators.abstract import AbstractEstimator, attach_gradient, mean_of_others
+from hardmax.estimators.abstract import (
+    AbstractEstimator,
+    attach_gradient,
+    attach_score_gradient,
+    mean_of_others,
+    mean_over_samples,
+)
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractSpace, Binary
 from hardmax.types import Estimate
@@ -86,7 +92,9 @@ class DoubleControlVariates(AbstractEstimator):
         rest = values.detach() - space.dot(mean_of_others(slopes), z - marginals.detach())
         rest = rest - mean_of_others(rest)
         surrogate = (rest * space.log_prob(scores, z)).mean(0) + space.dot(slopes.mean(0), marginals)
-        return Estimate(attach_gradient(values.mean(0), surrogate), z, f.evaluations, solves=float(len(noise)))
+        return Estimate(
+            attach_gradient(mean_over_samples(values), surrogate), z, f.evaluations, solves=float(len(noise))
+        )
 
 
 @final
@@ -170,7 +178,7 @@ class Rodeo(AbstractEstimator):
         factor = (detached - baseline + (operator - h + mean) / 2)[..., None] - change / 2
         gradient = factor[..., None] * (one_hot - q) + q * (h_changed - h_redrawn) / 2
         gradient = gradient[..., 1] if isinstance(space, Binary) else gradient.reshape(z.shape)
-        value = attach_gradient(values.mean(0), space.dot(gradient.mean(0), scores))
+        value = attach_score_gradient(mean_over_samples(values), scores, mean_over_samples(gradient))
         return Estimate(value, z, f.evaluations, solves=float(len(noise)))
 
     def _predict(self, values: Tensor, one_hot: Tensor) -> tuple[Tensor, Tensor]:

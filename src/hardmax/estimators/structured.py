@@ -9,7 +9,7 @@ from torch import Tensor
 
 from hardmax.errors import ArgumentError
 from hardmax.estimators._single_changes import evaluate_flips
-from hardmax.estimators.abstract import AbstractEstimator, attach_gradient
+from hardmax.estimators.abstract import AbstractEstimator, attach_score_gradient, mean_over_samples
 from hardmax.estimators.exact import Roulette
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractSpace
@@ -68,7 +68,8 @@ class GibbsCovariance(AbstractEstimator):
         deviations = (values - values.mean(0)).detach() / (len(noise) - 1)
         deviations = deviations.view(*deviations.shape, *(1 for _ in space.score_shape))
         gradient = (deviations * space.statistics(z)).sum(0)
-        value = attach_gradient(values.mean(0), space.dot(gradient, scores))
+        plain = values if f.linear is None else values - f.linear_part(z)
+        value = attach_score_gradient(plain.mean(0), scores, gradient)
         return Estimate(value, z, f.evaluations, solves=float(len(noise)), log_prob=log_prob)
 
 
@@ -91,7 +92,7 @@ class ConditionalGradient(AbstractEstimator):
     Bias: none for independent bits, where this is `LocalExpectation`. With couplings the covariance of the conditional
     means is left out, and no parameter makes this bias vanish. We measured its effect (figure 3): 2.4 nats behind the
     unbiased `GibbsCovariance` at n = 15; but it needs only arg maxes, at any n. Variance: low. Cost: 1 + n evaluations
-    of f per sample; with roulette and `f.rows` or `f.flips` two to five times fewer.
+    of f per sample; with roulette and `f.rows` or `f.changes` two to five times fewer.
 
     Args:
         draws: how z is drawn: "perturb-and-map", one arg max, at any n; "gibbs", exact samples of q, n <= 20.
@@ -151,7 +152,7 @@ class ConditionalGradient(AbstractEstimator):
         values, differences = evaluate_flips(f, space, z, is_chosen if can_read_values() else None)
         step = weights * differences
         gradient = space.differential(z, step).mean(0)
-        value = attach_gradient(values.mean(0), space.dot(gradient, scores))
+        value = attach_score_gradient(mean_over_samples(values), scores, gradient)
         return Estimate(value, z, f.evaluations, solves=float(len(noise)))
 
 

@@ -2,6 +2,7 @@
 
 from hardmax._deprecation import load_renamed
 from hardmax.nn.convolutional import ConvDecoder, ConvEncoder, build_conv_decoder, build_conv_trunk
+from hardmax.nn.first_layer import FirstLayer, split_first_layer
 from hardmax.nn.heads import ComponentHead, GaussianHead, ScoreHead, build_leaky_relu
 from hardmax.nn.mlp import (
     MLPDecoder,
@@ -17,6 +18,7 @@ __all__ = [
     "ComponentHead",
     "ConvDecoder",
     "ConvEncoder",
+    "FirstLayer",
     "GaussianHead",
     "MLPDecoder",
     "MLPEncoder",
@@ -29,6 +31,7 @@ __all__ = [
     "count_decoder_inputs",
     "index_decoder_variables",
     "make_decoder_input",
+    "split_first_layer",
 ]
 
 _RENAMED = {

@@ -127,15 +127,7 @@ class MLPDecoder(nn.Module):
         """Return the parameters of the pixels: `[R, *event] -> [R, *shape]`."""
         return self.layers(make_decoder_input(z, self.space)).view(len(z), *self.shape)
 
-    def two_layers(self) -> tuple[nn.Linear, nn.Linear] | None:
-        """Return the linear layers if there are exactly two and the input is bits as `[1 - z, z]`; otherwise None.
-
-        `BernoulliLikelihood` uses them to flip single bits cheaply.
-        """
-        first, *_, last = self.layers
-        assert isinstance(first, nn.Linear)
-        assert isinstance(last, nn.Linear)
-        if len(self.layers) > 3:
-            return None
-        bits = first.in_features == 2 * prod(self.space.event_shape)
-        return (first, last) if bits else None
+    @property
+    def takes_both(self) -> bool:
+        """Whether the input of the first layer is `[1 - z, z]`, as for bits, instead of z."""
+        return _has_bits(self.space)

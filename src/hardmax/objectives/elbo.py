@@ -139,8 +139,10 @@ def elbo(
     check_prior(prior, space)
     fixed_scores = scores.detach()
     kl_is_inside = kl == "auto" and estimator.takes_integrand
-    offset = -fixed_scores if prior is None else prior.detach() - fixed_scores
-    linear = kl_weight * offset if kl_is_inside else None
+    linear = None
+    if kl_is_inside:
+        offset = -fixed_scores if prior is None else prior.detach() - fixed_scores
+        linear = offset if kl_weight == 1 else kl_weight * offset
     out = estimate(
         likelihood,
         scores,
@@ -153,24 +155,19 @@ def elbo(
         chunk_size=chunk_size,
         validate=validate,
     )
-    value = out.value
-    if linear is not None:
-        # Keep the gradient of the linear part and drop its value: below, the KL is more accurate than from the draws.
-        value = value - space.dot(linear, space.statistics(out.z)).mean(0)
-    reconstruction = value.detach()
     if kl_is_inside or kl == "none":
         divergence = _estimate_kl(fixed_scores, space, prior, estimator, out)
     else:
         divergence = space.kl(scores, prior)
     return Elbo(
-        value - kl_weight * divergence,
+        out.value - (divergence if kl_weight == 1 else kl_weight * divergence),
         out.z,
         out.evaluations,
         out.solves,
         out.auxiliary,
         out.log_prob,
         out.solver,
-        reconstruction=reconstruction,
+        reconstruction=out.value.detach(),
         kl=divergence.detach(),
     )
 

@@ -1,19 +1,18 @@
-"""Log-likelihoods log p(x | z) of a decoder, as objectives with fast methods for shared z and flipped bits."""
+"""Log-likelihoods log p(x | z) of a decoder, as objectives with fast methods for shared z and single changes of z."""
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from functools import cached_property
 from typing import final
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from hardmax.errors import ArgumentError, DtypeError, ShapeError
-from hardmax.nn import MLPDecoder
-from hardmax.types import Flips
+from hardmax.nn.first_layer import split_first_layer
+from hardmax.objectives.changes import BernoulliChanges, DecoderChanges
+from hardmax.types import Changes
 
 
 def pixel_log_prob(
@@ -36,72 +35,6 @@ def pixel_log_prob(
     return -((x - parameters).square() * (-log_variance).exp() + log_variance + math.log(2 * math.pi)) / 2
 
 
-_ROWS = 128  # number of rows at a time, so that their logits stay in the cache
-
-
-class BernoulliFlips:
-    r"""Gains in $\log p(x \mid z)$ from flipping single bits of z, with logits `last(relu(first([1 - z, z])))`.
-
-    A flip adds one vector to the output of the first layer ($\mathrm{hidden} + (1 - 2 z_i) \, \mathrm{step}_i$), so
-    that layer needs no matrix product. With the activations c,
-
-    $$ \log p = \langle c, x W \rangle + \langle x, b \rangle - \sum_j \operatorname{softplus}(c W^T + b)_j $$
-
-    whose first term is a product in the hidden dimension. Since $\log p$ is concave in the logits, its tangent is an
-    upper bound for every flip,
-
-    $$ \mathrm{gain}_i \le \langle c_i - c, (x - \operatorname{sigmoid}(\mathrm{logits})) W \rangle $$
-
-    which does not need the second layer: most flips can be ruled out without an evaluation.
-
-    Args:
-        first: the decoder's first layer, `[1 - z, z]` to hidden.
-        last: its second layer, hidden to logits.
-        x: `[prod(B), D]`, the examples.
-        z: `[S, *B, N]`, zeros and ones.
-    """
-
-    @torch.no_grad()
-    def __init__(self, first: nn.Linear, last: nn.Linear, x: Float[Tensor, "R D"], z: Float[Tensor, "S *B N"]) -> None:
-        n = z.shape[-1]
-        self._shape = z.shape
-        z, x = z.reshape(-1, n), x.repeat(len(z), 1)
-        self._last, self._x = last, x
-        self._step = (first.weight[:, n:] - first.weight[:, :n]).mT  # [N, H]: a zero becomes a one
-        self._sign = 1 - 2 * z
-        at_zero = first.weight[:, :n].sum(1)  # the output of the first layer for z = 0
-        at_zero = at_zero if first.bias is None else at_zero + first.bias
-        self._hidden = torch.addmm(at_zero, z, self._step)
-        self._active = self._hidden.relu()
-        self._logits = last(self._active)
-
-    @property
-    @torch.no_grad()
-    def bounds(self) -> Float[Tensor, "S *B N"]:
-        """Upper bounds of the gains."""
-        slope = (self._x - self._logits.sigmoid()) @ self._last.weight
-        flipped = torch.addcmul(self._hidden[:, None], self._sign[:, :, None], self._step).relu_()
-        tangent = torch.linalg.vecdot(flipped, slope[:, None]) - torch.linalg.vecdot(self._active, slope)[:, None]
-        return tangent.view(self._shape)
-
-    @torch.no_grad()
-    def gains(self, wanted: Bool[Tensor, "S *B N"]) -> Float[Tensor, " K"]:
-        """Return `log p(x | z with bit i flipped) - log p(x | z)` where `wanted` is True, as a flat tensor."""
-        row, bit = wanted.reshape(-1, self._shape[-1]).nonzero(as_tuple=True)
-        active = torch.addcmul(
-            self._hidden.index_select(0, row), self._sign[row, bit, None], self._step.index_select(0, bit)
-        ).relu_()
-        weight, log_prob = self._products
-        normaliser = torch.cat([softplus(self._last(rows)).sum(-1) for rows in active.split(_ROWS)])
-        return torch.linalg.vecdot(active, weight.index_select(0, row)) - normaliser - log_prob[row]
-
-    @cached_property
-    def _products(self) -> tuple[Tensor, Tensor]:
-        """The weight of each hidden unit per example, `x W`; and log p(x | z) up to terms that flips do not change."""
-        weight = self._x @ self._last.weight
-        return weight, torch.linalg.vecdot(self._active, weight) - softplus(self._logits).sum(-1)
-
-
 class AbstractLikelihood(ABC):
     r"""An objective $f(z) = \log p(x \mid z)$, from a decoder that maps z to the parameters of x.
 
@@ -109,10 +42,17 @@ class AbstractLikelihood(ABC):
     decoder for the entire batch and one matrix product, while f itself costs one row for every candidate of every
     example.
 
+    If z enters the decoder by a linear layer (`hardmax.nn.split_first_layer`), then `rows` and `pairs` also take the
+    categories of a single categorical variable, int64 `[R]`, instead of one-hot z: a look-up instead of a matrix
+    product. And `changes(z)` evaluates the single changes of z, without a dense z for each (`hardmax.types.Changes`).
+
     Args:
         decoder: maps `[R, *event]` to `[R, *pixels]` (or any shape with the same number of elements).
         x: `[*B, *pixels]`.
         batch_dims: number of leading dimensions of x that are `*B`.
+
+    Attributes:
+        takes_categories: whether `rows` and `pairs` take categories.
     """
 
     def __init__(self, decoder: nn.Module, x: Tensor, *, batch_dims: int = 1) -> None:
@@ -121,6 +61,8 @@ class AbstractLikelihood(ABC):
         self.decoder = decoder
         self.batch_shape = tuple(x.shape[:batch_dims])
         self.x = x.reshape(math.prod(self.batch_shape), math.prod(x.shape[batch_dims:]))
+        self._first = split_first_layer(decoder)
+        self.takes_categories = self._first is not None and not self._first.takes_both
 
     def __call__(self, z: Float[Tensor, "C ..."]) -> Float[Tensor, "C *B"]:
         r"""Return $\log p(x \mid z)$ of every candidate and example: `[C, *B, *event] -> [C, *B]`."""
@@ -133,19 +75,29 @@ class AbstractLikelihood(ABC):
         parameters = self._decode(z.flatten(0, len(lead) - 1)).view(lead[0], *self.x.shape)
         return self._log_prob(parameters, self.x).view(lead)
 
-    def rows(self, z: Float[Tensor, "R ..."], index: Int[Tensor, " R"]) -> Float[Tensor, " R"]:
-        r"""Return $\log p(x \mid z)$ for chosen examples: z `[R, *event]` and index `[R]` to `[R]`."""
+    def rows(self, z: Float[Tensor, "R ..."] | Int[Tensor, " R"], index: Int[Tensor, " R"]) -> Float[Tensor, " R"]:
+        r"""Return $\log p(x \mid z)$ for chosen examples: z `[R, *event]`, or categories, and index `[R]` to `[R]`."""
         return self._log_prob(self._decode(z), self.x.index_select(0, index))
 
-    def pairs(self, z: Float[Tensor, "M ..."]) -> Float[Tensor, "..."]:
-        r"""Return $\log p(x \mid z)$ of the same z for every example: `[M, *event] -> [*B, M]`."""
+    def pairs(self, z: Float[Tensor, "M ..."] | Int[Tensor, " M"]) -> Float[Tensor, "..."]:
+        r"""Return $\log p(x \mid z)$ of the same z for every example: `[M, *event]`, or categories, to `[*B, M]`."""
         return self._pairs(self._decode(z)).view(*self.batch_shape, len(z))
+
+    def changes(self, z: Float[Tensor, "S ..."]) -> Changes | None:
+        """Return the gains of the single changes of z `[S, *B, *event]`, bits or categories; None if not supported."""
+        batch_dims = len(self.batch_shape)
+        if self._first is None or not self._first.fits(tuple(z.shape[1 + batch_dims :])):
+            return None
+        return self._changes_class()(self._first, self._log_prob, self.x, z, batch_dims)
 
     def table(self) -> Float[Tensor, "..."]:
         r"""Return $\log p(x \mid z)$ of every category of a single categorical, `[*B, K]`.
 
         K is the width of the decoder's first linear layer.
         """
+        if self._first is not None and self.takes_categories:
+            parameters = self._first.finish(self._first.look_up())
+            return self._pairs(parameters.reshape(-1, self.x.shape[-1])).view(*self.batch_shape, -1)
         first = next((layer for layer in self.decoder.modules() if isinstance(layer, nn.Linear)), None)
         if first is None:
             raise ArgumentError(
@@ -155,7 +107,18 @@ class AbstractLikelihood(ABC):
         return self.pairs(torch.eye(first.in_features, dtype=first.weight.dtype, device=first.weight.device))
 
     def _decode(self, z: Tensor) -> Tensor:
-        return self.decoder(z).reshape(len(z), self.x.shape[-1])
+        """Return the decoder's output `[R, D]` for z `[R, *event]`, or for categories `[R]`."""
+        if z.is_floating_point():
+            return self.decoder(z).reshape(len(z), self.x.shape[-1])
+        if self._first is None or not self.takes_categories:
+            raise DtypeError(
+                f"z must be floating point, got {z.dtype}; {type(self.decoder).__name__} does not begin with a linear "
+                "layer of z, so that it cannot look up categories"
+            )
+        return self._first.finish(self._first.look_up(z)).reshape(len(z), self.x.shape[-1])
+
+    def _changes_class(self) -> type[DecoderChanges]:
+        return DecoderChanges
 
     @abstractmethod
     def _log_prob(self, parameters: Tensor, x: Tensor) -> Tensor:
@@ -189,17 +152,15 @@ class BernoulliLikelihood(AbstractLikelihood):
         torch.Size([8])
     """
 
-    def __init__(self, decoder: nn.Module, x: Tensor, *, batch_dims: int = 1) -> None:
-        super().__init__(decoder, x, batch_dims=batch_dims)
-        layers = decoder.two_layers() if isinstance(decoder, MLPDecoder) else None
-        if layers is not None:  # estimators detect the method with hasattr
-            self.flips: Callable[[Tensor], Flips] = lambda z: BernoulliFlips(*layers, self.x, z)
-
     def _log_prob(self, parameters: Tensor, x: Tensor) -> Tensor:
         return torch.linalg.vecdot(parameters, x) - softplus(parameters).sum(-1)
 
     def _pairs(self, parameters: Tensor) -> Tensor:
         return torch.addmm(softplus(parameters).sum(-1), self.x, parameters.mT, beta=-1)
+
+    def _changes_class(self) -> type[DecoderChanges]:
+        is_linear = self._first is not None and (not self._first.rest or self._first.last_linear is not None)
+        return BernoulliChanges if is_linear else DecoderChanges
 
 
 @final

@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from hardmax.errors import NotExactError, ShapeError
@@ -141,6 +141,10 @@ class AbstractSpace(ABC):
     def change(self, z: Float[Tensor, "..."], index: Tensor) -> Float[Tensor, "..."]:
         """Apply to each z the change with this index: `[*L, *event]` and `[*L]` (broadcast) `-> [*L, *event]`."""
         raise self._not_exact("single changes of z")
+
+    def changes_between(self, z: Float[Tensor, "..."], other: Float[Tensor, "..."]) -> Bool[Tensor, "..."]:
+        """Return which changes of z, together, lead to another z: `[*L, *event]` twice `-> [*L, M]`."""
+        raise self._not_exact("independent changes of z")
 
     def parts(self, z: Float[Tensor, "..."], gains: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         r"""Arrange the gain of each change of z in the layout of scores: `[*L, *event]` and `[M, *L] -> [*L, *score]`.

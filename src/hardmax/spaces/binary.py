@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
@@ -170,6 +170,12 @@ class Binary(AbstractFactorised):
         """Flip bit `index`."""
         chosen = torch.arange(self.n, device=z.device) == index[..., None]
         return torch.where(chosen, 1 - z, z)
+
+    def changes_between(
+        self, z: Float[Tensor, "*L {self.n}"], other: Float[Tensor, "*L {self.n}"]
+    ) -> Bool[Tensor, "*L {self.n}"]:
+        """Return the bits that differ."""
+        return z != other
 
     def parts(self, z: Float[Tensor, "*L {self.n}"], gains: Float[Tensor, "M *L"]) -> Float[Tensor, "*L {self.n}"]:
         """Return $f(z_i = 1) - f(z_i = 0)$ for every bit, from the gain of its flip."""

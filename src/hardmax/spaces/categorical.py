@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from hardmax.errors import ArgumentError
@@ -124,7 +124,8 @@ class Categorical(AbstractFactorised):
     def entropy(self, scores: Float[Tensor, "*_ {self.k}"]) -> Float[Tensor, "..."]:
         """Return the sum of the variables' entropies, in nats."""
         self.batch_shape(scores)
-        return -self.dot(scores.softmax(-1), scores.log_softmax(-1))
+        log_q = scores.log_softmax(-1)
+        return -self.dot(log_q.exp(), log_q)
 
     def kl(
         self, scores: Float[Tensor, "*_ {self.k}"], prior: Float[Tensor, "..."] | None = None
@@ -132,7 +133,8 @@ class Categorical(AbstractFactorised):
         r"""Return $\mathrm{KL}(q \,\|\, p)$; p is given by its scores, or uniform."""
         self.batch_shape(scores)
         log_p = -math.log(self.k) if prior is None else prior.log_softmax(-1)
-        return self.dot(scores.softmax(-1), scores.log_softmax(-1) - log_p)
+        log_q = scores.log_softmax(-1)  # its exp takes a third of the time of a softmax
+        return self.dot(log_q.exp(), log_q - log_p)
 
     def marginals(self, scores: Float[Tensor, "*_ {self.k}"]) -> Float[Tensor, "*_ {self.k}"]:
         """Return the probabilities of the values."""
@@ -193,7 +195,7 @@ class Categorical(AbstractFactorised):
 
     def relax(self, scores: Float[Tensor, "*_ {self.k}"], tau: float) -> Float[Tensor, "*_ {self.k}"]:
         """Return `softmax(scores / tau)`."""
-        return (scores / tau).softmax(-1)
+        return (scores if tau == 1 else scores / tau).softmax(-1)
 
     def enumerate(
         self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None
@@ -214,13 +216,20 @@ class Categorical(AbstractFactorised):
 
     def change(self, z: Float[Tensor, "*_ {self.k}"], index: Tensor) -> Float[Tensor, "*_ {self.k}"]:
         """Move variable `index // (k - 1)` by `index % (k - 1) + 1` values, cyclically."""
-        variable, shift = index[..., None, None] // (self.k - 1), index[..., None, None] % (self.k - 1) + 1
-        z = z if self.n else z[..., None, :]
-        source = (torch.arange(self.k, device=z.device) - shift) % self.k
-        moved = z.gather(-1, source.expand(z.shape))
-        chosen = torch.arange(self.variables, device=z.device)[:, None] == variable
-        changed = torch.where(chosen, moved, z)
-        return changed if self.n else changed[..., 0, :]
+        variable, shift = index[..., None] // (self.k - 1), index[..., None] % (self.k - 1) + 1
+        category = (z if self.n else z[..., None, :]).argmax(-1)
+        variable = variable.expand(*category.shape[:-1], 1)
+        old = category.gather(-1, variable)
+        first, new = variable * self.k, (old + shift) % self.k
+        flat = z.reshape(*category.shape[:-1], self.variables * self.k)
+        return flat.scatter(-1, first + old, 0.0).scatter(-1, first + new, 1.0).view(z.shape)
+
+    def changes_between(
+        self, z: Float[Tensor, "*_ {self.k}"], other: Float[Tensor, "*_ {self.k}"]
+    ) -> Bool[Tensor, "*_ M"]:
+        """Return the change of every variable that differs."""
+        shift = (other.argmax(-1, keepdim=True) - z.argmax(-1, keepdim=True)) % self.k
+        return (shift == torch.arange(1, self.k, device=z.device)).flatten(-2 if self.n else -1)
 
     def parts(self, z: Float[Tensor, "*_ {self.k}"], gains: Float[Tensor, "M *L"]) -> Float[Tensor, "*_ {self.k}"]:
         """Return $f(z_i = c) - f(z)$ for every variable i and value c: zero at the current value."""

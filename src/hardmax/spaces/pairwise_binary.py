@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import final, get_args
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import logsigmoid, pad
 
@@ -271,6 +271,12 @@ class PairwiseBinary(AbstractSpace):
     def change(self, z: Float[Tensor, "*L {self.n}"], index: Tensor) -> Float[Tensor, "*L {self.n}"]:
         """Flip bit `index`."""
         return Binary(self.n).change(z, index)
+
+    def changes_between(
+        self, z: Float[Tensor, "*L {self.n}"], other: Float[Tensor, "*L {self.n}"]
+    ) -> Bool[Tensor, "*L {self.n}"]:
+        """Return the bits that differ."""
+        return Binary(self.n).changes_between(z, other)
 
     def parts(self, z: Float[Tensor, "*L {self.n}"], gains: Float[Tensor, "M *L"]) -> Float[Tensor, "*L D"]:
         """Return $f(z_i = 1) - f(z_i = 0)$ for every bit, and zero for every edge."""

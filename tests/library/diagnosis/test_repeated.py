@@ -12,14 +12,14 @@ BATCHES = [(), (4,), (2, 3)]
 
 
 class Everything(Table, Rows):
-    """Toy, with every method but flips."""
+    """Toy, with every method but changes."""
 
     def pairs(self, z):
         return self.table()[..., : len(z)] if len(z) < self.space.size else self.table()
 
 
 def likelihood(batch):
-    """log p(x | z) of bits, with flips."""
+    """log p(x | z) of bits, with changes."""
     torch.manual_seed(0)
     space = hm.Binary(5)
     model = hm.DiscreteVAE.build(space, (1, 3, 3), hidden=7).double()
@@ -63,16 +63,16 @@ def test_table_and_pairs(batch):
 
 
 @pytest.mark.parametrize("batch", BATCHES, ids=str)
-def test_flips(batch):
+def test_changes(batch):
     space, f = likelihood(batch)
     z = draws(space, COPIES, *batch)
-    flips = RepeatedObjective(f, COPIES, batch).flips(z)
+    flips = RepeatedObjective(f, COPIES, batch).changes(z)
     wanted = torch.rand(z.shape, generator=torch.Generator().manual_seed(2)) < 0.5
     gains = torch.zeros_like(z)
     gains[wanted] = flips.gains(wanted)
     assert flips.bounds.shape == z.shape
     for d in range(COPIES):
-        flips_of_copy = f.flips(z[:, d])
+        flips_of_copy = f.changes(z[:, d])
         torch.testing.assert_close(flips.bounds[:, d], flips_of_copy.bounds)
         torch.testing.assert_close(gains[:, d][wanted[:, d]], flips_of_copy.gains(wanted[:, d]))
 
@@ -80,7 +80,7 @@ def test_flips(batch):
 def test_offers_what_f_offers():
     space = hm.Binary(3)
     for f, names in ((Toy(space), set()), (Rows(space), {"rows"}), (Everything(space), {"rows", "table", "pairs"})):
-        offered = {name for name in ("rows", "table", "pairs", "flips") if hasattr(RepeatedObjective(f, 2, ()), name)}
+        offered = {name for name in ("rows", "table", "pairs", "changes") if hasattr(RepeatedObjective(f, 2, ()), name)}
         assert offered == names
 
 
@@ -90,7 +90,7 @@ def test_offers_what_f_offers():
     ids=str,
 )
 def test_an_estimate_of_copies_is_an_estimate_of_each(estimator):
-    """Estimators use flips, rows and pairs of a likelihood, and count the same evaluations."""
+    """Estimators use changes, rows and pairs of a likelihood, and count the same evaluations."""
     batch = (4,)
     space, f = likelihood(batch)
     generator = torch.Generator().manual_seed(0)
