@@ -11,8 +11,10 @@ from torch.utils.checkpoint import checkpoint
 from hardmax._deprecation import RenamedMember
 from hardmax.errors import ArgumentError, DtypeError, ShapeError
 from hardmax.spaces import AbstractSpace, Categorical
+from hardmax.spaces.abstract import make_one_hot
+from hardmax.tracing import can_read_values, is_transformed
 from hardmax.types import Changes, Objective
-from hardmax.validation import can_read_values, check_finite, is_transformed
+from hardmax.validation import check_finite
 
 T = TypeVar("T")
 
@@ -172,7 +174,7 @@ class Evaluator:
             self.evaluations += len(index)
             distinct, where = index.unique(return_inverse=True)
             return self._look_up(self._call_in_chunks(self._call_pairs, distinct, -1), where), table
-        z = (index == torch.arange(table.shape[-1], device=index.device)).to(self._scores.dtype)
+        z = make_one_hot(index, table.shape[-1], self._scores.dtype)
         return self.evaluate_plain(z.view(len(index), *self._scores.shape)), table
 
     @staticmethod

@@ -7,19 +7,14 @@ import torch
 from torch import Tensor
 
 from hardmax.errors import ArgumentError
-from hardmax.estimators import (
-    AbstractEstimator,
-    AbstractSampler,
-    Direct,
-    Exact,
-    GibbsCovariance,
-    LocalExpectation,
-)
+from hardmax.estimators import AbstractEstimator, AbstractSampler
+from hardmax.estimators.automatic import choose_estimator
 from hardmax.evaluator import Evaluator
 from hardmax.solvers.solution import record_solvers
-from hardmax.spaces import AbstractFactorised, AbstractSpace
+from hardmax.spaces import AbstractSpace
+from hardmax.tracing import can_read_values
 from hardmax.types import Estimate, Objective
-from hardmax.validation import can_read_values, check_noise, check_samples, check_scores
+from hardmax.validation import check_noise, check_samples, check_scores
 
 
 def expectation(
@@ -50,7 +45,8 @@ def expectation(
         space: the space of z.
         estimator: how the gradient is estimated. "auto": `Exact` for one categorical, `LocalExpectation`
             (with roulette if f has rows) for independent variables, `GibbsCovariance` for structured spaces with
-            exact samples, else `Direct`.
+            exact samples, else `Direct`. Where the first two would take more than 20 evaluations of f, and f has no
+            method that makes them cheap (`table`, `pairs`, `changes`), `GibbsCovariance` with 16.
         samples: S, the number of z drawn for each example; by default 1, for `GibbsCovariance` 16.
         generator: source of the noise; None is torch's global generator.
         noise: `[S, *B, *score]`, noise to use instead of drawing it (`space.noise`): the same noise gives the same
@@ -83,7 +79,7 @@ def expectation(
         Mohamed et al., "Monte Carlo gradient estimation in machine learning", 2020.
     """
     if isinstance(estimator, str):
-        estimator = _choose_estimator(estimator, f, space)
+        estimator = choose_estimator(estimator, f, space)
     return estimate(
         f,
         scores,
@@ -176,16 +172,6 @@ def sample(
         )
     noise = _prepare_noise(scores, space, estimator, batch_shape, samples, generator, noise)
     return estimator.sample_with_gradient(scores, space, noise)
-
-
-def _choose_estimator(name: str, f: Objective, space: AbstractSpace) -> AbstractEstimator:
-    if name != "auto":
-        raise ArgumentError(f"estimator must be an estimator such as Direct() or 'auto', got {name!r}")
-    if space.categories is not None:
-        return Exact()
-    if isinstance(space, AbstractFactorised):
-        return LocalExpectation(roulette=hasattr(f, "rows"))
-    return GibbsCovariance() if space.offers("draw") else Direct()
 
 
 def _prepare_noise(

@@ -10,16 +10,6 @@ from hardmax.errors import ArgumentError, DtypeError, ShapeError
 from hardmax.spaces.abstract import AbstractSpace
 
 
-def can_read_values() -> bool:
-    """Return whether code may read the values of a tensor: not while compiling, nor under vmap or grad."""
-    return not torch.compiler.is_compiling() and not is_transformed()
-
-
-def is_transformed() -> bool:
-    """Return whether a `torch.func` transform is running (torch has no public function for this)."""
-    return torch._C._functorch.maybe_current_level() is not None  # pyright: ignore[reportAttributeAccessIssue]
-
-
 def find_first_index(mask: Tensor) -> list[int]:
     """Return the index of the first True of a mask."""
     return mask.nonzero()[0].tolist()

@@ -229,6 +229,24 @@ def test_chunks_change_nothing_but_the_memory(space, estimator, chunk_size):
     torch.testing.assert_close(parts[1:], unchunked[1:], rtol=1e-12, atol=1e-12)
 
 
+def test_auto_reports_an_expensive_choice(caplog):
+    caplog.set_level("INFO", logger="hardmax")
+    scores = torch.zeros(2, 64)
+    out = hm.expectation(lambda z: z.sum(-1), scores, hm.Binary(64))
+    assert out.evaluations == 16
+    assert "LocalExpectation(roulette=False) would evaluate f 65 times per example" in caplog.text
+
+
+def test_auto_with_a_likelihood():
+    """Local expectation where the decoder shares work between changes of z, otherwise samples."""
+    x = torch.rand(3, 9).round()
+    linear, last = torch.nn.Linear(40, 9), torch.nn.Sequential(torch.nn.Linear(40, 9), torch.nn.BatchNorm1d(9))
+    for decoder, most in ((linear, 41), (last, 16)):
+        out = hm.elbo(hm.BernoulliLikelihood(decoder.eval(), x), torch.zeros(3, 40), hm.Binary(40))
+        assert out.evaluations <= most
+        assert out.z.shape[0] == (1 if most == 41 else 16)
+
+
 def test_auto():
     """Only the space and the methods of f decide; "auto" gives the same gradient as the chosen estimator."""
     for space, kind, choice in [
@@ -237,6 +255,12 @@ def test_auto():
         (hm.Categorical(3, 1), Toy, hm.Exact()),
         (hm.Categorical(3, 2), Toy, hm.LocalExpectation()),
         (hm.Binary(3), Rows, hm.LocalExpectation(roulette=True)),
+        (hm.Binary(19), Toy, hm.LocalExpectation()),
+        (hm.Binary(20), Toy, hm.GibbsCovariance()),
+        (hm.Categorical(11, 2), Rows, hm.GibbsCovariance()),
+        (hm.Categorical(20), Toy, hm.Exact()),
+        (hm.Categorical(21), Toy, hm.GibbsCovariance()),
+        (hm.Categorical(21), Table, hm.Exact()),
     ]:
         f, scores, noise = problem(space, choice, kind=kind)
         by_name = gradients(f, scores, space, choice, noise=noise)

@@ -11,8 +11,8 @@ from hardmax.errors import ArgumentError, NotExactError
 from hardmax.estimators.abstract import AbstractSampler
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractSpace
+from hardmax.tracing import can_read_values
 from hardmax.types import Estimate
-from hardmax.validation import can_read_values
 
 
 def evaluate_with_slopes(

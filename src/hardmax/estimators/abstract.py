@@ -15,8 +15,8 @@ from hardmax.errors import ArgumentError, NotExactError
 from hardmax.estimators.registry import check_two_samples
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractFactorised, AbstractSpace
+from hardmax.tracing import can_read_values, is_transformed
 from hardmax.types import Estimate
-from hardmax.validation import can_read_values, is_transformed
 
 
 class AbstractEstimator(ABC):
@@ -187,6 +187,24 @@ class _ScoreGradient(torch.autograd.Function):
     def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, Tensor, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
         (gradient,) = ctx.saved_tensors
         return outer, outer.view(*outer.shape, *(1,) * (gradient.dim() - outer.dim())) * gradient, None
+
+
+def weigh_statistics(
+    space: AbstractSpace, z: Float[Tensor, "S ..."], weights: Float[Tensor, "S *B"]
+) -> Float[Tensor, "..."]:
+    r"""Return $\sum_s \mathrm{weights}_s \, \mathrm{statistics}(z_s)$.
+
+    Args:
+        space: the space of z.
+        z: `[S, *B, *event]`.
+        weights: `[S, *B]`.
+
+    Returns:
+        `[*B, *score]`.
+    """
+    statistics = space.statistics(z)
+    flat = statistics.flatten(weights.dim())
+    return torch.einsum("s...,s...d->...d", weights, flat).view(statistics.shape[1:])
 
 
 def mean_over_samples(values: Float[Tensor, "S ..."]) -> Float[Tensor, "..."]:

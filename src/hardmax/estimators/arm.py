@@ -13,6 +13,7 @@ from hardmax.errors import NotExactError
 from hardmax.estimators.abstract import AbstractEstimator, attach_gradient, attach_score_gradient, mean_over_samples
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractSpace, Binary, Categorical
+from hardmax.spaces.abstract import make_one_hot
 from hardmax.types import Estimate
 
 
@@ -298,10 +299,10 @@ class DisArmCategorical(AbstractCoupled):
         log_odds = _log_odds(scores.to(torch.promote_types(scores.dtype, noise.dtype)).gather(-1, order))
         detached, logistic = log_odds.detach(), _transform_to_logistic(noise[..., :-1])
         bits, opposite = detached + logistic > 0, detached - logistic > 0
-        z = _choose_values(order, bits).to(scores.dtype)
+        z = _choose_values(order, bits, scores.dtype)
         values = f(z)
         with torch.no_grad():
-            difference = values.detach() - f(_choose_values(order, opposite).to(scores.dtype))
+            difference = values.detach() - f(_choose_values(order, opposite, scores.dtype))
         difference = difference.view(*difference.shape, *(1 for _ in space.score_shape))
         gradient = (difference * _weights(detached, bits, opposite)).mean(0)
         surrogate = space.dot(gradient, log_odds).to(scores.dtype)
@@ -328,10 +329,12 @@ def _is_reached(bits: Bool[Tensor, "*_ M"]) -> Bool[Tensor, "*_ M"]:
     return bits.cumsum(-1) == bits.long()
 
 
-def _choose_values(order: Int[Tensor, "*_B K"], bits: Bool[Tensor, "*_SB K-1"]) -> Bool[Tensor, "*_SB K"]:
+def _choose_values(
+    order: Int[Tensor, "*_B K"], bits: Bool[Tensor, "*_SB K-1"], dtype: torch.dtype
+) -> Float[Tensor, "*_SB K"]:
     """Return the first value whose bit is one, as a one-hot vector of the values in their original order."""
-    bits = pad(bits, (0, 1), value=True)
-    return (bits & _is_reached(bits)).gather(-1, order.argsort(-1).expand(bits.shape))
+    first = pad(bits, (0, 1), value=True).to(torch.uint8).argmax(-1, keepdim=True)
+    return make_one_hot(order.expand(*bits.shape[:-1], order.shape[-1]).gather(-1, first), order.shape[-1], dtype)
 
 
 def _weights(

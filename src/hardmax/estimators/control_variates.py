@@ -15,8 +15,9 @@ from hardmax.estimators._single_changes import evaluate_single_changes
 from hardmax.estimators.abstract import AbstractEstimator, attach_gradient, attach_score_gradient, mean_over_samples
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractFactorised, AbstractSpace
+from hardmax.tracing import can_read_values
 from hardmax.types import Estimate, Objective
-from hardmax.validation import can_read_values, check_positive
+from hardmax.validation import check_positive
 
 
 def estimate_conditioned_gradient(

@@ -13,6 +13,7 @@ from hardmax.estimators._single_changes import evaluate_single_changes
 from hardmax.estimators.abstract import AbstractEstimator, attach_score_gradient, mean_over_samples
 from hardmax.evaluator import CountedChanges, Evaluator
 from hardmax.spaces import AbstractFactorised, AbstractSpace, Categorical
+from hardmax.spaces.abstract import make_one_hot
 from hardmax.types import Estimate
 from hardmax.validation import check_positive
 
@@ -189,13 +190,13 @@ class Direct(AbstractEstimator):
         values, table = f.evaluate_categories(index)
         table = (table if f.linear is None else table + f.linear.view(table.shape)).view(scores.shape)
         plus = torch.add(perturbed, table, alpha=self.epsilon).argmax(-1, keepdim=True)
-        z = torch.zeros_like(perturbed, dtype=scores.dtype).scatter(-1, index, 1.0)
+        z = make_one_hot(index, scores.shape[-1], scores.dtype)
         if self.two_sided:
             minus = (perturbed - self.epsilon * table).argmax(-1, keepdim=True)
-            z_minus = torch.zeros_like(z).scatter(-1, minus, 1.0)
+            z_minus = make_one_hot(minus, scores.shape[-1], scores.dtype)
         else:
             z_minus = z
-        gradient = torch.zeros_like(z).scatter(-1, plus, 1.0) - z_minus
+        gradient = make_one_hot(plus, scores.shape[-1], scores.dtype) - z_minus
         distance = (2 if self.two_sided else 1) * self.epsilon
         gradient = mean_over_samples(gradient if distance == 1 else gradient / distance)
         value = attach_score_gradient(mean_over_samples(values), scores, gradient)
@@ -360,7 +361,7 @@ class ShortlistDirect(AbstractEstimator):
         detached = scores.detach()
         perturbed = space.perturb(detached, noise).reshape(samples, *rows)
         listed = perturbed.topk(min(self.size, space.k), dim=-1).indices
-        z = (listed[..., :1] == torch.arange(space.k, device=scores.device)).to(scores.dtype)
+        z = make_one_hot(listed[..., :1], space.k, scores.dtype)
         plain = f.evaluate_plain(z.view(noise.shape))
         values = plain.detach() + f.linear_part(z.view(noise.shape))
         variables = self._choose_variables(detached, space, noise, z)
@@ -398,8 +399,10 @@ class ShortlistDirect(AbstractEstimator):
 
         The result is `[S, *B, L - 1]`.
         """
-        all_variables, all_values = (torch.arange(count, device=z.device) for count in z.shape[-2:])
-        one_hot = (values[..., 1:].movedim(-1, 0)[..., None, None] == all_values).to(z.dtype)
-        changed = torch.where((all_variables == variable[..., None])[..., None], one_hot, z)
+        values = variable[..., None] * z.shape[-1] + values
+        new = values[..., 1:].movedim(-1, 0)
+        index = torch.stack([values[..., 0].expand(new.shape), new], -1)
+        entries = torch.tensor([0.0, 1.0], dtype=z.dtype, device=z.device).expand(index.shape)
+        changed = z.flatten(-2).expand(*new.shape, -1).scatter(-1, index, entries)
         f_values = f(changed.reshape(len(changed) * shape[0], *shape[1:]))
         return f_values.view(len(changed), *variable.shape).movedim(0, -1)

@@ -13,8 +13,9 @@ from hardmax.estimators._single_changes import evaluate_chosen_changes, evaluate
 from hardmax.estimators.abstract import AbstractEstimator, attach_gradient, mean_over_samples
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractFactorised, AbstractSpace
+from hardmax.tracing import can_read_values
 from hardmax.types import Estimate
-from hardmax.validation import can_read_values, check_positive
+from hardmax.validation import check_positive
 
 
 @final

@@ -8,7 +8,14 @@ from torch import Tensor
 
 from hardmax.errors import ArgumentError
 from hardmax.estimators._linearization import evaluate_with_slopes
-from hardmax.estimators.abstract import AbstractEstimator, attach_gradient, mean_of_others, mean_over_samples
+from hardmax.estimators.abstract import (
+    AbstractEstimator,
+    attach_gradient,
+    attach_score_gradient,
+    mean_of_others,
+    mean_over_samples,
+    weigh_statistics,
+)
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractSpace
 from hardmax.types import Estimate
@@ -83,11 +90,15 @@ class Reinforce(AbstractEstimator):
         """Weight each draw's log-probability by f minus the baseline."""
         z = space.draw(scores.detach(), noise)
         values = f(z)
-        advantage = values.detach() - self._baseline(values.detach())
-        surrogate = (advantage * space.log_prob(scores, z)).mean(0)
-        return Estimate(
-            attach_gradient(mean_over_samples(values), surrogate), z, f.evaluations, solves=float(len(noise))
-        )
+        advantage = (values.detach() - self._baseline(values.detach())) / len(noise)
+        if self.baseline == "leave-one-out":
+            # The gradient of log q(z) is statistics(z) - marginals, and these advantages sum to zero.
+            gradient = weigh_statistics(space, z, advantage)
+            value = attach_score_gradient(values.mean(0), scores, gradient)
+        else:
+            surrogate = (advantage * space.log_prob(scores, z)).sum(0)
+            value = attach_gradient(mean_over_samples(values), surrogate)
+        return Estimate(value, z, f.evaluations, solves=float(len(noise)))
 
     def _baseline(self, values: Tensor) -> Tensor | float:
         if self.baseline == "none":

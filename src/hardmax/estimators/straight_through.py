@@ -71,7 +71,7 @@ class StraightThrough(AbstractSampler):
     ) -> tuple[Float[Tensor, "S ..."], Float[Tensor, "S ..."]]:
         """Return a sample, and the sample with the gradient of its mean."""
         hard = space.draw(scores.detach(), noise)
-        return hard, attach_gradient(hard, space.marginals(scores / self.tau))
+        return hard, attach_gradient(hard, space.marginals(scores if self.tau == 1 else scores / self.tau))
 
 
 @final
@@ -210,8 +210,12 @@ class ReinMax(AbstractSampler):
         """Return a sample, and the sample with a gradient that is accurate to second order."""
         assert isinstance(space, AbstractFactorised)  # check() refuses all other spaces
         hard = space.draw(scores.detach(), noise)
-        soft = space.marginals(scores / self.tau)
         # J is symmetric: it is the derivative of marginals, and of tau marginals(scores / tau) at q_tau.
-        jacobians = self.tau * soft - space.marginals(scores) / 2
+        if self.tau == 1:
+            soft = space.marginals(scores)
+            jacobians = soft / 2
+        else:
+            soft = space.marginals(scores / self.tau)
+            jacobians = self.tau * soft - space.marginals(scores) / 2
         deviation = (hard - soft).detach()
         return hard, attach_gradient(hard, jacobians + deviation * space.per_variable(deviation * scores) / 2)

@@ -9,12 +9,12 @@ from torch import Tensor
 
 from hardmax.errors import ArgumentError
 from hardmax.estimators._single_changes import evaluate_flips
-from hardmax.estimators.abstract import AbstractEstimator, attach_score_gradient, mean_over_samples
+from hardmax.estimators.abstract import AbstractEstimator, attach_score_gradient, mean_over_samples, weigh_statistics
 from hardmax.estimators.exact import Roulette
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractSpace
+from hardmax.tracing import can_read_values
 from hardmax.types import Estimate
-from hardmax.validation import can_read_values
 
 
 @final
@@ -65,9 +65,7 @@ class GibbsCovariance(AbstractEstimator):
         """Weight the statistics of each draw by the deviation of f from its mean."""
         z, log_prob = space.draw_with_log_prob(scores.detach(), noise)
         values = f.evaluate_distinct(z)
-        deviations = (values - values.mean(0)).detach() / (len(noise) - 1)
-        deviations = deviations.view(*deviations.shape, *(1 for _ in space.score_shape))
-        gradient = (deviations * space.statistics(z)).sum(0)
+        gradient = weigh_statistics(space, z, (values - values.mean(0)).detach() / (len(noise) - 1))
         plain = values if f.linear is None else values - f.linear_part(z)
         value = attach_score_gradient(plain.mean(0), scores, gradient)
         return Estimate(value, z, f.evaluations, solves=float(len(noise)), log_prob=log_prob)

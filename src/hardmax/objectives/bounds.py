@@ -14,8 +14,9 @@ from hardmax.errors import NotExactError
 from hardmax.evaluator import Evaluator
 from hardmax.objectives.elbo import check_prior, log_prior
 from hardmax.spaces import AbstractSpace
+from hardmax.tracing import can_read_values
 from hardmax.types import Objective
-from hardmax.validation import can_read_values, check_samples, check_scores
+from hardmax.validation import check_samples, check_scores
 
 
 @dataclass(frozen=True)

@@ -9,21 +9,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hardmax.errors import ArgumentError, NotExactError, ShapeError
-from hardmax.estimators import (
-    AbstractEstimator,
-    ConditionalGradient,
-    Direct,
-    Exact,
-    GibbsCovariance,
-    LocalExpectation,
-    attach_gradient,
-)
+from hardmax.estimators import AbstractEstimator, attach_gradient
 from hardmax.estimators.abstract import mean_of_others
+from hardmax.estimators.automatic import choose_bound_estimator
 from hardmax.evaluator import Evaluator
 from hardmax.expectations import estimate
 from hardmax.spaces import AbstractFactorised, AbstractSpace
+from hardmax.tracing import can_read_values
 from hardmax.types import Estimate, Objective
-from hardmax.validation import can_read_values, check_noise, check_scores
+from hardmax.validation import check_noise, check_scores
 
 
 def check_prior(prior: Tensor | None, space: AbstractSpace) -> None:
@@ -101,7 +95,8 @@ def elbo(
         estimator: "auto" chooses by our measurements. One categorical: `Exact` if the likelihood gives all categories
             at once, otherwise `Direct` (posterior direct). Independent variables: `LocalExpectation`, with roulette if
             the likelihood has `rows`. Structured spaces: `GibbsCovariance` if they have exact samples, otherwise
-            `ConditionalGradient` for interacting bits.
+            `ConditionalGradient` for interacting bits. `GibbsCovariance` also where the others would evaluate a
+            decoder more than 20 times, unless it shares the work between these z.
         prior: scores of the prior `[*score]`, possibly learned; None is uniform.
         kl: how the KL enters the gradient for scores, see above.
         kl_weight: weight w of the KL, at least 0, see above.
@@ -135,7 +130,7 @@ def elbo(
     if not 0 <= kl_weight < math.inf:
         raise ArgumentError(f"kl_weight must be a number that is not negative, got {kl_weight}")
     if isinstance(estimator, str):
-        estimator = _choose_estimator(estimator, likelihood, space)
+        estimator = choose_bound_estimator(estimator, likelihood, space)
     check_prior(prior, space)
     fixed_scores = scores.detach()
     kl_is_inside = kl == "auto" and estimator.takes_integrand
@@ -184,19 +179,6 @@ def _estimate_kl(
     if estimator.perturbs and space.offers("log_prob_bound") and not isinstance(space, AbstractFactorised):
         log_prob = space.log_prob_bound(scores, out.z)
     return space.kl(scores, prior) if log_prob is None else (log_prob - log_prior(prior, space, out.z)).mean(0)
-
-
-def _choose_estimator(name: str, likelihood: Objective, space: AbstractSpace) -> AbstractEstimator:
-    if name != "auto":
-        raise ArgumentError(f"estimator must be an estimator such as Direct() or 'auto', got {name!r}")
-    if space.categories is not None:
-        has_table = hasattr(likelihood, "pairs") or hasattr(likelihood, "table")
-        return Exact() if has_table else Direct()
-    if isinstance(space, AbstractFactorised):
-        return LocalExpectation(roulette=hasattr(likelihood, "rows"))
-    if space.offers("draw"):
-        return GibbsCovariance()
-    return ConditionalGradient(roulette=hasattr(likelihood, "rows")) if space.offers("fields") else Direct()
 
 
 def importance_weighted_elbo(

@@ -5,7 +5,8 @@ from torch import Tensor
 
 from hardmax.errors import ArgumentError, ShapeError
 from hardmax.spaces import AbstractSpace
-from hardmax.validation import can_read_values, check_noise, check_samples, check_scores, find_first_index
+from hardmax.tracing import can_read_values
+from hardmax.validation import check_noise, check_samples, check_scores, find_first_index
 
 
 def fenchel_young_loss(

@@ -13,8 +13,9 @@ from hardmax.errors import ArgumentError, DtypeError, ShapeError
 from hardmax.objectives.bounds import Bounds
 from hardmax.objectives.elbo import Elbo
 from hardmax.random import choose_noise_dtype
+from hardmax.tracing import can_read_values
 from hardmax.types import Objective
-from hardmax.validation import can_read_values, check_finite, check_samples, find_first_index
+from hardmax.validation import check_finite, check_samples, find_first_index
 
 Form = Literal["prior-contrastive", "joint-contrastive"]
 

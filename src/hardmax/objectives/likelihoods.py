@@ -12,6 +12,7 @@ from torch.nn.functional import softplus
 from hardmax.errors import ArgumentError, DtypeError, ShapeError
 from hardmax.nn.first_layer import split_first_layer
 from hardmax.objectives.changes import BernoulliChanges, DecoderChanges
+from hardmax.spaces import AbstractSpace
 from hardmax.types import Changes
 
 
@@ -89,6 +90,10 @@ class AbstractLikelihood(ABC):
         if self._first is None or not self._first.fits(tuple(z.shape[1 + batch_dims :])):
             return None
         return self._changes_class()(self._first, self._log_prob, self.x, z, batch_dims)
+
+    def evaluates_changes(self, space: AbstractSpace) -> bool:
+        """Return whether `changes` supports the z of a space."""
+        return self._first is not None and self._first.fits(space.event_shape)
 
     def table(self) -> Float[Tensor, "..."]:
         r"""Return $\log p(x \mid z)$ of every category of a single categorical, `[*B, K]`.

@@ -4,11 +4,12 @@ import math
 from abc import ABC, abstractmethod
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from hardmax.errors import NotExactError, ShapeError
 from hardmax.random import draw_gumbel
+from hardmax.tracing import can_read_values
 
 ENUMERATION_LIMIT = 2**20
 
@@ -392,6 +393,13 @@ class AbstractGibbs(AbstractSpace):
         r"""Return $\mathbb{E}_q[\mathrm{statistics}(z)]$."""
         self.batch_shape(scores)
         return self._moments(widen_dtype(scores))[1].to(scores.dtype)
+
+
+def make_one_hot(index: Int[Tensor, "*_ 1"], k: int, dtype: torch.dtype) -> Float[Tensor, "*_ {k}"]:
+    """Return one-hot vectors: `[*L, 1] -> [*L, K]`."""
+    if can_read_values():  # one pass over memory; writing in place has no rule for vmap, and F.one_hot neither
+        return torch.zeros(*index.shape[:-1], k, dtype=dtype, device=index.device).scatter_(-1, index, 1.0)
+    return (index == torch.arange(k, device=index.device)).to(dtype)
 
 
 def widen_dtype(scores: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from hardmax.errors import ArgumentError
 from hardmax.random import draw_gumbel, draw_uniform
-from hardmax.spaces.abstract import AbstractFactorised
+from hardmax.spaces.abstract import AbstractFactorised, make_one_hot
 
 
 @final
@@ -72,7 +72,7 @@ class Categorical(AbstractFactorised):
 
     def argmax(self, scores: Float[Tensor, "*_ {self.k}"]) -> Float[Tensor, "*_ {self.k}"]:
         """Return the best value of each variable, the first of equal ones."""
-        return self._one_hot(scores.argmax(-1, keepdim=True), scores.dtype)
+        return make_one_hot(scores.argmax(-1, keepdim=True), self.k, scores.dtype)
 
     def noise(
         self,
@@ -107,12 +107,13 @@ class Categorical(AbstractFactorised):
             return super().draw(scores, noise)
         dtype = scores.dtype
         scores = scores.to(noise.dtype)
-        cdf = (scores - scores.amax(-1, keepdim=True)).exp_().cumsum(-1)  # times a constant
+        cdf = scores.softmax(-1).cumsum(-1)
         total = cdf[..., -1:]
         # Below the total also after rounding: values of probability zero at the end are never drawn.
         threshold = torch.minimum(noise * total, total.nextafter(total.new_zeros(())))
         threshold = threshold.squeeze(-1).movedim(0, -1).contiguous()  # all samples search the same CDF
-        return self._one_hot(torch.searchsorted(cdf, threshold, right=True).movedim(-1, 0)[..., None], dtype)
+        index = torch.searchsorted(cdf, threshold, right=True).movedim(-1, 0)
+        return make_one_hot(index[..., None], self.k, dtype)
 
     def log_prob(
         self, scores: Float[Tensor, "*_B {self.k}"], z: Float[Tensor, "*_LB {self.k}"]
@@ -206,7 +207,7 @@ class Categorical(AbstractFactorised):
             return torch.eye(self.k, dtype=dtype, device=device).view(self.k, *self.event_shape)
         place = self.k ** torch.arange(self.variables - 1, -1, -1, device=device)
         digits = torch.arange(self.size, device=device)[:, None] // place % self.k
-        members = self._one_hot(digits[..., None], dtype or torch.get_default_dtype())
+        members = make_one_hot(digits[..., None], self.k, dtype or torch.get_default_dtype())
         return members.view(self.size, *self.event_shape)
 
     @property
@@ -239,7 +240,3 @@ class Categorical(AbstractFactorised):
         shift = (torch.arange(self.k, device=z.device) - z.argmax(-1, keepdim=True)) % self.k
         values = by_shift.gather(-1, shift)
         return values if self.n else values[..., 0, :]
-
-    def _one_hot(self, index: Tensor, dtype: torch.dtype) -> Tensor:
-        # F.one_hot does not work under vmap.
-        return (index == torch.arange(self.k, device=index.device)).to(dtype)

@@ -204,8 +204,9 @@ class EstimatorConfig(TrainConfig):
 
     estimator: EstimatorName = "auto"
     """Estimator of the encoder's gradient. auto chooses by the space: for one categorical variable posterior direct,
-    then the exact gradient; for several variables local expectation with roulette; for structured z the Gibbs
-    covariance with 16 samples; for more than 20 pairwise bits the conditional gradient with roulette."""
+    then the exact gradient; for several variables local expectation with roulette, or with a convolutional decoder and
+    20 or more other values of z the Gibbs covariance with 16 samples; the same for structured z; for more than 20
+    pairwise bits the conditional gradient with roulette."""
     draws: Literal["perturb-and-map", "gibbs"] = "perturb-and-map"
     """How the conditional gradient samples z: by perturb-and-MAP, or exactly from the Gibbs distribution."""
     epsilon: float = 1.0

@@ -58,7 +58,7 @@ def describe_subject(run: DiscreteRun) -> str:
 
 def describe_estimator(run: DiscreteRun) -> str:
     """Describe how the encoder's gradient was estimated."""
-    return explain_estimator(run.config, run.model.space)
+    return explain_estimator(run.config, run.model.space, run.model.decoder)
 
 
 def describe_measurement(run: DiscreteRun) -> str:

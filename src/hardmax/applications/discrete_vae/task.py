@@ -113,7 +113,7 @@ class DiscreteTask(AbstractTask[DiscreteConfig, DiscreteVAE]):
     def __init__(self, config: DiscreteConfig, images: Images, model: DiscreteVAE, group: Group) -> None:
         self.config, self.group = config, group
         self.model = model.to(config.device)
-        estimator = choose_estimator(config, model.space, 0, 0)
+        estimator = choose_estimator(config, model.space, 0, 0, decoder=model.decoder)
         # An estimator with learned parameters is one object for the entire run; others are created at every step.
         self._stateful = estimator if isinstance(estimator, AbstractControlled) and estimator.parameters() else None
         self.generators = {"noise": torch.Generator(config.device), "binarize": torch.Generator()}
@@ -150,7 +150,7 @@ class DiscreteTask(AbstractTask[DiscreteConfig, DiscreteVAE]):
 
     def describe_training(self) -> str:
         """Describe the estimator."""
-        return f"estimator: {explain_estimator(self.config, self.model.space)}"
+        return f"estimator: {explain_estimator(self.config, self.model.space, self.model.decoder)}"
 
     @property
     def extra_parameters(self) -> list[nn.Parameter]:
@@ -159,7 +159,9 @@ class DiscreteTask(AbstractTask[DiscreteConfig, DiscreteVAE]):
 
     def add_gradients(self, index: Tensor, epoch: int, step: int) -> Tensor:
         """Add this process's part to the gradients of the mean of the bound over the batch."""
-        estimator = self._stateful or choose_estimator(self.config, self.model.space, epoch, step)
+        estimator = self._stateful or choose_estimator(
+            self.config, self.model.space, epoch, step, decoder=self.model.decoder
+        )
         part = self.group.own_slice(len(index))
         x, noise = self._load_batch(index, part), self._draw_noise(estimator, len(index), part)
         if not len(x):  # the last batch of an epoch may have fewer images than there are processes

@@ -18,7 +18,8 @@ from hardmax.objectives.gaussian import gaussian_kl
 from hardmax.objectives.likelihoods import AbstractLikelihood
 from hardmax.random import choose_noise_dtype
 from hardmax.spaces import AbstractFactorised
-from hardmax.validation import can_read_values, check_samples, check_scores
+from hardmax.tracing import can_read_values
+from hardmax.validation import check_samples, check_scores
 
 
 class MixedObjective:
