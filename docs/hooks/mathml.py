@@ -111,13 +111,13 @@ def on_files(files: Files, config: Any) -> None:
 def on_page_content(content: str, page: Any, **_: Any) -> str:
     """Replace all formulas of a page; one that cannot be shown is a warning, with --strict an error."""
 
-    def replace(found: re.Match[str]) -> str:
-        latex = html.unescape(found["latex"])
+    def replace(match: re.Match[str]) -> str:
+        latex = html.unescape(match["latex"])
         try:
-            return to_mathml(latex, display=found["tag"] == "div" or found["dollar"] == "$")
+            return to_mathml(latex, display=match["tag"] == "div" or match["dollar"] == "$")
         except Exception as error:
             log.warning("%s: formula %r: %s", page.file.src_uri, latex, str(error) or type(error).__name__)
-            return found[0]
+            return match[0]
 
     def replace_in_contents(links: Iterable[AnchorLink]) -> None:
         for link in links:
