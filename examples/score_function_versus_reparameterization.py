@@ -5,7 +5,7 @@ Minimise E[z^2] for z ~ N(a theta + b, 1); the best theta is -b / a. With m = a 
     score function       z^2 a (z - m)    mean 2 a m, variance a^2 (m^4 + 14 m^2 + 15)
     reparameterization   2 a z            mean 2 a m, variance 4 a^2
 
-Reparameterization uses the slope of z^2, the score function only its value: hence the larger variance.
+Reparameterization uses the slope of z^2, the score function only its value, so its variance is larger.
 
     python examples/score_function_versus_reparameterization.py [FIGURE]
 """

@@ -102,7 +102,7 @@ ESTIMATORS = VALUE_STYLE + SAMPLE_STYLE
 COUPLES_EXAMPLES = (hm.Reinforce("mean"), hm.AdaptiveDirect(), hm.AdaptiveImplicitMLE())
 
 
-def learns(estimator: hm.AbstractEstimator) -> bool:
+def has_parameters(estimator: hm.AbstractEstimator) -> bool:
     """Return whether the estimator has parameters to train."""
     return isinstance(estimator, hm.AbstractControlled) and bool(estimator.parameters())
 
@@ -112,7 +112,7 @@ def pairs(spaces, estimators=ESTIMATORS):
     return [pair for pair in _product(spaces, estimators) if samples_for(*pair)]
 
 
-def refused(spaces, estimators=ESTIMATORS):
+def list_refused(spaces, estimators=ESTIMATORS):
     """Return `(space, estimator)`: every space with every estimator that does not support it."""
     return [pair for pair in _product(spaces, estimators) if not samples_for(*pair)]
 

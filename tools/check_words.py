@@ -32,7 +32,10 @@ WORDS = {
     r"drawn again": "reconstructed",
     r"dealt": "split, or assigned",
     r"is no longer so": "no longer applies",
+    r"thus|hence|whilst|amongst|lest|naught": "so, while, among, or not",
+    r"contestants?": "candidate",
     r"def (?:taken|found|brought|pointed|drawn|seen|told|lazily|exactly|bounded|enumerated)": "a verb phrase",
+    r"def (?:after|back|judged|shown|made|known|named|refused|rendered|finished|never|until|here)": "a verb phrase",
     r"(?:found|told|taken|brought)(?:, \w+)* =(?!=)": "a variable named after what it holds",
 }
 # file: words that it quotes.

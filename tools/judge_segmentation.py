@@ -164,8 +164,8 @@ def main() -> None:
                 file.write(json.dumps(rows[-1]) + "\n")
             file.flush()
             full = next(np.array(row["dice"], dtype=float) for row in reversed(rows) if row["step"] == "full")
-            print(f"{scan}: {full[segmenter.table.judged].mean():.3f}", flush=True)
-    print(format_table(rows, segmenter.table.names, segmenter.table.judged))
+            print(f"{scan}: {full[segmenter.table.judged_indices].mean():.3f}", flush=True)
+    print(format_table(rows, segmenter.table.names, segmenter.table.judged_indices))
 
 
 if __name__ == "__main__":

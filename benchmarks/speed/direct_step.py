@@ -15,7 +15,7 @@ GROUP = "Direct, one training step"
 
 
 class Training:
-    """Two networks, their optimizer and images; every contestant has its own."""
+    """Two networks, their optimizer and images; each of the two has its own."""
 
     def __init__(self, k: int) -> None:
         generator = torch.Generator().manual_seed(0)

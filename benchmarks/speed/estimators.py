@@ -102,11 +102,11 @@ def list_rows() -> list[Comparison]:
         Comparison(
             f"Estimators, {size}",
             name,
-            partial(make_calls, problem, space, *contestants),
+            partial(make_calls, problem, space, *pair),
             goal,
             memory_goal=1.3,
             rounds=rounds,
         )
         for size, problem, space, estimators, goal, rounds in sizes
-        for name, contestants in estimators.items()
+        for name, pair in estimators.items()
     ]

@@ -5,7 +5,7 @@ from typing import Any
 
 import griffe
 
-COMMANDS = re.compile(r"^Examples?: (hardmax .+(?:\n.+)*)", re.MULTILINE)  # a paragraph
+COMMANDS = re.compile(r"^Examples?:((?:\s+hardmax .+)+)", re.MULTILINE)  # one on the same line, or a list below it
 
 
 class ExampleSections(griffe.Extension):
@@ -19,8 +19,8 @@ class ExampleSections(griffe.Extension):
 
 
 def _as_code(match: re.Match[str]) -> str:
-    """Return the commands of a docstring, which are separated by semicolons, as a block of code."""
-    return "\n".join(["```console", *(f"$ {command}" for command in " ".join(match[1].split()).split("; ")), "```"])
+    """Return the commands of a docstring, one per line, as a block of code."""
+    return "\n".join(["```console", *(f"$ {command.strip()}" for command in match[1].strip().splitlines()), "```"])
 
 
 class OptionLists(griffe.Extension):

@@ -48,7 +48,7 @@ REWRITES = [
     (r"(\\[bB]igg?[lr]?)\s*\\langle(?![a-zA-Z])", r"\1⟨"),
     (r"(\\[bB]igg?[lr]?)\s*\\rangle(?![a-zA-Z])", r"\1⟩"),
 ]
-# In a formula on a line of its own the range stands below these.
+# In a displayed formula, the range of these is set below them.
 LIMITS = (r"(\\(?:argmax|argmin|max|min|sup|inf|lim))\s*_", r"\1\\limits_")
 # What latex2mathml writes, made better.
 REPAIRS = [
@@ -86,7 +86,7 @@ def to_mathml(latex: str, display: bool) -> str:
     for pattern, replacement in [*REWRITES, LIMITS] if display else REWRITES:
         latex = re.sub(pattern, replacement, latex)
     mathml = convert(latex.strip(), display="block" if display else "inline")
-    # All signs come as numbers. Make them letters, but for the three that HTML itself uses.
+    # All signs are character references. Replace them by characters, except the three that HTML itself uses.
     mathml = html.unescape(re.sub(r"&#x0*(26|3C|3E);", r"&amp;#x\1;", mathml))
     unknown = re.search(r">(\\\w*|&)<", mathml)
     if unknown:
@@ -111,13 +111,13 @@ def on_files(files: Files, config: Any) -> None:
 def on_page_content(content: str, page: Any, **_: Any) -> str:
     """Replace all formulas of a page; one that cannot be shown is a warning, with --strict an error."""
 
-    def replace(found: re.Match[str]) -> str:
-        latex = html.unescape(found["latex"])
+    def replace(match: re.Match[str]) -> str:
+        latex = html.unescape(match["latex"])
         try:
-            return to_mathml(latex, display=found["tag"] == "div" or found["dollar"] == "$")
+            return to_mathml(latex, display=match["tag"] == "div" or match["dollar"] == "$")
         except Exception as error:
             log.warning("%s: formula %r: %s", page.file.src_uri, latex, str(error) or type(error).__name__)
-            return found[0]
+            return match[0]
 
     def replace_in_contents(links: Iterable[AnchorLink]) -> None:
         for link in links:

@@ -1,4 +1,4 @@
-"""Hook of mkdocs: pages ask for nothing from elsewhere, also when they are opened from disk.
+"""Hook of mkdocs: pages load nothing from other sites, also when they are opened from disk.
 
 The offline plugin of the theme adds a script from another site, with which the search works on pages from disk. It is
 replaced by docs/javascripts/offline-search.js.

@@ -2,8 +2,12 @@
 
 import warnings
 from collections.abc import Callable, Mapping
+from functools import wraps
 from importlib import import_module
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def load_renamed(
@@ -69,6 +73,29 @@ def adopt_renamed_members(cls: type) -> None:
         if isinstance(renamed, RenamedMember) and renamed.new not in vars(cls):
             renamed.warn(cls, stacklevel=5)
             setattr(cls, renamed.new, member)
+
+
+def rename_arguments(**names: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Return a decorator of a function some of whose arguments have changed their names.
+
+    Args:
+        names: the new name for each former name.
+
+    Example:
+        `@rename_arguments(judge="discriminator")` above `def evaluate(discriminator): ...`.
+    """
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        @wraps(function)
+        def call(*arguments: P.args, **options: P.kwargs) -> T:
+            for old in [name for name in options if name in names]:
+                _warn(f"{function.__name__}({old}=)", f"{function.__name__}({names[old]}=)", stacklevel=3)
+                options[names[old]] = options.pop(old)
+            return function(*arguments, **options)
+
+        return call
+
+    return decorate
 
 
 def _warn(old: str, new: str, stacklevel: int) -> None:

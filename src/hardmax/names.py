@@ -59,12 +59,12 @@ def make_file_names(names: Iterable[str], suffix: str) -> list[str]:
     counts: dict[str, int] = {}
     for name in names:
         stem = _make_stem(name, suffix)
-        key = _fold(stem)
+        key = _fold_case(stem)
         candidate = stem
-        while _fold(candidate) in used:
+        while _fold_case(candidate) in used:
             counts[key] = counts.get(key, 1) + 1
             candidate = f"{stem}-{counts[key]}"
-        used.add(_fold(candidate))
+        used.add(_fold_case(candidate))
         files.append(candidate + suffix)
     return files
 
@@ -75,10 +75,10 @@ def _make_stem(name: str, suffix: str) -> str:
     parts = [stripped for part in plain.split("/") if (stripped := part.rstrip(". ")).strip(". ")]
     if not parts:
         return "image"
-    folders = [f"{part}_" if _fold(part).endswith(suffix) else part for part in parts[:-1]]
+    folders = [f"{part}_" if _fold_case(part).endswith(suffix) else part for part in parts[:-1]]
     return str(PurePosixPath(*folders, PurePosixPath(parts[-1]).with_suffix("")))
 
 
-def _fold(text: str) -> str:
+def _fold_case(text: str) -> str:
     """Return the form in which file systems that ignore case compare names."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())

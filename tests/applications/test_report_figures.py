@@ -85,11 +85,11 @@ def test_usage(trained, kind):
         q = run.model.space.marginals(run.model.encoder(run.test_examples))
     torch.testing.assert_close(usage.average, q.double().mean(0), rtol=0, atol=1e-6)
     if kind == "bits":
-        assert int((~usage.unused).sum()) == run.best.active
+        assert int((~usage.is_unused).sum()) == run.best.active
     elif kind == "variables":
-        assert int(((~usage.unused).sum(-1) > 1).sum()) == run.best.active
+        assert int(((~usage.is_unused).sum(-1) > 1).sum()) == run.best.active
     else:
-        assert int((~usage.unused).sum()) == run.best.active
+        assert int((~usage.is_unused).sum()) == run.best.active
     limit = 2 if kind == "bits" else run.config.categories
     assert usage.perplexity.shape == (() if usage.space.categories else (run.config.variables,))
     assert ((usage.perplexity >= 1) & (usage.perplexity <= limit + 1e-6)).all()

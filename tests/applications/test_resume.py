@@ -24,7 +24,7 @@ def images(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def finished(images, tmp_path_factory):
+def finished_run(images, tmp_path_factory):
     """Return the configuration of a finished run of two epochs."""
     out = tmp_path_factory.mktemp("runs") / "run"
     config = DiscreteConfig(data=str(images), out=str(out), epochs=2, hidden=4, batch_size=20, lr=0.01, categories=4)
@@ -33,9 +33,9 @@ def finished(images, tmp_path_factory):
 
 
 @pytest.fixture
-def config(finished, tmp_path):
+def config(finished_run, tmp_path):
     """Return the configuration of a copy of the run."""
-    return replace(finished, out=str(shutil.copytree(finished.out, tmp_path / "run")))
+    return replace(finished_run, out=str(shutil.copytree(finished_run.out, tmp_path / "run")))
 
 
 def contents(config):

@@ -25,7 +25,7 @@ def test_contents_of_a_run(trained):
     assert run.test_examples.unique().tolist() == [0, 1]
     assert run.best.gap == pytest.approx(-run.best.elbo - run.best.nll)
     assert run.rows["train"][0].gap is None
-    seconds = run.seconds()
+    seconds = run.list_elapsed_seconds()
     assert seconds[2] == pytest.approx(sum(row.train for row in run.timing))
     bounds = run.model.bounds(run.test_examples)
     assert bounds.elbo.mean().item() == pytest.approx(run.best.elbo, rel=1e-5)

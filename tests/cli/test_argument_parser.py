@@ -242,6 +242,16 @@ def test_every_training_option_has_a_group_and_help_within_the_width(application
     assert max(map(len, lines[lines.index("data:") :])) <= 80
 
 
+def test_help_names_what_an_option_takes(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main(["train", "--help"])
+    output = capsys.readouterr().out
+    for words in ("--data DATA ", "--data-dir FOLDER ", "--model NAME ", "--out PATH ", "--device DEVICE "):
+        assert f"  {words}" in output
+    assert "TEXT" not in output
+
+
 @pytest.mark.parametrize("hint", [list[str], int | str, int | str | None, dict, tuple[int, int]], ids=str)
 def test_a_type_that_cannot_be_read(hint):
     with pytest.raises(TypeError, match=r"the option thing is of type .*, which the command line cannot read"):
@@ -257,10 +267,11 @@ def test_every_command_has_help_with_an_example_and_refuses_nonsense(name, capsy
     assert shown.startswith(f"usage: hardmax {name} ")
     assert "xample" in shown
     assert f"hardmax {name}" in shown.split("xample", 1)[1]
+    assert "(default: )" not in shown
     assert main([*name.split(), "--nonsense"]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err == f"hardmax: error: hardmax {name} has no option --nonsense; see hardmax {name} --help\n"
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err == f"hardmax: error: hardmax {name} has no option --nonsense; see hardmax {name} --help\n"
 
 
 @pytest.mark.parametrize("group", GROUPS)

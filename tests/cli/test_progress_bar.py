@@ -16,7 +16,7 @@ def terminal():
     return Console(file=io.StringIO(), force_terminal=True, width=120, color_system=None)
 
 
-def shown(console):
+def get_output(console):
     return console.file.getvalue()
 
 
@@ -25,9 +25,9 @@ def test_a_bar_shows_how_much_is_done_and_is_erased():
     with show_bar("8 images", 8, console=console) as bar:
         bar.advance(2)
         bar.advance(2, "half [of] them")
-    assert " 50%" in shown(console)
-    assert "half [of] them" in shown(console)
-    assert shown(console).endswith("\x1b[2K")  # the line is erased
+    assert " 50%" in get_output(console)
+    assert "half [of] them" in get_output(console)
+    assert get_output(console).endswith("\x1b[2K")  # the line is erased
 
 
 def test_a_bar_may_not_know_how_much_there_is():
@@ -35,22 +35,22 @@ def test_a_bar_may_not_know_how_much_there_is():
     with show_bar("epoch 1", console=console) as bar:
         bar.update(3, 4, "epoch 1/20")
         bar.update(-1, description="epoch 2/20")  # never below zero
-    assert " 0%" in shown(console)
-    assert "epoch 2/20" in shown(console)
+    assert " 0%" in get_output(console)
+    assert "epoch 2/20" in get_output(console)
 
 
 def test_a_bar_is_erased_when_the_work_fails():
     console = terminal()
     with pytest.raises(ZeroDivisionError), show_bar("8 images", 8, console=console):
         1 / 0  # noqa: B018
-    assert shown(console).endswith("\x1b[2K")
+    assert get_output(console).endswith("\x1b[2K")
 
 
 def test_a_file_gets_no_bar():
     console = Console(file=io.StringIO(), width=120)
     with show_bar("8 images", 8, console=console) as bar:
         bar.advance(8)
-    assert shown(console).strip() == ""
+    assert get_output(console).strip() == ""
 
 
 @pytest.mark.parametrize(("unit", "count"), [("bytes", "1.0/2.0 kB"), ("items", "1000/2000")])
@@ -79,8 +79,8 @@ def subprocess_lines(unit):
 def test_named_bars_with_nothing_to_show_print_nothing(capsys):
     with show_named_bars("bytes"):
         pass
-    shown = capsys.readouterr()
-    assert (shown.out, shown.err) == ("", "")
+    output = capsys.readouterr()
+    assert (output.out, output.err) == ("", "")
 
 
 def test_nothing_else_makes_bars():

@@ -30,7 +30,7 @@ SAME_MACHINE = (torch.__version__, torch.backends.cpu.get_cpu_capability()) == (
 )
 
 
-def same(result, expected):
+def is_same(result, expected):
     """Return whether numbers have not changed."""
     return result == expected if SAME_MACHINE else result == pytest.approx(expected, rel=1e-4, abs=1e-5, nan_ok=True)
 
@@ -50,7 +50,7 @@ def test_evaluate_gives_the_same_results(saved, capsys, name):
     results, expected = json.loads(capsys.readouterr().out), EXPECTED["evaluations"][name]
     assert list(results) == list(expected)
     for key, value in expected.items():
-        assert same(results[key], value), key
+        assert is_same(results[key], value), key
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -72,7 +72,7 @@ def test_an_interrupted_run_is_resumed_bit_for_bit(saved, capsys):
     assert len(rows) == len(EXPECTED["resumed"])
     for row, expected in zip(rows, EXPECTED["resumed"], strict=True):
         assert list(row) == list(expected)
-        assert all(same(row[key], value) for key, value in expected.items())
+        assert all(is_same(row[key], value) for key, value in expected.items())
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ ROWS = [
 ]
 
 
-def named(cell):
+def list_names(cell):
     """Return the file (or None) and the name of every function in a cell."""
     return [(match["file"], match["name"]) for match in NAME.finditer(cell)]
 
@@ -42,7 +42,7 @@ def resolve(file, name):
 def test_row(row):
     formula, function, test = row
     assert formula.count("$") >= 2
-    functions, tests = named(function), named(test)
+    functions, tests = list_names(function), list_names(test)
     assert functions
     assert tests
     assert all(file is not None and file.startswith("tests/") for file, _ in tests)
@@ -61,6 +61,6 @@ def test_there_are_rows_of_both_documents():
 
 @pytest.mark.parametrize("cell", ["`hm.nothing`", "`hardmax.random.nothing`", "`examples/gumbel_max.py` `nothing`"])
 def test_a_name_that_is_not_there(cell):
-    ((file, name),) = named(cell)
+    ((file, name),) = list_names(cell)
     with pytest.raises((AttributeError, ImportError, LookupError)):
         resolve(file, name)

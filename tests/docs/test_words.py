@@ -22,7 +22,9 @@ EXAMPLES = {
     r"next to no(?:ne|thing)?": "next to nothing",
     r"so many(?! that)": "so many",
     r"made scans?": "made scans",
+    r"contestants?": "contestant",
     r"def (?:taken|found|brought|pointed|drawn|seen|told|lazily|exactly|bounded|enumerated)": "def found",
+    r"def (?:after|back|judged|shown|made|known|named|refused|rendered|finished|never|until|here)": "def after",
     r"(?:found|told|taken|brought)(?:, \w+)* =(?!=)": "found, rest =",
 }
 

@@ -6,7 +6,7 @@ from hardmax.cli.main import main
 
 
 @pytest.fixture
-def here(capsys):
+def run_here(capsys):
     """Return a function that runs a command, checks that it succeeds, and returns its output."""
 
     def run_command(*arguments):

@@ -70,7 +70,7 @@ def results(out):
     return {name: {key: row[key] for key in kept} for name, row in rows.items()}
 
 
-def finished(output):
+def list_finished(output):
     """Return the runs that were reported as finished, in that order."""
     return [line.split()[0] for line in output.splitlines() if " -ELBO " in line]
 
@@ -83,7 +83,7 @@ def epochs_done(out, run):
         return 0
 
 
-def holder(out, run):
+def find_holder(out, run):
     """Return the process that holds the lock of a run, or None."""
     with contextlib.suppress(FileNotFoundError):
         number = str((Path(out) / "locks" / f"{run}.lock").stat().st_ino)
@@ -94,7 +94,7 @@ def holder(out, run):
     return None
 
 
-def until(condition, *, program=None):
+def wait_until(condition, *, program=None):
     """Wait until a function returns a true value, and return it."""
     end = time.monotonic() + _WAIT
     while not (value := condition()):
@@ -109,11 +109,11 @@ def wait_for_run(out, program, *, but=()):
 
     def find_run():
         for run in RUNS:
-            if run not in but and 2 <= epochs_done(out, run) < EPOCHS - 10 and (process := holder(out, run)):
+            if run not in but and 2 <= epochs_done(out, run) < EPOCHS - 10 and (process := find_holder(out, run)):
                 return run, process
         return None
 
-    return until(find_run, program=program)
+    return wait_until(find_run, program=program)
 
 
 def kill(process):

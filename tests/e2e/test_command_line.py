@@ -138,11 +138,11 @@ def test_doctor():
     ["--likelihood", "gaussian", "--binarize", "none"],
     ["--binarize", "stochastic", "--architecture", "conv", "--hidden", 50],
 ], ids=lambda options: " ".join(map(str, options)))  # fmt: skip
-def test_every_option_trains(options, tmp_path, here):
+def test_every_option_trains(options, tmp_path, run_here):
     images = tmp_path / "images.npy"
     np.save(images, np.random.default_rng(0).integers(0, 256, (300, 12, 12), dtype=np.uint8))
-    here("train", "--data", images, "--epochs", 2, "--out", tmp_path / "run", *options)
-    output = json.loads(here("evaluate", tmp_path / "run", "--json"))
+    run_here("train", "--data", images, "--epochs", 2, "--out", tmp_path / "run", *options)
+    output = json.loads(run_here("evaluate", tmp_path / "run", "--json"))
     assert np.isfinite(output["elbo"])
 
 

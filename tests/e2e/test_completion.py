@@ -65,7 +65,7 @@ def test_a_photo_of_the_models_size(run, photo, tmp_path):
     assert (read_completions(tmp_path / "again", "shoe", 1)[0] == images[0]).all()
 
 
-def test_a_large_colour_photo_by_a_grey_model(run, photo, tmp_path, here):
+def test_a_large_colour_photo_by_a_grey_model(run, photo, tmp_path, run_here):
     large = np.kron(photo, np.ones((5, 5), np.uint8))
     colours = np.stack([large, large // 2, 255 - large], -1)
     Image.fromarray(np.pad(colours, ((0, 0), (20, 20), (0, 0)))).save(tmp_path / "wide.jpg", quality=90)
@@ -94,10 +94,12 @@ def test_a_transparent_photo_is_its_own_mask(run, photo, tmp_path):
         assert (image[..., 3] == 255).all()
 
 
-def test_sixteen_bits_stay_sixteen_bits(run, photo, tmp_path, here):
+def test_sixteen_bits_stay_sixteen_bits(run, photo, tmp_path, run_here):
     deep = photo.astype(np.uint16) * 257 + (photo < 250) * np.uint16(3)
     Image.fromarray(deep).save(tmp_path / "deep.png")
-    output = here("complete", tmp_path / "deep.png", "--mask", "half", "--model", run, "--count", 1, "--out", tmp_path)
+    output = run_here(
+        "complete", tmp_path / "deep.png", "--mask", "half", "--model", run, "--count", 1, "--out", tmp_path
+    )
     assert "16 bits" in output
     (after,) = read_completions(tmp_path, "deep", 1)
     assert after.dtype == np.uint16
@@ -156,15 +158,15 @@ def test_evaluate(run, failing):
     assert "--refine is not for runs of --model completion" in failing("evaluate", run, "--refine")
 
 
-def test_sample(run, here, failing):
-    assert "3 test images with 8 completions of each" in here("sample", run, "--count", 3)
+def test_sample(run, run_here, failing):
+    assert "3 test images with 8 completions of each" in run_here("sample", run, "--count", 3)
     with Image.open(run / "figures" / "samples.png") as sheet:
         assert sheet.width > 10 * 84
     assert "--vary is not for runs of --model completion" in failing("sample", run, "--vary", "red")
 
 
-def test_report(run, here):
-    here("report", run)
+def test_report(run, run_here):
+    run_here("report", run)
     page = (run / "report.html").read_text()
     assert "a mixture of 3 Gaussians over 8 dimensions" in page
     assert page.count("<figure") > 8 * 10
@@ -185,7 +187,7 @@ def test_help_needs_no_torch():
         assert example in " ".join(done.stdout.split())
 
 
-def test_the_experiment_is_declared(here):
-    output = here("reproduce", "completion", "--list")
+def test_the_experiment_is_declared(run_here):
+    output = run_here("reproduce", "completion", "--list")
     assert "mnist-1-quadrant-k-8" in output
     assert "fashion-mnist-centre-published" in output

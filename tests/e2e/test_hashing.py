@@ -41,8 +41,8 @@ def photo(tmp_path_factory):
     return path
 
 
-def test_evaluate(run, here):
-    numbers = json.loads(here("evaluate", run, "--json", "--images", 100))
+def test_evaluate(run, run_here):
+    numbers = json.loads(run_here("evaluate", run, "--json", "--images", 100))
     assert numbers["searched"] == 4500
     assert numbers["bits"] == 32
     assert set(numbers["precision"]) == {"1", "10", "100"}
@@ -50,7 +50,7 @@ def test_evaluate(run, here):
     assert 0.5 < numbers["precision_of_pixels"]["100"] < 0.7
 
 
-def test_search_finds_the_image_itself_and_its_like(index, photo, tmp_path, here):
+def test_search_finds_the_image_itself_and_its_like(index, photo, tmp_path, run_here):
     sheet = tmp_path / "sheet.png"
     result = json.loads(hardmax("search", index, photo, "--count", 5, "--out", sheet, "--json"))
     assert result["searched"] == 6000
@@ -60,40 +60,40 @@ def test_search_finds_the_image_itself_and_its_like(index, photo, tmp_path, here
     assert distances[0] == 0  # the image itself is in the index
     with Image.open(sheet) as drawn:
         assert drawn.width > 6 * 84
-    listed = here("search", index, photo, "--count", 200, "--out", sheet)
+    listed = run_here("search", index, photo, "--count", 200, "--out", sheet)
     assert "6,000 codes of 32 bits searched in" in listed
     assert "112x112 RGB, resized to 28x28" in listed
     assert "0 bits  sample test 7" in listed
 
 
-def test_several_images_on_one_sheet(index, photo, tmp_path, here):
+def test_several_images_on_one_sheet(index, photo, tmp_path, run_here):
     out = tmp_path / "new" / "sheet.png"
-    output = here("search", index, photo, photo, "--count", 3, "--out", out)
+    output = run_here("search", index, photo, photo, "--count", 3, "--out", out)
     assert output.count("searched in") == 2
     with Image.open(out) as drawn:
         assert drawn.height > 2 * 84
 
 
-def test_an_index_of_a_folder(run, tmp_path, here):
+def test_an_index_of_a_folder(run, tmp_path, run_here):
     folder = tmp_path / "photos"
     folder.mkdir()
     images = load_images("sample").test[:6, 0].numpy()
     for i, image in enumerate(images):
         Image.fromarray(image).resize((56 + i, 56)).save(folder / f"{i}.png")
     path = tmp_path / "own.npz"
-    output = here("index", run, folder, "--out", path)
+    output = run_here("index", run, folder, "--out", path)
     assert "6 of other sizes were cropped and resized" in output
     with np.load(path) as arrays:
         assert arrays["codes"].shape == (6, 1)
         assert arrays["names"][3].endswith("3.png")
-    result = json.loads(here("search", path, folder / "3.png", "--json", "--out", tmp_path / "s.png"))
+    result = json.loads(run_here("search", path, folder / "3.png", "--json", "--out", tmp_path / "s.png"))
     assert len(result["nearest"]) == 6
     assert result["nearest"][0] == {"image": str(folder / "3.png"), "distance": 0}
     assert set(result) == {"image", "searched", "bits", "nearest"}
 
 
-def test_report(run, here):
-    assert "report is in" in here("report", run)
+def test_report(run, run_here):
+    assert "report is in" in run_here("report", run)
     assert 'id="nearest"' in (run / "report.html").read_text()
 
 
@@ -101,8 +101,10 @@ def test_errors(run, index, photo, tmp_path, failing):
     assert "count must be at least 1" in failing("search", index, photo, "--count", 0)
     assert "cannot be read" in failing("search", index, tmp_path / "no.png")
     assert "not an index of images" in failing("search", _other(tmp_path), photo)
-    assert "say where it is now with --run" in failing("search", _moved(index, tmp_path), photo)
-    assert "has other weights" in failing("search", _moved(index, tmp_path, weights="0"), photo, "--run", run)
+    assert "say where it is now with --run" in failing("search", _write_moved_index(index, tmp_path), photo)
+    assert "has other weights" in failing(
+        "search", _write_moved_index(index, tmp_path, weights="0"), photo, "--run", run
+    )
     assert "--split is for data sets" in failing("index", run, tmp_path, "--split", "test")
     assert "holds no images" in failing("index", run, _empty(tmp_path))
     assert "training images are what is searched" in failing("evaluate", run, "--split", "train")
@@ -124,7 +126,7 @@ def _empty(tmp_path):
     return tmp_path / "empty"
 
 
-def _moved(index, tmp_path, weights=None):
+def _write_moved_index(index, tmp_path, weights=None):
     """Write an index whose run is missing, or has other weights."""
     with np.load(index) as arrays:
         kept = dict(arrays)

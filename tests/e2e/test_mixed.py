@@ -51,7 +51,7 @@ def photo(tmp_path_factory):
     return path
 
 
-def redness(path):
+def measure_redness(path):
     """Return how much redder than blue the brightest part of an image is."""
     pixels = np.asarray(Image.open(path).convert("RGB")).astype(float)
     return np.abs(pixels[..., 0] - pixels[..., 2]).max() * np.sign((pixels[..., 0] - pixels[..., 2]).sum())
@@ -133,8 +133,8 @@ class TestEdit:
         assert "72x48 RGBA, cut around its centre, resized to 16x16" in output
         assert "recognised as red=0 on_the_right=0, edited to red=1, written to" in output
         assert main(["edit", str(attributes), str(photo), "--set=red=0", f"--out={tmp_path / 'blue.png'}"]) == 0
-        assert redness(tmp_path / "red.png") > 20
-        assert redness(tmp_path / "blue.png") < -20
+        assert measure_redness(tmp_path / "red.png") > 20
+        assert measure_redness(tmp_path / "blue.png") < -20
         with Image.open(tmp_path / "red.png") as edited, Image.open(tmp_path / "red-sheet.png") as sheet:
             assert edited.size == (16, 16)
             assert sheet.width > 3 * 64

@@ -4,7 +4,7 @@ from importlib.util import find_spec
 
 import pytest
 from e2e.clusters import dask_cluster, ray_cluster
-from e2e.sweeps import RUNS, clean_up, finish, finished, kill, results, start, wait_for_run
+from e2e.sweeps import RUNS, clean_up, finish, kill, list_finished, results, start, wait_for_run
 
 needs_dask = pytest.mark.skipif(find_spec("distributed") is None, reason="distributed is not installed")
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="ray is not installed")
@@ -20,7 +20,7 @@ def nothing_is_left():
 def complete(tmp_path_factory):
     """The rows as one process makes them."""
     out = tmp_path_factory.mktemp("complete")
-    assert finished(finish(start(out))) == RUNS
+    assert list_finished(finish(start(out))) == RUNS
     return results(out)
 
 
@@ -49,7 +49,7 @@ def _kill_worker(out, options, environment, complete):
     _, process = wait_for_run(out, program)
     kill(process)
     output = finish(program)
-    assert sorted(finished(output)) == sorted(RUNS)
+    assert sorted(list_finished(output)) == sorted(RUNS)
     assert results(out) == complete
     return output
 

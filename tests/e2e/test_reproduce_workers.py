@@ -7,7 +7,18 @@ import subprocess
 import sys
 
 import pytest
-from e2e.sweeps import RUNS, clean_up, finish, finished, holder, kill, results, start, until, wait_for_run
+from e2e.sweeps import (
+    RUNS,
+    clean_up,
+    find_holder,
+    finish,
+    kill,
+    list_finished,
+    results,
+    start,
+    wait_for_run,
+    wait_until,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +31,7 @@ def nothing_is_left():
 def quick(tmp_path_factory):
     """The quick form as one process makes it."""
     out = tmp_path_factory.mktemp("quick")
-    assert finished(finish(start(out, "--quick"))) == RUNS[:2]
+    assert list_finished(finish(start(out, "--quick"))) == RUNS[:2]
     return out
 
 
@@ -28,13 +39,13 @@ def quick(tmp_path_factory):
 def complete(tmp_path_factory):
     """The rows of the full form as one process makes it."""
     out = tmp_path_factory.mktemp("complete")
-    assert finished(finish(start(out))) == RUNS
+    assert list_finished(finish(start(out))) == RUNS
     return results(out)
 
 
 def test_two_workers_give_the_same_numbers_bit_for_bit(quick, tmp_path):
     output = finish(start(tmp_path, "--quick", "--workers", 2))
-    assert sorted(finished(output)) == RUNS[:2]
+    assert sorted(list_finished(output)) == RUNS[:2]
     assert results(tmp_path) == results(quick)
     assert (tmp_path / "results.md").read_text().count("hardmax train") == 2
     assert not list(tmp_path.glob("locks/runner-*"))
@@ -70,10 +81,10 @@ def test_the_runner_is_killed(complete, tmp_path):
     kill(program.pid)
     program.communicate()
     again = start(tmp_path, "--workers", 2)
-    until(lambda: holder(tmp_path, run) != process)  # the worker without a runner has released the run
+    wait_until(lambda: find_holder(tmp_path, run) != process)  # the worker without a runner has released the run
     finish(again)
     assert results(tmp_path) == complete
-    until(lambda: not os.path.exists(f"/proc/{process}"))
+    wait_until(lambda: not os.path.exists(f"/proc/{process}"))
 
 
 @pytest.mark.slow
@@ -82,7 +93,7 @@ def test_a_run_that_its_processes_die_of(complete, tmp_path):
     deadly = RUNS[1]
     killed = set()
     while program.poll() is None:
-        process = until(lambda: holder(tmp_path, deadly) or program.poll() is not None)
+        process = wait_until(lambda: find_holder(tmp_path, deadly) or program.poll() is not None)
         if process is not True and process not in killed:
             kill(process)
             killed.add(process)
@@ -105,7 +116,7 @@ def test_interrupted(complete, tmp_path):
     assert program.returncode == 130, errors
     assert "stopped and saved; the same command goes on" in output
     assert errors == ""
-    assert len(finished(output)) < len(RUNS)
+    assert len(list_finished(output)) < len(RUNS)
     assert not list(tmp_path.glob("locks/runner-*"))
     finish(start(tmp_path))  # also in another way
     assert results(tmp_path) == complete
@@ -117,10 +128,10 @@ def test_interrupted_twice(complete, tmp_path):
     _, process = wait_for_run(tmp_path, program)
     os.kill(process, signal.SIGSTOP)  # so that it cannot save
     os.killpg(program.pid, signal.SIGINT)
-    until(lambda: "saving" in program.stdout.readline())
+    wait_until(lambda: "saving" in program.stdout.readline())
     os.killpg(program.pid, signal.SIGINT)
     assert finish(program, code=130) == "hardmax: error: interrupted\n"
-    until(lambda: not os.path.exists(f"/proc/{process}"))
+    wait_until(lambda: not os.path.exists(f"/proc/{process}"))
     finish(start(tmp_path, "--workers", 2))
     assert results(tmp_path) == complete
 
@@ -128,7 +139,7 @@ def test_interrupted_twice(complete, tmp_path):
 @pytest.mark.slow
 def test_two_runners_at_the_same_moment(complete, tmp_path):
     programs = [start(tmp_path, "--workers", 1), start(tmp_path)]
-    reports = [finished(finish(program)) for program in programs]
+    reports = [list_finished(finish(program)) for program in programs]
     assert all(sorted(runs) == sorted(RUNS) for runs in reports)  # both wait for all
     assert results(tmp_path) == complete
     for run in RUNS:  # no epoch was made twice

@@ -33,7 +33,7 @@ def failing(capsys, *arguments):
     return error
 
 
-def here(capsys, *arguments):
+def run_here(capsys, *arguments):
     """Run a command in this process, which is faster, and return its output."""
     assert main([*map(str, arguments)]) == 0
     return capsys.readouterr().out
@@ -43,27 +43,29 @@ def test_sequences_are_printed(run, tmp_path, capsys):
     lines = hardmax("sample", run, "--count", 30).splitlines()
     assert len(lines) == 30
     assert set(lines) & {"a u", "a v v", "b v", "b u u"}
-    assert here(capsys, "sample", run, "--count", 30).splitlines() == lines
-    assert here(capsys, "sample", run, "--count", 30, "--seed", 1).splitlines() != lines
-    assert "30 sequences in" in here(capsys, "sample", run, "--count", 30, "--out", tmp_path / "new/samples.txt")
+    assert run_here(capsys, "sample", run, "--count", 30).splitlines() == lines
+    assert run_here(capsys, "sample", run, "--count", 30, "--seed", 1).splitlines() != lines
+    assert "30 sequences in" in run_here(capsys, "sample", run, "--count", 30, "--out", tmp_path / "new/samples.txt")
     assert (tmp_path / "new/samples.txt").read_text().splitlines() == lines
 
 
 def test_evaluate(run, capsys):
-    numbers = json.loads(here(capsys, "evaluate", run, "--json"))
+    numbers = json.loads(run_here(capsys, "evaluate", run, "--json"))
     assert numbers["images"] == 1000
     assert numbers["samples"] == 10_000
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     best = next(row for row in rows if row["split"] == "test" and row["validity"] == pytest.approx(numbers["validity"]))
     assert best["coverage"] == pytest.approx(numbers["coverage"])
-    table = " ".join(here(capsys, "evaluate", run, "--split", "validation").split())  # for any width of the terminal
+    table = " ".join(
+        run_here(capsys, "evaluate", run, "--split", "validation").split()
+    )  # for any width of the terminal
     assert "500 validation sequences" in table
     assert f"{numbers['validity']:.2%}" in table
     assert "coverage of 4 sentences" in table
 
 
 def test_the_report(run, capsys):
-    output = here(capsys, "report", run)
+    output = run_here(capsys, "report", run)
     page = (run / "report.html").read_text()
     assert "report.html" in output
     assert "a language of 4 sentences" in page
@@ -120,7 +122,7 @@ def test_bad_input(tmp_path, capsys):
 
 def test_reproduce_two_cells(tmp_path, capsys):
     cells = ["agreement-averaged-direct", "brackets-smooth-d-reinmax"]
-    here(capsys, "reproduce", "sequences", "--quick", "--only", *cells, "--out", tmp_path / "table")
+    run_here(capsys, "reproduce", "sequences", "--quick", "--only", *cells, "--out", tmp_path / "table")
     rows = [json.loads(line) for line in (tmp_path / "table/results.jsonl").read_text().splitlines()]
     assert [row["cell"] for row in rows] == cells
     assert {"validity", "coverage", "entropy", "divergence"} <= rows[0]["test"][-1].keys()

@@ -147,7 +147,7 @@ def pair(code, out, *words):
 
 @pytest.mark.slow
 def test_a_process_that_does_not_answer(tmp_path):
-    """One process is stopped, not ended; the other one waits for the timeout, here five seconds."""
+    """One process is stopped, not ended; the other one waits for the timeout, run_here five seconds."""
     code = (
         "import sys, datetime\nfrom hardmax.training import processes\nfrom hardmax.cli.main import main\n"
         "processes.TIMEOUT = datetime.timedelta(seconds=5)\nsys.exit(main(sys.argv[1:]))"

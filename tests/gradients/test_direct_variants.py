@@ -140,7 +140,7 @@ def count_changes(space, f, scores, noise, epsilon):
 
 
 @pytest.mark.parametrize("space", [hm.Binary(6), hm.Categorical(3, 4), hm.Subset(6, 3), hm.Permutation(4)], ids=str)
-def test_adaptive_epsilon_seldom_moves_several_at_once(space):
+def test_adaptive_epsilon_rarely_moves_several_at_once(space):
     batch, several, largest = 1000, 0.3, 3.0
     f, scores = problem(space, (batch,))
     noise = space.noise((1, batch), generator=torch.Generator().manual_seed(1), dtype=torch.float64)

@@ -31,7 +31,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Values:
-    """A judge that looks up the value of every prefix; multilinear in tokens that are not hard."""
+    """A discriminator that looks up the value of every prefix; multilinear in tokens that are not hard."""
 
     numbers: tuple[torch.Tensor, ...]  # [K], [K, K], [K, K, K]
 
@@ -51,28 +51,28 @@ def problem(seed=0):
     return Table(scores), Values(numbers)
 
 
-def exact_gradient(writer, judge, *, far=True):
+def exact_gradient(model, discriminator, *, far=True):
     """Return the exact gradient; without `far`, the effect of a token on later rewards is left out."""
     total = 0
     for x in product(range(K), repeat=T):
         log_q, before = [], K
         for t, token in enumerate(x):
-            log_q.append(writer.scores[t, before].log_softmax(-1)[token])
+            log_q.append(model.scores[t, before].log_softmax(-1)[token])
             before = token
         q = torch.stack(log_q).sum().exp().detach()
-        rewards = [judge.numbers[t][x[: t + 1]] for t in range(T)]
+        rewards = [discriminator.numbers[t][x[: t + 1]] for t in range(T)]
         for t in range(T):
             total = total + q * log_q[t] * (sum(rewards[t:]) if far else rewards[t])
-    return torch.autograd.grad(total, writer.scores)[0]
+    return torch.autograd.grad(total, model.scores)[0]
 
 
-def blocks(writer, judge, estimator, credit, *, samples=1):
+def blocks(model, discriminator, estimator, credit, *, samples=1):
     """Return the gradients of the mean value of many blocks of sequences."""
     generator, estimates = torch.Generator().manual_seed(1), []
     for _ in range(BLOCKS):
         noise = hm.Categorical(K).noise((samples, COUNT, T), generator, dtype=torch.float64)
-        out = sequence_expectation(writer, judge, estimator, noise, credit=credit)
-        estimates.append(torch.autograd.grad(out.value.mean(), writer.scores)[0])
+        out = sequence_expectation(model, discriminator, estimator, noise, credit=credit)
+        estimates.append(torch.autograd.grad(out.value.mean(), model.scores)[0])
     return torch.stack(estimates)
 
 
@@ -92,27 +92,27 @@ UNBIASED = [
 
 @pytest.mark.parametrize(("estimator", "samples"), UNBIASED, ids=str)
 def test_rollouts_add_no_bias_to_the_estimator(estimator, samples):
-    writer, judge = problem()
-    exact = exact_gradient(writer, judge)
-    estimates = blocks(writer, judge, estimator, "rollout", samples=samples)
+    model, discriminator = problem()
+    exact = exact_gradient(model, discriminator)
+    estimates = blocks(model, discriminator, estimator, "rollout", samples=samples)
     assert largest_z(estimates, exact) < LIMIT
     assert largest_z(1.2 * estimates, exact) > LIMIT  # a planted error is detected
 
 
 @pytest.mark.parametrize(("estimator", "samples"), UNBIASED[:3], ids=str)
 def test_prefixes_leave_out_what_comes_later(estimator, samples):
-    writer, judge = problem()
-    estimates = blocks(writer, judge, estimator, "prefix", samples=samples)
-    assert largest_z(estimates, exact_gradient(writer, judge, far=False)) < LIMIT
-    assert largest_z(estimates, exact_gradient(writer, judge)) > LIMIT
+    model, discriminator = problem()
+    estimates = blocks(model, discriminator, estimator, "prefix", samples=samples)
+    assert largest_z(estimates, exact_gradient(model, discriminator, far=False)) < LIMIT
+    assert largest_z(estimates, exact_gradient(model, discriminator)) > LIMIT
 
 
 @pytest.mark.parametrize("estimator", [hm.Exact(), hm.AveragedDirect(0.5)], ids=str)
 def test_the_best_discriminator_of_prefixes_teaches_the_language(estimator):
     """With the reward log p / q of prefixes, the only fixed point is q = p."""
-    writer, _ = problem(0)
+    model, _ = problem(0)
     target, _ = problem(1)
-    optimizer = torch.optim.Adam([writer.scores], lr=0.05)
+    optimizer = torch.optim.Adam([model.scores], lr=0.05)
     generator = torch.Generator().manual_seed(0)
 
     def log_probs(table):
@@ -121,17 +121,17 @@ def test_the_best_discriminator_of_prefixes_teaches_the_language(estimator):
         return first, second, second[..., None] + table.scores[2, :K].log_softmax(-1)
 
     def divergence():
-        p, q = log_probs(target)[-1].detach(), log_probs(writer)[-1].detach()
+        p, q = log_probs(target)[-1].detach(), log_probs(model)[-1].detach()
         return float((p.exp() * (p - q)).sum())
 
     before = divergence()
     for step in range(150):
         optimizer.param_groups[0]["lr"] = 0.05 * (1 - step / 150)
         with torch.no_grad():
-            pairs = zip(log_probs(target), log_probs(writer), strict=True)
-            judge = Values(tuple(p - q for p, q in pairs))
+            pairs = zip(log_probs(target), log_probs(model), strict=True)
+            discriminator = Values(tuple(p - q for p, q in pairs))
         noise = hm.Categorical(K).noise((1, 300, T), generator, dtype=torch.float64)
-        out = sequence_expectation(writer, judge, estimator, noise)
+        out = sequence_expectation(model, discriminator, estimator, noise)
         optimizer.zero_grad()
         (-out.value.mean()).backward()
         optimizer.step()
@@ -145,26 +145,26 @@ SAMPLERS = [hm.StraightThrough(), hm.ReinMax(), hm.GumbelSoftmax(0.7), hm.Gumbel
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=str)
 def test_one_token_is_an_expectation(sampler):
     """With a single token, the result equals that of `hm.expectation`."""
-    writer, judge = problem()
+    model, discriminator = problem()
     generator = torch.Generator().manual_seed(0)
     noise = hm.Categorical(K).noise((sampler.noises, 50), generator, dtype=torch.float64)
-    out = sequence_expectation(writer, judge, sampler, noise[:, :, None])
-    scores = writer.scores[0, K].expand(50, K)
-    single = hm.expectation(lambda z: z @ judge.numbers[0], scores, hm.Categorical(K), sampler, noise=noise)
+    out = sequence_expectation(model, discriminator, sampler, noise[:, :, None])
+    scores = model.scores[0, K].expand(50, K)
+    single = hm.expectation(lambda z: z @ discriminator.numbers[0], scores, hm.Categorical(K), sampler, noise=noise)
     torch.testing.assert_close(out.value, single.value)
-    estimates, expected = (torch.autograd.grad(each.value.sum(), writer.scores)[0] for each in (out, single))
+    estimates, expected = (torch.autograd.grad(each.value.sum(), model.scores)[0] for each in (out, single))
     torch.testing.assert_close(estimates, expected)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=str)
 def test_the_gradient_goes_back_through_the_tokens_that_are_read(sampler):
     """A reward of the second token only also trains the first token, since the second depends on it."""
-    writer, _ = problem()
+    model, _ = problem()
     second = torch.tensor([1.0, 0.0, -1.0], dtype=torch.float64)
     zeros = [torch.zeros((K,) * (t + 1), dtype=torch.float64) for t in range(T)]
-    judge = Values((zeros[0], second.expand(K, K), zeros[2]))
+    discriminator = Values((zeros[0], second.expand(K, K), zeros[2]))
     noise = hm.Categorical(K).noise((sampler.noises, 100, T), torch.Generator().manual_seed(0), dtype=torch.float64)
-    out = sequence_expectation(writer, judge, sampler, noise)
-    first, _, third = torch.autograd.grad(out.value.mean(), writer.scores)[0]
+    out = sequence_expectation(model, discriminator, sampler, noise)
+    first, _, third = torch.autograd.grad(out.value.mean(), model.scores)[0]
     assert first.abs().max() > 1e-3
     assert third.abs().max() == 0

@@ -28,25 +28,25 @@ LINEARISED = [ImplicitMLE(0.7), ImplicitMLE(0.7, two_sided=True), Blackbox(0.7),
 BATCH, S = 6, 3
 
 
-def seeded(seed):
+def make_generator(seed):
     return torch.Generator().manual_seed(seed)
 
 
 def problem(space, samples=S, batch=BATCH):
-    scores = torch.randn(batch, *space.score_shape, generator=seeded(0), dtype=torch.float64)
-    return scores, space.noise((samples, batch), seeded(1), dtype=torch.float64)
+    scores = torch.randn(batch, *space.score_shape, generator=make_generator(0), dtype=torch.float64)
+    return scores, space.noise((samples, batch), make_generator(1), dtype=torch.float64)
 
 
 def linear(space, seed=2):
     """Return an f that is linear in z."""
-    weight = torch.randn(space.event_shape, generator=seeded(seed), dtype=torch.float64)
+    weight = torch.randn(space.event_shape, generator=make_generator(seed), dtype=torch.float64)
     event = tuple(range(-len(space.event_shape), 0))
     return lambda z: (z * weight).sum(event)
 
 
 def linear_in_statistics(space):
     """Return an f that is linear in the statistics of z: for interacting variables, products of them."""
-    weight = torch.randn(space.score_shape, generator=seeded(3), dtype=torch.float64)
+    weight = torch.randn(space.score_shape, generator=make_generator(3), dtype=torch.float64)
     return lambda z: space.dot(space.statistics(z), weight)
 
 
@@ -159,7 +159,7 @@ class TestStepThatMoves:
     @staticmethod
     def perturbed(space):
         scores, noise = problem(space, samples=4, batch=25)
-        slope = torch.randn(noise.shape, generator=seeded(4), dtype=torch.float64)
+        slope = torch.randn(noise.shape, generator=make_generator(4), dtype=torch.float64)
         perturbed = scores + noise
         return perturbed, slope, space.argmax(perturbed), lambda step: space.argmax(perturbed + step * slope)
 
@@ -283,7 +283,7 @@ class TestIdentity:
     @pytest.mark.parametrize("space", [*SPACES, hm.PairwiseBinary(5, [(0, 1), (1, 4)])], ids=str)
     def test_a_slope_laid_out_like_scores_weighs_every_z_as_before(self, space):
         members = space.enumerate(dtype=torch.float64)
-        slope = torch.randn(members.shape, generator=seeded(0), dtype=torch.float64)
+        slope = torch.randn(members.shape, generator=make_generator(0), dtype=torch.float64)
         v = lay_out_slope(space, members, slope)
         by_statistics = v.flatten(1) @ space.statistics(members).flatten(1).mT
         by_slope = slope.flatten(1) @ members.flatten(1).mT
@@ -363,9 +363,9 @@ class TestPerturbedOptimizer:
     @pytest.mark.parametrize("space", [hm.Categorical(3), hm.Binary(2)], ids=str)
     def test_sigma_is_a_temperature(self, space, samples):
         sigma, draws, f = 0.5, 200_000, linear(space)
-        scores = torch.randn(space.score_shape, generator=seeded(0), dtype=torch.float64, requires_grad=True)
+        scores = torch.randn(space.score_shape, generator=make_generator(0), dtype=torch.float64, requires_grad=True)
         exact = torch.autograd.grad(f(space.marginals(scores / sigma)), scores)[0]
-        noise = space.noise((samples, draws), seeded(1), dtype=torch.float64)
+        noise = space.noise((samples, draws), make_generator(1), dtype=torch.float64)
 
         def z(factor):
             batch = scores.detach().expand(draws, -1)
@@ -393,9 +393,9 @@ class TestPerturbedOptimizer:
 
     def test_the_paper_layer_has_the_gradient_of_a_loss_of_the_mean(self):
         space, samples = hm.Categorical(4), 400_000
-        scores = torch.randn(4, generator=seeded(0), dtype=torch.float64, requires_grad=True)
+        scores = torch.randn(4, generator=make_generator(0), dtype=torch.float64, requires_grad=True)
         target = torch.eye(4, dtype=torch.float64)[0]
-        noise = space.noise((samples,), seeded(1), dtype=torch.float64)
+        noise = space.noise((samples,), make_generator(1), dtype=torch.float64)
         y = hm.sample(scores, space, PerturbedOptimizer(), noise=noise).mean(0)
         estimate = torch.autograd.grad((y - target).square().sum(), scores)[0]
         exact = torch.autograd.grad((scores.softmax(0) - target).square().sum(), scores)[0]
@@ -451,13 +451,13 @@ class TestPerturbAndMap:
 
     @pytest.fixture
     def scores(self):
-        return torch.randn(4, generator=seeded(5), dtype=torch.float64, requires_grad=True)
+        return torch.randn(4, generator=make_generator(5), dtype=torch.float64, requires_grad=True)
 
     def measure(self, estimator, scores, draws=200_000, samples=1):
         """Return the relative error of the mean gradient, and its standard error."""
         f = linear(self.SPACE)
         exact = torch.autograd.grad(f(self.marginals(scores)), scores)[0]
-        noise = self.SPACE.noise((samples, draws), seeded(1), dtype=torch.float64)
+        noise = self.SPACE.noise((samples, draws), make_generator(1), dtype=torch.float64)
         estimate = gradient(f, self.SPACE, estimator, scores.detach().expand(draws, 4), noise)
         error = estimate.std(0).norm() / draws**0.5
         return float((estimate.mean(0) - exact).norm() / exact.norm()), float(error / exact.norm())
@@ -481,7 +481,7 @@ class TestPerturbAndMap:
         draws = 200_000
         batch = scores.detach().expand(draws, 4).clone().requires_grad_()
         target = torch.tensor([1.0, 0.0, 0.0, 1.0], dtype=torch.float64)
-        loss = fenchel_young_loss(batch, target.expand(draws, 4), self.SPACE, generator=seeded(1))
+        loss = fenchel_young_loss(batch, target.expand(draws, 4), self.SPACE, generator=make_generator(1))
         estimate = torch.autograd.grad(loss.sum(), batch)[0]
         exact = self.marginals(scores.detach()) - target
         assert ((estimate.mean(0) - exact).abs() < 5 * estimate.std(0) / draws**0.5).all()
@@ -493,12 +493,12 @@ class TestFenchelYoung:
     @staticmethod
     def measure(space, scores, target, draws=100_000):
         batch = scores.expand(draws, *scores.shape).clone().requires_grad_()
-        loss = fenchel_young_loss(batch, target.expand_as(batch), space, generator=seeded(1))
+        loss = fenchel_young_loss(batch, target.expand_as(batch), space, generator=make_generator(1))
         return loss.detach(), torch.autograd.grad(loss.sum(), batch)[0]
 
     @pytest.mark.parametrize("space", SMALL_SPACES, ids=str)
     def test_is_the_cross_entropy_of_independent_variables(self, space):
-        scores = torch.randn(space.score_shape, generator=seeded(0), dtype=torch.float64, requires_grad=True)
+        scores = torch.randn(space.score_shape, generator=make_generator(0), dtype=torch.float64, requires_grad=True)
         target = space.enumerate(dtype=torch.float64)[-1]
         exact = -space.log_prob(scores, target)
         loss, estimate = self.measure(space, scores.detach(), target)
@@ -516,7 +516,7 @@ class TestFenchelYoung:
     @pytest.mark.parametrize("space", SPACES, ids=str)
     def test_at_any_noise_it_is_convex_and_at_least_zero_with_the_gradient_of_its_arg_max(self, space):
         first, noise = problem(space, samples=4)
-        second = torch.randn(first.shape, generator=seeded(7), dtype=torch.float64) * 3
+        second = torch.randn(first.shape, generator=make_generator(7), dtype=torch.float64) * 3
         members = space.enumerate(dtype=torch.float64)
         target = members[torch.arange(BATCH) % len(members)]
 
@@ -532,12 +532,12 @@ class TestFenchelYoung:
 
     def test_vanishes_where_the_target_is_certain(self):
         space, target = hm.Permutation(3), torch.eye(3).double()
-        loss = fenchel_young_loss(60 * target, target, space, samples=50, generator=seeded(0))
+        loss = fenchel_young_loss(60 * target, target, space, samples=50, generator=make_generator(0))
         assert loss == 0
 
     def test_learns_to_sort(self):
         """Items are ranked by an unknown weight of their features; the permutations that sort them are observed."""
-        space, generator = hm.Permutation(5), seeded(0)
+        space, generator = hm.Permutation(5), make_generator(0)
         truth = torch.randn(4, generator=generator, dtype=torch.float64)
         features = torch.randn(300, 5, 4, generator=generator, dtype=torch.float64)
         place = torch.arange(5, dtype=torch.float64)
@@ -644,7 +644,7 @@ class TestTogether:
     @pytest.mark.parametrize("estimator", ESTIMATORS, ids=str)
     def test_dtype_of_scores_and_no_batch(self, estimator, dtype):
         scores = torch.zeros(5, dtype=dtype, requires_grad=True)
-        z = hm.sample(scores, hm.Subset(5, 2), estimator, samples=4, generator=seeded(0))
+        z = hm.sample(scores, hm.Subset(5, 2), estimator, samples=4, generator=make_generator(0))
         assert z.dtype == dtype
         z[..., 0].square().sum().backward()
         assert scores.grad.dtype == dtype

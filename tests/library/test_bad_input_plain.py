@@ -4,7 +4,7 @@ import re
 
 import pytest
 import torch
-from cases import EDGE_SPACES, ESTIMATORS, SMALL_SPACES, VALUE_STYLE, one_each, pairs, refused
+from cases import EDGE_SPACES, ESTIMATORS, SMALL_SPACES, VALUE_STYLE, list_refused, one_each, pairs
 
 import hardmax as hm
 from hardmax.applications.discrete_vae.config import DiscreteConfig
@@ -16,7 +16,7 @@ SPACE = hm.Categorical(3)
 EACH = one_each([SPACE, hm.Binary(3)])
 
 
-def never(z):
+def raise_if_called(z):
     raise AssertionError("f was called")
 
 
@@ -30,7 +30,7 @@ def with_bad(value):
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
 def test_scores_that_are_not_finite(space, estimator, bad):
     with pytest.raises(hm.ArgumentError, match=r"finite.*\[2, 1\].*1 of 12"):
-        hm.expectation(never, with_bad(bad), space, estimator)
+        hm.expectation(raise_if_called, with_bad(bad), space, estimator)
 
 
 def test_validate_off_looks_at_no_value():
@@ -52,7 +52,7 @@ def test_validate_off_looks_at_no_value():
 )
 def test_scores_of_the_wrong_kind(space, estimator, scores, error, message):
     with pytest.raises(error, match=message):
-        hm.expectation(never, scores, space, estimator)
+        hm.expectation(raise_if_called, scores, space, estimator)
 
 
 @pytest.mark.parametrize(
@@ -106,17 +106,17 @@ def test_settings(make, message):
 )
 def test_arguments(arguments, error, message):
     with pytest.raises(error, match=message):
-        hm.expectation(never, SCORES, SPACE, **arguments)
+        hm.expectation(raise_if_called, SCORES, SPACE, **arguments)
 
 
 STRUCTURED = [hm.PairwiseBinary(3), hm.Subset(4, 2), hm.Permutation(3), hm.Chain(3, 2), hm.SpanningTree(4)]
 
 
-@pytest.mark.parametrize(("space", "estimator"), refused([*SMALL_SPACES, *STRUCTURED]), ids=str)
+@pytest.mark.parametrize(("space", "estimator"), list_refused([*SMALL_SPACES, *STRUCTURED]), ids=str)
 def test_a_space_that_an_estimator_does_not_serve(space, estimator):
     """The pairs that the cross products leave out are refused before f is called, with the reason."""
     with pytest.raises(hm.NotExactError) as caught:
-        hm.expectation(never, torch.zeros(4, *space.score_shape), space, estimator, samples=3)
+        hm.expectation(raise_if_called, torch.zeros(4, *space.score_shape), space, estimator, samples=3)
     message = str(caught.value)
     # If an estimator wraps another, either may refuse.
     assert message.startswith((f"{estimator} ", f"{getattr(estimator, 'estimator', estimator)} "))
@@ -155,7 +155,7 @@ def test_the_cross_products_leave_out_no_more_than_they_must():
 @pytest.mark.parametrize("space", [hm.Binary(40), hm.Categorical(10, 30)], ids=str)
 def test_exact_on_too_large_a_space(space):
     with pytest.raises(hm.NotExactError, match=rf"{space.size:,} members.*LocalExpectation"):
-        hm.expectation(never, torch.zeros(space.score_shape), space, hm.Exact())
+        hm.expectation(raise_if_called, torch.zeros(space.score_shape), space, hm.Exact())
 
 
 @pytest.mark.parametrize(("space", "estimator"), EACH, ids=str)

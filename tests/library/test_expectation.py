@@ -10,7 +10,7 @@ from cases import (
     Table,
     Toy,
     gradients,
-    learns,
+    has_parameters,
     noise_for,
     pairs,
 )
@@ -44,7 +44,7 @@ def test_shapes_and_dtypes(space, estimator, batch, dtype):
     assert for_scores.isfinite().all()
     assert for_weight.isfinite().all()
     assert ((out.z == 0) | (out.z == 1)).all()
-    if learns(estimator):
+    if has_parameters(estimator):
         assert out.auxiliary.shape == ()
         assert out.auxiliary.isfinite()
     else:

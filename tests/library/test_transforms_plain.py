@@ -10,7 +10,7 @@ from cases import (
     Table,
     Toy,
     gradients,
-    learns,
+    has_parameters,
     noise_for,
     pairs,
 )
@@ -38,7 +38,7 @@ STRUCTURED = [
     (hm.Binary(3), hm.ConditionalGradient()),
 ]
 SPACES = [hm.Categorical(4), hm.Categorical(3, 2), hm.Binary(3)]
-PAIRS = [pair for pair in pairs(SPACES) if not learns(pair[1])]
+PAIRS = [pair for pair in pairs(SPACES) if not has_parameters(pair[1])]
 # All kinds of calls of f: a table, single changes, draws, z between the corners. The other estimators take a second
 # each, so they are compiled without chunks, and only for several variables.
 IN_CHUNKS = [

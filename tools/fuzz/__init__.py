@@ -7,5 +7,5 @@
 - `disk_campaign`: the same with file operations that fail as on a full disk.
 - `name_campaign`: names of files and folders that are code to a browser, a terminal or a spreadsheet.
 
-Everything is determined by one seed, but for the moments of random kills. Nothing is downloaded.
+Everything is determined by one seed, except the moments of random kills. Nothing is downloaded.
 """

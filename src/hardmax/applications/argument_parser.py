@@ -190,7 +190,7 @@ class _Reader:
                 places += words
                 break
             if _is_option(word):
-                self._read_option(word, words, self._missing(places))
+                self._read_option(word, words, self._count_missing(places))
             else:
                 places.append(word)
         self._read_positional(places)
@@ -203,12 +203,12 @@ class _Reader:
     def _help(self) -> str:
         return f"see {self._command} --help"
 
-    def _near_flag(self, word: str) -> str:
+    def _suggest_flag(self, word: str) -> str:
         """Return a hint about a word that may have been meant as an option."""
         near = get_close_matches(word.lstrip("-"), [flag[2:] for flag in self._flags], n=1)
         return f"; did you mean --{near[0]}?" if near else f"; {self._help}"
 
-    def _missing(self, places: Sequence[str]) -> int:
+    def _count_missing(self, places: Sequence[str]) -> int:
         """Return the number of positional arguments that are still needed."""
         return max(sum(option.required for option in self._positional) - len(places), 0)
 
@@ -217,7 +217,7 @@ class _Reader:
         name, attached, value = word.partition("=")
         name = f"--{name[2:].replace('_', '-')}" if name.startswith("--") else name
         if name not in self._flags:
-            raise ArgumentError(f"{self._command} has no option {name}{self._near_flag(name)}")
+            raise ArgumentError(f"{self._command} has no option {name}{self._suggest_flag(name)}")
         option, switch = self._flags[name]
         if option.type is bool:
             if attached:
@@ -252,5 +252,5 @@ class _Reader:
                 self._values[option.field] = values if option.several else values[0]
         if places:
             allowed = " ".join(option.name for option in self._positional) or "options"
-            hint = self._near_flag(places[0])
+            hint = self._suggest_flag(places[0])
             raise ArgumentError(f"{self._command} takes {allowed} alone, got {places[0]!r} too{hint}")

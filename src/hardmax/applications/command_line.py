@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from hardmax.applications.argument_parser import Argument
+from hardmax.applications.argument_parser import Argument, Metavar
 from hardmax.applications.registry import Application, find_application
 from hardmax.console import print_line
 from hardmax.errors import ArgumentError, DataError
@@ -135,9 +135,9 @@ class SampleOptions:
     count: int | None = None
     """Number of images (default: 64); for a mixed or completion model number of rows (default: 8); for a sequence GAN
     number of sequences (default: 20)."""
-    attributes: str | None = None
+    attributes: Annotated[str | None, Metavar("NAME=VALUE")] = None
     """Attributes to fix in all columns, such as smiling=1,male=0."""
-    vary: str | None = None
+    vary: Annotated[str | None, Metavar("NAMES")] = None
     """Attributes to vary from column to column, at most three, such as smiling; default: all that are not fixed."""
     out: str | None = None
     """PNG file to write; default: figures/samples.png in the folder of the run. For a sequence GAN a text file;

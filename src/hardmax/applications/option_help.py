@@ -18,6 +18,8 @@ GROUPS = ("arguments", "data", "model", "estimator", "optimisation", "run", "opt
 """The groups, in the order in which the help prints them."""
 
 _TYPES = {str: "TEXT", int: "INTEGER", float: "NUMBER"}
+# what the help prints in place of a value where the type would say little; a run has one model, so no list of choices
+_METAVARS = {"data": "DATA", "data_dir": "FOLDER", "device": "DEVICE", "model": "NAME", "out": "PATH"}
 _COLUMN = 26  # width of the column of options
 _MOST, _LEAST = 100, 60  # limits of the width of the text
 
@@ -34,7 +36,7 @@ class Option:
         several: whether it takes several values.
         positional: whether it is identified by its position.
         required: whether it has no default.
-        metavar: what the help prints in place of a value; empty: the type.
+        metavar: what the help prints in place of a value; empty: the choices, or else the type.
         help: its help; empty: the docstring of the field.
     """
 
@@ -58,7 +60,8 @@ class Option:
         """How it is written: `--batch-size INTEGER`, `--[no-]resume`, `RUN [RUN ...]`."""
         if self.type is bool:
             return f"--[no-]{self.name[2:]}"
-        word = self.metavar or (f"{{{','.join(self.choices)}}}" if self.choices else _TYPES[self.type])
+        choices = f"{{{','.join(self.choices)}}}" if len(self.choices) > 1 else ""
+        word = self.metavar or choices or _METAVARS.get(self.field, _TYPES[self.type])
         words = f"{word} [{word} ...]" if self.several else word
         if self.positional:
             return words if self.required else f"[{word} ...]" if self.several else f"[{word}]"

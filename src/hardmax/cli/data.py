@@ -50,7 +50,9 @@ class GetOptions:
 class CheckOptions:
     """Verify the files of data sets, or try to load your own images.
 
-    Examples: hardmax data check mnist; hardmax data check path/to/my/images
+    Examples:
+      hardmax data check mnist
+      hardmax data check path/to/my/images
     """
 
     names: Annotated[tuple[str, ...], Argument("NAME")] = ()

@@ -75,15 +75,15 @@ def _run(arguments: list[str]) -> int:
         module, function = COMMANDS[name][0].split(":")
         return getattr(import_module(f"hardmax.cli.{module}"), function)(rest)
     if name in list_commands():
-        return _run_of_application(name, rest)
+        return _run_application(name, rest)
     group, _, last = name.rpartition(" ")
-    known = _group_lines(group) or _lines()
+    known = _list_group_lines(group) or _list_lines()
     near = get_close_matches(last, known)
     hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(known)}"
     raise ArgumentError(f"no command {name!r}; {hint}")
 
 
-def _run_of_application(name: str, arguments: list[str]) -> int:
+def _run_application(name: str, arguments: list[str]) -> int:
     """Run a command of one application: parse its options, then call its function with them."""
     from hardmax.applications.argument_parser import parse
     from hardmax.applications.command_line import check_model
@@ -95,27 +95,28 @@ def _run_of_application(name: str, arguments: list[str]) -> int:
     return application.load(command.function)(options) or 0
 
 
-def _all_lines() -> dict[str, str]:
+def _list_all_lines() -> dict[str, str]:
     """Return the line of help of every command, by full name."""
     shared = {name: line for name, (_, line) in COMMANDS.items()}
     return shared | {name: command.help for name, (_, command) in list_commands().items()}
 
 
-def _lines() -> dict[str, str]:
+def _list_lines() -> dict[str, str]:
     """Return the line of help of every first word of a command line: a command, or a group."""
     return {
-        name.split()[0]: GROUPS[name.split()[0]].help if " " in name else line for name, line in _all_lines().items()
+        name.split()[0]: GROUPS[name.split()[0]].help if " " in name else line
+        for name, line in _list_all_lines().items()
     }
 
 
-def _group_lines(group: str) -> dict[str, str]:
+def _list_group_lines(group: str) -> dict[str, str]:
     """Return the line of help of every command of a group, by its second word."""
     start = f"{group} "
-    return {name.removeprefix(start): line for name, line in _all_lines().items() if name.startswith(start)}
+    return {name.removeprefix(start): line for name, line in _list_all_lines().items() if name.startswith(start)}
 
 
 def _group_usage(group: str) -> str:
-    lines = _group_lines(group)
+    lines = _list_group_lines(group)
     return (
         f"usage: hardmax {group} {'|'.join(lines)} [OPTIONS]     (hardmax {group} {next(iter(lines))} --help "
         f"for details)\n\n{GROUPS[group].about}\n\n{_table(lines)}\n\n{GROUPS[group].examples}"
@@ -134,7 +135,7 @@ def _usage() -> str:
             "",
             "usage: hardmax COMMAND [OPTIONS]     (hardmax COMMAND --help for details)",
             "",
-            _table(_lines()),
+            _table(_list_lines()),
             "",
             "example: hardmax train --data sample --categories 20 --epochs 10 --out runs/first",
         ]

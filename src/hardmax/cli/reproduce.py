@@ -44,7 +44,7 @@ class ReproduceOptions:
     """List the cells (or parts) of NAME; without NAME, all experiments."""
     workers: int | None = None
     """Number of processes on this machine to train in."""
-    cluster: str | None = None
+    cluster: Annotated[str | None, Metavar("ADDRESS")] = None
     """Address of a cluster to train on: dask://HOST:PORT, tcp://HOST:PORT, ray://HOST:PORT or ray://auto. --out must
     be a folder that all machines of the cluster share."""
     rows: Annotated[tuple[str, ...], Metavar("FILE")] = ()

@@ -31,7 +31,7 @@ def run(arguments: list[str]) -> int:
     values = parse_values(kind, command, arguments, about=_describe_models())
     config = kind(**values)
     if config.resume and "epochs" not in values:
-        config = _with_epochs_of_the_run(config)
+        config = _use_epochs_of_run(config)
     from hardmax.training.processes import is_in_group, join_group, spawn_processes
 
     if config.devices > 1 and not is_in_group():
@@ -168,7 +168,7 @@ def _describe_models() -> str:
     )
 
 
-def _with_epochs_of_the_run(config: TrainConfig) -> TrainConfig:
+def _use_epochs_of_run(config: TrainConfig) -> TrainConfig:
     from hardmax.applications.runs import read_config
 
     return replace(config, epochs=read_config(config.out)[0].epochs)

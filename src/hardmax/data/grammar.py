@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import final
 
+from hardmax._deprecation import RenamedMember
 from hardmax.errors import DataError
 
 MOST = 100_000  # maximum number of sentences of one length
@@ -25,7 +26,7 @@ class Grammar:
 
     Example:
         >>> grammar = Grammar.parse("sentence -> a | a sentence b")
-        >>> [" ".join(words) for words in grammar.sentences(length=5)]
+        >>> [" ".join(words) for words in grammar.enumerate_sentences(length=5)]
         ['a', 'a a b', 'a a a b b']
     """
 
@@ -61,7 +62,7 @@ class Grammar:
         words = (word for choices in self.rules.values() for choice in choices for word in choice)
         return tuple(dict.fromkeys(word for word in words if word not in self.rules))
 
-    def sentences(self, length: int) -> list[Sentence]:
+    def enumerate_sentences(self, length: int) -> list[Sentence]:
         """Return all distinct sentences of at most `length` tokens, the shortest first.
 
         Raises:
@@ -71,6 +72,8 @@ class Grammar:
         if not sentences:
             raise DataError(f"the grammar has no sentence of at most {length} tokens; give a larger length")
         return sentences
+
+    sentences = RenamedMember("enumerate_sentences")
 
 
 class _Enumeration:
@@ -109,7 +112,7 @@ class _Enumeration:
             n: number of tokens.
             expanded: number of expansions of each choice that were added before.
         """
-        self._spend(_STEP)
+        self._count_work(_STEP)
         sentences = self.expansions[name][n]
         before = len(sentences)
         if len(choice) == 1 and choice[0] in self.rules:
@@ -123,11 +126,11 @@ class _Enumeration:
                 return False
             new, expanded[number] = self._expand(choice, n), 1
         for sentence in new:
-            self._spend(_STEP)
+            self._count_work(_STEP)
             sentences[sentence] = None
             if len(sentences) > MOST:
                 raise DataError(f"the grammar has more than {MOST:,} sentences of {n} tokens; give a smaller length")
-        self._spend((len(sentences) - before) * (n + _OVERHEAD))
+        self._count_work((len(sentences) - before) * (n + _OVERHEAD))
         return len(sentences) > before
 
     def _expand(self, words: Sentence, n: int) -> Iterator[Sentence]:
@@ -151,9 +154,9 @@ class _Enumeration:
                 key = (words[begin:], size)
                 if key not in self.endings:
                     endings: dict[Sentence, None] = {}
-                    self._spend(len(words))
+                    self._count_work(len(words))
                     for ending in self._expand(*key):
-                        self._spend(_STEP if ending in endings else size + _OVERHEAD)
+                        self._count_work(_STEP if ending in endings else size + _OVERHEAD)
                         endings[ending] = None
                     self.endings[key] = list(endings)
         return self.endings[words, n]
@@ -162,7 +165,7 @@ class _Enumeration:
         """Return the expansions of one word with n tokens: a token has one, itself."""
         return self.expansions[word][n] if word in self.rules else [(word,)] * (n == 1)
 
-    def _spend(self, work: int) -> None:
+    def _count_work(self, work: int) -> None:
         """Count units of work, each of about eight bytes of memory, or 50 nanoseconds."""
         self.work += work
         if self.work > _MOST_WORK:

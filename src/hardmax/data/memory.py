@@ -6,7 +6,7 @@ from io import BufferedIOBase
 from hardmax.errors import DataError
 
 # A file may take this number of bytes, whatever its size, or this multiple of its size. An array that is copied once
-# may thus have 256 MB, or 200 times the size of its file: images of one colour compress by a factor of 1,000, photos
+# may have 256 MB, or 200 times the size of its file: images of one colour compress by a factor of 1,000, photos
 # by 2 to 10, drawings by up to 100.
 _ALWAYS = 512 * 2**20
 _GROWTH = 400

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float32, Int64
 from torch import Tensor
 
+from hardmax._deprecation import RenamedMember
 from hardmax.data.grammar import Grammar
 from hardmax.data.tables import read_text
 from hardmax.errors import DataError
@@ -38,7 +39,7 @@ class Sequences:
         >>> data = load_sequences("brackets")
         >>> data
         Sequences(brackets: 5,000 train, 500 validation, 1,000 test, 8 of 5 tokens, 274 sentences)
-        >>> data.text(data.language[3])
+        >>> data.to_text(data.language[3])
         '( ) [ ]'
     """
 
@@ -72,9 +73,11 @@ class Sequences:
         """Return tokens as one-hot vectors, the z of `Categorical(K)`."""
         return (tokens[..., None] == torch.arange(len(self.symbols), device=tokens.device)).float()
 
-    def text(self, tokens: Int64[Tensor, "T"]) -> str:
+    def to_text(self, tokens: Int64[Tensor, "T"]) -> str:
         """Return a sequence as text; a padding token inside it becomes _."""
         return format_tokens(tokens.tolist(), self.symbols, self.between)
+
+    text = RenamedMember("to_text")
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{len(getattr(self, part)):,} {part}" for part in ("train", "validation", "test"))
@@ -122,7 +125,7 @@ def load_sequences(data: str | Path, *, length: int | None = None, seed: int = 0
 
     Example:
         >>> data = load_sequences("agreement")
-        >>> data.text(data.language[-1])
+        >>> data.to_text(data.language[-1])
         'the birds like the birds'
     """
     name = str(data)
@@ -150,7 +153,7 @@ def _sample_sentences(text: str, name: str, source: str, length: int, seed: int)
     grammar = Grammar.parse(text, source)
     symbols = (FILL, *grammar.tokens)
     token_of = {symbol: token for token, symbol in enumerate(symbols)}
-    sentences = grammar.sentences(length)
+    sentences = grammar.enumerate_sentences(length)
     filled = [[token_of[word] for word in words] + [0] * (length - len(words)) for words in sentences]
     language = torch.tensor(filled)
     splits = {

@@ -88,34 +88,34 @@ def measure_estimators(
         check_samples(samples)
     if evaluations is not None and not evaluations > 0:
         raise ArgumentError(f"evaluations must be positive, got {evaluations}")
-    square = exact.square
+    square = exact.squared_norm
     seed, observe = draw_seed(generator), observe or (lambda name, count: None)
     accepted, refused, notes, rows = [], [], [], []
     for name, estimator in name_estimators(estimators).items():
-        contestant = _Contestant(name, GradientSampler(call, estimator, scores.detach(), space), seed, chunk_size)
+        candidate = _Candidate(name, GradientSampler(call, estimator, scores.detach(), space), seed, chunk_size)
         try:
-            accepted.append((contestant, contestant.check(samples)))
+            accepted.append((candidate, candidate.check(samples)))
         except (NotExactError, ArgumentError) as error:
             refused.append(Refusal(name, estimator, str(error)))
             observe(name, draws)
-    budget = max((contestant.count_evaluations(least) for contestant, least in accepted), default=0.0)
+    budget = max((candidate.count_evaluations(least) for candidate, least in accepted), default=0.0)
     budget = budget if evaluations is None else float(evaluations)
-    for contestant, least in accepted:
-        name, estimator = contestant.name, contestant.estimator
-        count = samples or fit_samples(budget, contestant.count_evaluations, least, estimator, space)
-        uses_batch = contestant.depends_on_other_examples(count)
+    for candidate, least in accepted:
+        name, estimator = candidate.name, candidate.estimator
+        count = samples or fit_samples(budget, candidate.count_evaluations, least, estimator, space)
+        uses_batch = candidate.depends_on_other_examples(count)
         if uses_batch:
             notes.append(f"{name} uses the entire batch: its estimates were computed one batch at a time.")
         statistics, seconds = _Statistics(exact, space), []
-        for block in contestant.draw_blocks(count, draws, one_copy=uses_batch):
+        for block in candidate.draw_blocks(count, draws, one_copy=uses_batch):
             statistics.add(block)
             seconds.append(block.seconds / len(block.gradient))
             observe(name, len(block.gradient))
         if uses_batch:  # its time is measured in larger blocks, as for the other estimators
-            blocks = contestant.draw_blocks(count, draws, one_copy=False)
+            blocks = candidate.draw_blocks(count, draws, one_copy=False)
             seconds = [block.seconds / len(block.gradient) for block in blocks]
         rows.append(statistics.summarise(name, estimator, count, median(seconds), torch.finfo(scores.dtype).eps))
-    perturbing = {type(contestant.estimator).__name__ for contestant, _ in accepted if contestant.estimator.perturbs}
+    perturbing = {type(candidate.estimator).__name__ for candidate, _ in accepted if candidate.estimator.perturbs}
     if perturbing and not isinstance(space, AbstractFactorised):
         names = ", ".join(sorted(perturbing))
         notes.append(f"Drawn by perturb-and-MAP: {names}. The difference of its distribution from q counts as bias.")
@@ -142,7 +142,7 @@ def check_draws(draws: int) -> None:
         raise ArgumentError(f"draws must be at least 2, since a variance is measured, got {draws}")
 
 
-class _Contestant:
+class _Candidate:
     """An estimator in the comparison, with its gradient sampler and its seed."""
 
     def __init__(self, name: str, sampler: GradientSampler, seed: int, chunk_size: int | None) -> None:
@@ -161,8 +161,8 @@ class _Contestant:
     def count_evaluations(self, samples: int) -> float:
         """Return the evaluations of an estimate, mean over a few; a first estimate shows how many copies fit."""
         if samples not in self._costs:
-            self._costs[samples] = self._probe(samples, 1)
-            self._costs[samples] = self._probe(samples, min(_PROBES, self._count_copies(samples)))
+            self._costs[samples] = self._measure_evaluations(samples, 1)
+            self._costs[samples] = self._measure_evaluations(samples, min(_PROBES, self._count_copies(samples)))
         return self._costs[samples]
 
     def depends_on_other_examples(self, samples: int) -> bool:
@@ -175,7 +175,7 @@ class _Contestant:
         most = 1 if one_copy else self._count_copies(samples)
         return self._sampler.draw_blocks(samples, draws, most, self._make_generator())
 
-    def _probe(self, samples: int, copies: int) -> float:
+    def _measure_evaluations(self, samples: int, copies: int) -> float:
         return self._sampler.draw_block(samples, copies, self._make_generator()).evaluations
 
     def _count_copies(self, samples: int) -> int:
@@ -210,7 +210,7 @@ class _Statistics:
         self, name: str, estimator: AbstractEstimator, samples: int, seconds: float, rounding: float
     ) -> Quality:
         """Return the quality of the estimates; rounding is the machine epsilon of their dtype."""
-        square, draws = self._exact.square, self._moments.draws
+        square, draws = self._exact.squared_norm, self._moments.draws
         difference, variance = self._moments.mean - self._exact.gradient, self._moments.variance
         # Mean of the noise in |mean - exact|^2, by example. Its standard deviation is at most sqrt(2) times the mean;
         # that is reached if the components of an example are fully correlated.

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from hardmax._deprecation import RenamedMember
 from hardmax.diagnosis.estimates import ROWS_PER_BLOCK, Call, GradientSampler, Moments, draw_seed
 from hardmax.errors import ArgumentError, NotExactError
 from hardmax.estimators import AbstractEstimator, GibbsCovariance, LocalExpectation
@@ -34,7 +35,7 @@ class Reference:
     source: str
 
     @property
-    def square(self) -> float:
+    def squared_norm(self) -> float:
         """Sum over examples of the squared norms, minus the contribution of the noise.
 
         Raises:
@@ -49,6 +50,8 @@ class Reference:
             )
         return square
 
+    square = RenamedMember("squared_norm")
+
     def has_gradient(self, space: AbstractSpace) -> Bool[Tensor, "*B"]:
         """Return which examples have a gradient: at least 1 % of the root mean square over examples, without its noise.
 
@@ -56,12 +59,12 @@ class Reference:
         """
         excess = self.gradient.square() - self.variance
         squares = space.dot(excess, torch.ones_like(excess))
-        return squares > _SMALLEST**2 * self.square / squares.numel()
+        return squares > _SMALLEST**2 * self.squared_norm / squares.numel()
 
     @property
     def error(self) -> float:
         """Relative standard error of the gradient; zero if it is exact."""
-        return float(self.variance.sum() / self.square) ** 0.5
+        return float(self.variance.sum() / self.squared_norm) ** 0.5
 
 
 def make_exact_reference(gradient: Float[Tensor, "..."], source: str = "the caller") -> Reference:

@@ -58,7 +58,7 @@ def place_labels_in_column(axes: Axes, texts: Sequence[Annotation], x: float) ->
     order = sorted(texts, key=lambda text: text.xy[1])
     centres = axes.transData.transform([text.xy for text in order])
     heights = np.array([1.05 * text.get_window_extent(renderer).height for text in order])
-    middles = _spread(centres[:, 1], heights, frame.y0, frame.y1)
+    middles = _separate_boxes(centres[:, 1], heights, frame.y0, frame.y1)
     for text, centre, middle in zip(order, centres, middles, strict=True):
         width, height = text.get_window_extent(renderer).size
         left = frame.x0 + x * frame.width
@@ -73,7 +73,7 @@ def _get_renderer(axes: Axes) -> tuple[Any, float]:
     return figure.canvas.get_renderer(), figure.dpi / 72  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def _spread(wanted: np.ndarray, heights: np.ndarray, low: float, high: float) -> np.ndarray:
+def _separate_boxes(wanted: np.ndarray, heights: np.ndarray, low: float, high: float) -> np.ndarray:
     """Return the centres of boxes, near the increasing positions `wanted`, such that no two overlap.
 
     All boxes lie between `low` and `high`. Boxes that touch move together, to the mean of their wanted positions.

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from hardmax._deprecation import RenamedMember
 from hardmax.errors import ArgumentError
 from hardmax.models.pretrained import AbstractModel
 from hardmax.objectives import AbstractLikelihood, BernoulliLikelihood, GaussianLikelihood
@@ -131,9 +132,11 @@ class AbstractVAE(AbstractPixels):
         return self.space.argmax(self.scores(x))
 
     @property
-    def enumerable(self) -> bool:
+    def is_enumerable(self) -> bool:
         """Whether all z can be enumerated, so that `bounds` are exact in z."""
         return self.space.size <= _EXACT_UP_TO
+
+    enumerable = RenamedMember("is_enumerable")
 
     @torch.no_grad()
     def draw_prior(self, count: int, generator: torch.Generator | None = None) -> Tensor:

@@ -143,7 +143,7 @@ def draw_bounds_by_time(runs: Sequence[Run], names: Sequence[str]) -> Curves:
     """Draw the negative test ELBO of several runs by seconds of training."""
     lines = []
     for run, name in zip(runs, names, strict=True):
-        seconds = run.seconds()
+        seconds = run.list_elapsed_seconds()
         rows = [row for row in run.rows["test"] if row.epoch in seconds]
         lines.append(Line(name, [seconds[row.epoch] for row in rows], _get_values(rows, lambda row: row.bound)))
     note = " Time for evaluation is not counted."

@@ -117,11 +117,13 @@ class Run(Generic[C, M, Row, P]):
         """Median seconds of training per epoch; the first epoch is often slower."""
         return median(row.train for row in self.timing) if self.timing else None
 
-    def seconds(self) -> dict[int, float]:
+    def list_elapsed_seconds(self) -> dict[int, float]:
         """Return the seconds of training, without evaluation, up to the end of each epoch."""
         return dict(
             zip((row.epoch for row in self.timing), accumulate(row.train for row in self.timing), strict=True),
         )
+
+    seconds = RenamedMember("list_elapsed_seconds")
 
 
 def parse_rows(path: Path, kind: type[T]) -> list[T]:

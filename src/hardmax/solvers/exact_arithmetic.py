@@ -52,7 +52,7 @@ class ExactScores:
         return cls(integers[: len(unary)], neighbours, [None] * len(unary), 0, denominator)
 
     @property
-    def free(self) -> list[int]:
+    def free_bits(self) -> list[int]:
         """The bits that are not fixed."""
         return [i for i, bit in enumerate(self.bits) if bit is None]
 
@@ -84,7 +84,7 @@ def reduce_scores(scores: ExactScores) -> None:
     - A coupling w < 0 forbids a pair of bits if it is below -m, where m > 0 is the greatest field of one of the bits
       without it. Then -2 m forbids the pair as well.
     """
-    queue = {*scores.free}
+    queue = {*scores.free_bits}
     while queue:
         i = queue.pop()
         if scores.bits[i] is not None:
@@ -110,7 +110,7 @@ def reduce_scores(scores: ExactScores) -> None:
 def search_exactly(scores: ExactScores, start: Sequence[int], node_limit: int) -> tuple[list[int], bool]:
     """Return the best bits, and whether they are proved best within the limit of nodes; `start` is a good code."""
     best, nodes, stack = scores.copy(), 0, [scores.copy()]
-    for i in best.free:
+    for i in best.free_bits:
         best.fix(i, start[i])
     while stack and nodes < node_limit:
         node = stack.pop()
@@ -119,7 +119,7 @@ def search_exactly(scores: ExactScores, start: Sequence[int], node_limit: int) -
         bound, fields = _bound_fields(node)
         if node.value + bound <= best.value:
             continue
-        free = node.free
+        free = node.free_bits
         if not free:
             best = node
             continue
@@ -140,7 +140,7 @@ def _bound_fields(scores: ExactScores) -> tuple[int, dict[int, int]]:
     `w z_i z_j <= q - q z_i - q z_j`, with 0 <= p, q <= |w|. With the splits added to the unary scores, the score is at
     most `K + sum_i max(c_i, 0)`. Sweeps over the edges make the fields of both ends as equal as possible.
     """
-    fields = {i: scores.unary[i] for i in scores.free}
+    fields = {i: scores.unary[i] for i in scores.free_bits}
     edges = [(i, j, w) for i in fields for j, w in scores.couplings[i].items() if j < i]
     splits, constant = [], 0
     for i, j, weight in edges:

@@ -89,7 +89,7 @@ def solve_pairwise(
         >>> import torch
         >>> edges = torch.tensor([[0, 1], [1, 2]])
         >>> best = solve_pairwise(torch.tensor([1.0, 1.0, 1.0]), torch.tensor([-3.0, -3.0]), edges, supermodular=False)
-        >>> best.z, best.value.item(), best.exact
+        >>> best.z, best.value.item(), best.is_exact
         (tensor([1., 0., 1.]), 2.0, True)
 
     References:

@@ -9,6 +9,8 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
+from hardmax._deprecation import RenamedMember
+
 _record: ContextVar[list[str] | None] = ContextVar("hardmax_solvers", default=None)
 ROUNDING = 1e-11  # relative to the sum of all |scores|: a bound this close to the value is the value
 
@@ -28,7 +30,7 @@ class Solution:
         >>> from hardmax.solvers import solve_pairwise
         >>> edges = torch.tensor([[0, 1]])
         >>> best = solve_pairwise(torch.tensor([1.0, -2.0]), torch.tensor([3.0]), edges, supermodular=True)
-        >>> best.z.tolist(), best.value.item(), best.gap.item(), best.exact
+        >>> best.z.tolist(), best.value.item(), best.gap.item(), best.is_exact
         ([1.0, 1.0], 2.0, 0.0, True)
     """
 
@@ -43,9 +45,11 @@ class Solution:
         return self.bound - self.value
 
     @property
-    def exact(self) -> bool:
+    def is_exact(self) -> bool:
         """Whether every z of the batch is proved best, to rounding."""
         return bool((self.bound <= self.value).all())
+
+    exact = RenamedMember("is_exact")
 
 
 def certify_solution(

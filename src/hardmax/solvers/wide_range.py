@@ -85,13 +85,13 @@ def solve_wide_range(
     scores = original.copy()
     reduce_scores(scores)
     bits, proved, solver = [bit or 0 for bit in scores.bits], True, "exact arithmetic"
-    if free := scores.free:
+    if free := scores.free_bits:
         a, w, pairs, is_exact = _convert_to_floats(scores, free)
         solution = solve(a, w, pairs, None if start is None else start[:, free])
         solver = f"{solution.solver}, exact arithmetic"
         for i, bit in zip(free, solution.z[0].tolist(), strict=True):
             bits[i] = int(bit)
-        proved = solution.exact and is_exact and not find_wide_ranges(a, w).any()
+        proved = solution.is_exact and is_exact and not find_wide_ranges(a, w).any()
         if exact and not proved:
             bits, proved = search_exactly(scores, bits, NODE_LIMIT)
     for i, bit in enumerate(bits):

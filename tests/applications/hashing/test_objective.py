@@ -188,7 +188,7 @@ def value_as_query(f, z):
     if isinstance(f, InfoNCECodes):
         compared = (similarity / f.temperature).masked_fill(~f._compared, -torch.inf)
         return (right.squeeze(-1) / f.temperature - compared.logsumexp(-1)) / z.shape[1]
-    return -(f._weight * f._shortfall(similarity, right)).sum(-1) / z.shape[1]
+    return -(f._weight * f._compute_shortfall(similarity, right)).sum(-1) / z.shape[1]
 
 
 def largest_z(gradients, exact):

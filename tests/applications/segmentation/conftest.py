@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import nibabel
 import numpy as np
 import pytest
-from applications.segmentation.heads import WorldSegmenter, anatomy, head, save, world_points
+from applications.segmentation.heads import WorldSegmenter, make_anatomy, make_head, save_volume, world_points
 
 from hardmax.errors import DataError
 
@@ -52,8 +52,10 @@ def folder(tmp_path):
     scans = tmp_path / "scans"
     scans.mkdir()
     (tmp_path / "model").mkdir()
-    values, affine = head()
-    save(scans / "1_t1.nii.gz", values, affine)
-    save(scans / "1_labels.nii.gz", anatomy(world_points(values.shape, affine), values.astype(np.float32)), affine)
-    save(scans / "2_t1.mgz", *head(tilt=(10, 0, 20)), kind=nibabel.MGHImage)
+    values, affine = make_head()
+    save_volume(scans / "1_t1.nii.gz", values, affine)
+    save_volume(
+        scans / "1_labels.nii.gz", make_anatomy(world_points(values.shape, affine), values.astype(np.float32)), affine
+    )
+    save_volume(scans / "2_t1.mgz", *make_head(tilt=(10, 0, 20)), kind=nibabel.MGHImage)
     return scans

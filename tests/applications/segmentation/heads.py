@@ -26,7 +26,7 @@ def rotation_matrix(*degrees):
     return out
 
 
-def upright(shape=(22, 26, 24), spacing=(2.0, 1.5, 1.8), tilt=(0, 0, 0)):
+def make_upright_affine(shape=(22, 26, 24), spacing=(2.0, 1.5, 1.8), tilt=(0, 0, 0)):
     """Return the affine of a grid nearest to RAS, with the world's origin near its middle."""
     affine = np.eye(4)
     affine[:3, :3] = rotation_matrix(*tilt) * spacing
@@ -57,16 +57,16 @@ def intensity(points):
     return np.where(inside, 100 + 1.5 * x + 40 * np.sin(0.35 * y + 0.1 * z) * np.cos(0.25 * z), 0.0)
 
 
-def anatomy(points, values):
+def make_anatomy(points, values):
     """Return labels that depend on the world point and the brightness there."""
     x, y, z = np.moveaxis(points, -1, 0)
     label = 1 + (x > 0) + 2 * (y > 1) + 4 * (z > -1.5) + 8 * (values > 105)
     return np.where(values > 1, label, 0)
 
 
-def head(shape=(22, 26, 24), **options):
+def make_head(shape=(22, 26, 24), **options):
     """Return values and affine of an upright head."""
-    affine = upright(shape, **options)
+    affine = make_upright_affine(shape, **options)
     return intensity(world_points(shape, affine)), affine
 
 
@@ -95,16 +95,16 @@ class WorldSegmenter:
     def segment(self, volume, *, posterior=False, progress=None):
         reorientation = Reorientation(volume.grid)
         grid, values = reorientation.canonical, reorientation.forward(volume.values)
-        labels = anatomy(grid.points().reshape(*grid.shape, 3), values)
+        labels = make_anatomy(grid.points().reshape(*grid.shape, 3), values)
         if progress is not None:
             progress(0.5, "half of it")
         soft = None
         if posterior:
-            soft = reorientation.back(0.9 * (labels == np.arange(19)[:, None, None, None]) + 0.1 / 19)
-        return Segmentation(reorientation.back(labels), soft, self.log_likelihood)
+            soft = reorientation.restore(0.9 * (labels == np.arange(19)[:, None, None, None]) + 0.1 / 19)
+        return Segmentation(reorientation.restore(labels), soft, self.log_likelihood)
 
 
-def save(path, values, affine, *, kind=nibabel.Nifti1Image, dtype=np.float32):
+def save_volume(path, values, affine, *, kind=nibabel.Nifti1Image, dtype=np.float32):
     nibabel.save(kind(np.asarray(values).astype(dtype), affine), path)
     return path
 

@@ -13,7 +13,7 @@ from hardmax.applications.segmentation.volumes.labels import STRUCTURES
 SPACINGS = [(1.0, 1.0, 1.0), (0.7, 1.3, 2.9)]
 
 
-def blob(generator, shape=(9, 8, 7), level=0.0):
+def make_blob(generator, shape=(9, 8, 7), level=0.0):
     return ndimage.gaussian_filter(generator.standard_normal(shape), 1.2) > level
 
 
@@ -40,7 +40,7 @@ def brute_force(a, b, spacing, percentile=95.0):
 @pytest.mark.parametrize("seed", range(20))
 def test_surface_distance_is_that_of_brute_force(seed, spacing):
     generator = np.random.default_rng(seed)
-    a, b = blob(generator), blob(generator, level=0.1)
+    a, b = make_blob(generator), make_blob(generator, level=0.1)
     for percentile in (50.0, 95.0, 100.0):
         distance = surface_distance(a, b, np.array(spacing), percentile)
         assert distance == pytest.approx(brute_force(a, b, spacing, percentile), abs=1e-9)
@@ -50,7 +50,7 @@ def test_surface_distance_is_that_of_brute_force(seed, spacing):
 def test_planted_errors_would_be_found():
     """Brute force detects wrong distances: without spacing, in one direction only, of all voxels."""
     generator = np.random.default_rng(0)
-    a, b, spacing = blob(generator, level=-0.1), blob(generator, level=0.15), np.array(SPACINGS[1])
+    a, b, spacing = make_blob(generator, level=-0.1), make_blob(generator, level=0.15), np.array(SPACINGS[1])
     right = surface_distance(a, b, spacing)
     assert surface_distance(a, b, np.ones(3)) != pytest.approx(right)
     assert surface_distance(a, b, spacing[::-1].copy()) != pytest.approx(right)

@@ -39,7 +39,7 @@ from hardmax.errors import DataError
 GRID = make_centred_grid((24, 28, 24), 6.0)
 
 
-def head(points):
+def make_head(points):
     """Return probabilities `[5, N]` at points of a head that is symmetric left and right, but not front and back."""
     x, y, z = points.unbind(1)
 
@@ -59,7 +59,7 @@ FINE = make_centred_grid((48, 56, 48), 3.0)
 
 def make_map(transform):
     """Return the map of a head whose label at x is that of the head at `transform(x)`, as fractions of blocks."""
-    labels = head(transform(grid_points(FINE))).argmax(0).view(FINE.shape).numpy()
+    labels = make_head(transform(grid_points(FINE))).argmax(0).view(FINE.shape).numpy()
     return make_soft_map(labels, FINE, range(5), spacing=6.0)
 
 
@@ -102,7 +102,7 @@ def test_rotations_from_centroids():
     affines = align_by_centroids(shapes)
     for i, affine in enumerate(affines):
         for j, other in enumerate(affines):
-            between = affine.after(other.inverse()).matrix.numpy()
+            between = affine.compose(other.inverse()).matrix.numpy()
             np.testing.assert_allclose(
                 between, sizes[i] / sizes[j] * head_rotation(*tilts[i]) @ head_rotation(*tilts[j]).T, atol=1e-4
             )

@@ -8,7 +8,7 @@ import sys
 import nibabel
 import numpy as np
 import pytest
-from applications.segmentation.heads import WorldSegmenter, head, run_failing, save
+from applications.segmentation.heads import WorldSegmenter, make_head, run_failing, save_volume
 
 from hardmax.cli.main import main
 
@@ -86,7 +86,7 @@ class TestRun:
         monkeypatch.setattr("hardmax.applications.segmentation.model_folder._SHIPPED", tmp_path / "none")
         error = run_failing(capsys, "run", folder)
         assert "there is no model yet; make one from label maps" in error
-        save(tmp_path / "a_labels.nii.gz", np.ones((3, 3, 3)), np.eye(4))
+        save_volume(tmp_path / "a_labels.nii.gz", np.ones((3, 3, 3)), np.eye(4))
         main(["segment", "prior", str(folder), str(tmp_path / "a_labels.nii.gz")])
         assert main(["segment", "run", str(folder), "--out", "out"]) == 0
 
@@ -98,15 +98,17 @@ class TestRun:
         assert "does not exist" in bad("none.nii.gz")
         (tmp_path / "empty").mkdir()
         assert "holds no scans" in bad("empty")
-        assert "would both be written as" in bad(folder / "1_t1.nii.gz", save(tmp_path / "1_t1.nii", *head()))
+        assert "would both be written as" in bad(
+            folder / "1_t1.nii.gz", save_volume(tmp_path / "1_t1.nii", *make_head())
+        )
         assert "no label map for any" in bad(folder, "--compare", "empty")
         assert "smooth must be at least 0" in bad(folder, "--smooth", "-1")
         broken = tmp_path / "broken.nii.gz"
         broken.write_bytes(b"text")
         assert "not compressed by gzip" in bad(broken)
-        save(tmp_path / "four.nii.gz", np.ones((3, 3, 3, 5)), np.eye(4))
+        save_volume(tmp_path / "four.nii.gz", np.ones((3, 3, 3, 5)), np.eye(4))
         assert "has 5 volumes" in bad("four.nii.gz")
-        save(tmp_path / "zero.nii.gz", np.zeros((3, 3, 3)), np.eye(4))
+        save_volume(tmp_path / "zero.nii.gz", np.zeros((3, 3, 3)), np.eye(4))
         assert "is empty" in bad("zero.nii.gz")
         assert names(tmp_path / "out") == []
         (tmp_path / "file").touch()
@@ -115,7 +117,7 @@ class TestRun:
         assert "not a folder with a model" in run_failing(capsys, "run", scan, "--model", "none")
 
     def test_a_label_map_of_another_origin_is_not_overwritten(self, folder, capsys):
-        save(folder / "1.nii.gz", *head())
+        save_volume(folder / "1.nii.gz", *make_head())
         before = (folder / "1_labels.nii.gz").read_bytes()
         error = run_failing(capsys, "run", folder / "1.nii.gz", "--out", folder, "--model", "model")
         assert "was not made by hardmax segment" in error
@@ -124,14 +126,14 @@ class TestRun:
 
 class TestPrior:
     def test_a_folder_of_someone_else_is_not_removed(self, folder, tmp_path):
-        save(tmp_path / "a.nii.gz", np.ones((3, 3, 3)), np.eye(4))
+        save_volume(tmp_path / "a.nii.gz", np.ones((3, 3, 3)), np.eye(4))
         (tmp_path / "prior.tmp").mkdir()
         (tmp_path / "prior.tmp" / "thesis.txt").write_text("years of work")
         assert main(["segment", "prior", str(folder), "a.nii.gz", "--out", "prior"]) == 0
         assert (tmp_path / "prior.tmp" / "thesis.txt").read_text() == "years of work"
 
     def test_it_is_made(self, folder, stand_ins, tmp_path, capsys):
-        save(tmp_path / "a.nii.gz", np.ones((3, 3, 3)), np.eye(4))
+        save_volume(tmp_path / "a.nii.gz", np.ones((3, 3, 3)), np.eye(4))
         assert main(["segment", "prior", str(folder), "a.nii.gz", "--out", "prior"]) == 0
         assert [path.name for path in stand_ins.calls[0][0]] == ["1_labels.nii.gz", "a.nii.gz"]
         assert names(tmp_path / "prior") == ["atlas"]

@@ -6,11 +6,11 @@ import pytest
 from applications.segmentation.heads import (
     ORIENTATIONS,
     grid_of,
-    head,
     intensity,
+    make_head,
+    make_upright_affine,
     reorder_voxels,
     rotation_matrix,
-    upright,
     world_points,
 )
 from scipy import ndimage
@@ -21,7 +21,7 @@ OBLIQUE = {"upright": (0, 0, 0), "tilted": (20, -12, 8)}
 
 
 def test_places_in_the_world():
-    shape, affine = (4, 5, 6), upright((4, 5, 6), tilt=(10, 20, -30))
+    shape, affine = (4, 5, 6), make_upright_affine((4, 5, 6), tilt=(10, 20, -30))
     grid = Grid(shape, affine)
     expected = world_points(shape, affine).reshape(-1, 3)
     assert np.allclose(grid.points(), expected)
@@ -61,7 +61,7 @@ def test_same_as():
 @pytest.mark.parametrize("tilt", OBLIQUE)
 @pytest.mark.parametrize(("order", "flips"), ORIENTATIONS)
 def test_canonical_orientation_is_nibabel_s(order, flips, tilt):
-    values, affine = head((5, 6, 7), tilt=OBLIQUE[tilt])
+    values, affine = make_head((5, 6, 7), tilt=OBLIQUE[tilt])
     stored, header = reorder_voxels(values, affine, order, flips)
     reorientation = Reorientation(grid_of(stored, header))
     expected = nibabel.as_closest_canonical(nibabel.Nifti1Image(stored, header))
@@ -69,14 +69,14 @@ def test_canonical_orientation_is_nibabel_s(order, flips, tilt):
     assert np.allclose(reorientation.canonical.affine, expected.affine)
     assert np.array_equal(reorientation.forward(stored), np.asarray(expected.dataobj))
     assert np.array_equal(reorientation.forward(stored), values)
-    assert np.array_equal(reorientation.back(reorientation.forward(stored)), stored)
+    assert np.array_equal(reorientation.restore(reorientation.forward(stored)), stored)
     several = np.stack([stored, 2 * stored])
     assert np.array_equal(reorientation.forward(several)[1], 2 * values)
-    assert np.array_equal(reorientation.back(reorientation.forward(several)), several)
+    assert np.array_equal(reorientation.restore(reorientation.forward(several)), several)
 
 
 def test_resampling_to_the_same_voxels_changes_nothing():
-    values, affine = head()
+    values, affine = make_head()
     grid = grid_of(values, affine)
     assert np.array_equal(resample(values, grid, grid), values.astype(np.float32))
     for order, flips in ORIENTATIONS[::5]:
@@ -89,8 +89,8 @@ def test_resampling_to_the_same_voxels_changes_nothing():
 
 def test_a_linear_function_is_resampled_exactly():
     slopes = np.array([0.7, -1.3, 0.4])
-    source = Grid((20, 22, 24), upright((20, 22, 24), spacing=(1.0, 1.0, 1.0)))
-    target = Grid((9, 9, 9), upright((9, 9, 9), spacing=(1.0, 0.9, 0.8), tilt=(15, 25, -20)))
+    source = Grid((20, 22, 24), make_upright_affine((20, 22, 24), spacing=(1.0, 1.0, 1.0)))
+    target = Grid((9, 9, 9), make_upright_affine((9, 9, 9), spacing=(1.0, 0.9, 0.8), tilt=(15, 25, -20)))
     values = (source.points() @ slopes).reshape(source.shape)
     expected = (target.points() @ slopes).reshape(target.shape)
     assert np.allclose(resample(values, source, target), expected, atol=1e-4)
@@ -98,8 +98,8 @@ def test_a_linear_function_is_resampled_exactly():
 
 def test_resampling_agrees_with_scipy_inside():
     generator = np.random.default_rng(0)
-    source = Grid((12, 13, 14), upright((12, 13, 14), spacing=(1.5, 1.5, 1.5)))
-    target = Grid((8, 8, 8), upright((8, 8, 8), spacing=(1.0, 1.0, 1.0), tilt=(5, 10, 40)))
+    source = Grid((12, 13, 14), make_upright_affine((12, 13, 14), spacing=(1.5, 1.5, 1.5)))
+    target = Grid((8, 8, 8), make_upright_affine((8, 8, 8), spacing=(1.0, 1.0, 1.0), tilt=(5, 10, 40)))
     values = generator.random(source.shape).astype(np.float32)
     change = np.linalg.inv(source.affine) @ target.affine
     expected = ndimage.affine_transform(values, change[:3, :3], change[:3, 3], output_shape=target.shape, order=1)
@@ -127,8 +127,8 @@ def test_a_finer_grid_is_not_blurred():
 
 
 def test_labels_are_those_of_the_nearest_voxel():
-    source = Grid((7, 8, 9), upright((7, 8, 9), tilt=(10, 0, 5)))
-    target = Grid((15, 14, 13), upright((15, 14, 13), spacing=(1.1, 1.2, 1.3), tilt=(0, 30, 0)))
+    source = Grid((7, 8, 9), make_upright_affine((7, 8, 9), tilt=(10, 0, 5)))
+    target = Grid((15, 14, 13), make_upright_affine((15, 14, 13), spacing=(1.1, 1.2, 1.3), tilt=(0, 30, 0)))
     labels = np.random.default_rng(1).integers(1, 200, source.shape).astype(np.uint8)
     resampled = resample_labels(labels, source, target, fill=255)
     assert resampled.dtype == np.uint8
@@ -149,7 +149,7 @@ def test_outside_is_filled():
 
 @pytest.mark.parametrize("spacing", [0.7, 1.0, 3.3])
 def test_another_spacing_covers_the_same_box(spacing):
-    grid = Grid((22, 26, 24), upright(tilt=(20, 0, 0)))
+    grid = Grid((22, 26, 24), make_upright_affine(tilt=(20, 0, 0)))
     other = grid.at_spacing(spacing)
     assert np.allclose(other.spacing, spacing)
     assert np.allclose(other.centre, grid.centre)

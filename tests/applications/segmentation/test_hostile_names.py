@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from applications.segmentation.heads import anatomy, head, save, world_points
+from applications.segmentation.heads import make_anatomy, make_head, save_volume, world_points
 from browser import HOSTILE_NAME, assert_inert, dump_dom, needs_browser
 
 from hardmax.applications.segmentation.results.quality_images import write_quality_image
@@ -33,9 +33,9 @@ def results(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "1000")
     scans = tmp_path / "hostile"
     scans.mkdir()
-    values, affine = head()
+    values, affine = make_head()
     for name in NAMES:
-        save(scans / f"{name}.nii.gz", values, affine)
+        save_volume(scans / f"{name}.nii.gz", values, affine)
     out = tmp_path / f"out {HOSTILE_NAME}"
     assert main(["segment", "run", str(scans), "--out", str(out), "--model", "model"]) == 0
     return out, capsys.readouterr()
@@ -85,8 +85,8 @@ def test_a_record_that_someone_else_wrote(results, tmp_path):
 
 def test_a_dollar_is_not_mathematics(tmp_path):
     """The image of a scan with dollars in its name has them in its title, and an unfinished formula is no error."""
-    values, affine = head()
-    labels = anatomy(world_points(values.shape, affine), values)
+    values, affine = make_head()
+    labels = make_anatomy(world_points(values.shape, affine), values)
     scan = Volume(values.astype(np.float32), Grid(values.shape, affine))
     images = []
     for title in ("$x$", "x", "$\\frac$ 1"):

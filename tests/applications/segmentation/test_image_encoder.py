@@ -56,7 +56,7 @@ def anatomy_dice(vae, encoder, cases):
 
 
 # ------------------------------------------------------------------------------------------- the mathematics
-def small():
+def make_small_model():
     """Return a VAE, an encoder, a scan and Gaussians in float64."""
     torch.manual_seed(0)
     vae = LabelVAE(torch.rand(3, 4, 4), latents=1).double()
@@ -81,7 +81,7 @@ def scores_of(score, x, mask, log_f, gaussians):
 
 @pytest.mark.parametrize("score", [ExactLikelihood(), JensenBound()], ids=str)
 def test_bound_against_quadrature(score):
-    vae, encoder, x, mask, gaussians = small()
+    vae, encoder, x, mask, gaussians = make_small_model()
     with torch.no_grad():
         mean, log_variance = (t[0, 0] for t in encoder(x[None], mask[None]))
         q = torch.distributions.Normal(mean, (log_variance / 2).exp())
@@ -101,7 +101,7 @@ def test_bound_against_quadrature(score):
 
 
 def test_bound_is_below_the_evidence():
-    vae, encoder, x, mask, gaussians = small()
+    vae, encoder, x, mask, gaussians = make_small_model()
     z = torch.linspace(-9, 9, 2001, dtype=torch.float64)
     with torch.no_grad():
         log_x = scores_of(log_likelihood, x, mask, vae.log_prior(z[:, None]), gaussians)
@@ -116,7 +116,7 @@ def test_bound_is_below_the_evidence():
 
 
 def test_voxels_outside_the_mask_do_not_count():
-    vae, encoder, x, mask, gaussians = small()
+    vae, encoder, x, mask, gaussians = make_small_model()
     other = torch.where(mask, x, 99.0)
     values = [
         scan_elbo(vae, encoder, image, mask, gaussians, generator=torch.Generator().manual_seed(0)).value

@@ -23,7 +23,7 @@ def z_value(draws, exact):
     return abs(float((draws.mean() - exact) / (draws.std() / len(draws) ** 0.5)))
 
 
-def tiny(network="linear", shape=(2, 2), labels=2, latents=1, seed=0):
+def make_tiny_vae(network="linear", shape=(2, 2), labels=2, latents=1, seed=0):
     """Return a VAE of a few voxels with random weights, in float64."""
     torch.manual_seed(seed)
     vae = LabelVAE(torch.rand(labels, *shape), latents=latents, factor=1, network=network, width=4).double()
@@ -44,7 +44,7 @@ def all_maps(labels, shape):
 # ------------------------------------------------------------------------------------------- the mathematics
 @pytest.mark.parametrize("network", NETWORKS)
 def test_probabilities_of_all_maps_sum_to_one(network):
-    vae, maps = tiny(network), all_maps(2, (2, 2))
+    vae, maps = make_tiny_vae(network), all_maps(2, (2, 2))
     z = torch.randn(5, 1, 1, dtype=torch.float64).expand(5, len(maps), 1)
     torch.testing.assert_close(vae.likelihood(maps)(z).logsumexp(1), torch.zeros(5).double())
 
@@ -71,7 +71,7 @@ def bound_by_quadrature(vae, maps):
 def check_bound(bound):
     """Both terms of a bound against quadrature, by a z-test over draws; and it is a bound."""
     for network in NETWORKS:
-        vae, maps = tiny(network), all_maps(2, (2, 2))[[3, 5, 10]]
+        vae, maps = make_tiny_vae(network), all_maps(2, (2, 2))[[3, 5, 10]]
         with torch.no_grad():
             reconstruction, kl = bound_by_quadrature(vae, maps)
             truth = quadrature(vae, maps)
@@ -106,7 +106,7 @@ def test_wrong_bounds_are_caught(wrong):
 
 def test_bounds_of_all_maps_are_below_a_distribution():
     """`log p(s)` of all maps sums to one, and each bound lies below its own."""
-    vae, maps = tiny(), all_maps(2, (2, 2))
+    vae, maps = make_tiny_vae(), all_maps(2, (2, 2))
     with torch.no_grad():
         truth = quadrature(vae, maps)
         torch.testing.assert_close(truth.logsumexp(0), torch.zeros(()).double(), atol=1e-9, rtol=0)
@@ -117,7 +117,7 @@ def test_bounds_of_all_maps_are_below_a_distribution():
 @pytest.mark.parametrize("network", NETWORKS)
 def test_probabilities_stand_for_their_mean(network):
     """A map of probabilities has the mean of the bounds of maps drawn from it: voxels are independent given z."""
-    vae, maps = tiny(network), all_maps(2, (2, 2))
+    vae, maps = make_tiny_vae(network), all_maps(2, (2, 2))
     soft = torch.rand(1, 2, 2, 2, dtype=torch.float64)
     soft /= soft.sum(1, keepdim=True)
     chance = (soft * maps).sum(1).flatten(1).prod(1)
@@ -198,7 +198,7 @@ def test_pca_start_is_probabilistic_pca():
 
 def test_information_is_the_curvature():
     """The second derivative of `-log p(s | z)` at z = 0; where logits are linear it is the same for all s."""
-    vae = tiny(shape=(4, 2), labels=3, latents=2)
+    vae = make_tiny_vae(shape=(4, 2), labels=3, latents=2)
     maps = torch.nn.functional.one_hot(torch.randint(3, (1, 4, 2)), 3).movedim(-1, 1).double()
     hessian = torch.autograd.functional.hessian(
         lambda z: vae.likelihood(maps)(z[None, None]).sum(), torch.zeros(2).double()

@@ -23,7 +23,7 @@ def test_the_table_is_that_of_the_data():
 
 
 def test_what_is_judged():
-    assert STRUCTURES.judged == list(range(1, 17))
+    assert STRUCTURES.judged_indices == list(range(1, 17))
     assert len({label.colour for label in STRUCTURES.labels}) == 19
 
 

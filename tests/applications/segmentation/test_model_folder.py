@@ -80,18 +80,18 @@ def test_missing_broken_and_foreign_files(name, model):
     command = "hardmax segment prior" if name == ATLAS else "hardmax segment train"
     other = VAE if name == ATLAS else ATLAS
 
-    def refused(words):
+    def assert_refused(words):
         with pytest.raises(DataError, match=rf"{words}(?s:.*); make it again with {command}, or give another folder"):
             load_part(PARTS[name], model, name)
 
     shutil.copy(model / other / "config.json", model / name / "config.json")
-    refused(f"kind '{PARTS[other].kind}', not '{PARTS[name].kind}'")
+    assert_refused(f"kind '{PARTS[other].kind}', not '{PARTS[name].kind}'")
     (model / name / "config.json").write_text(f'{{"model": "{PARTS[name].kind}"}}')
-    refused("does not hold (an atlas|the configuration of a)")
+    assert_refused("does not hold (an atlas|the configuration of a)")
     (model / name / "model.safetensors").write_bytes(b"nothing")
-    refused("cannot read")
+    assert_refused("cannot read")
     (model / name / "config.json").unlink()
-    refused(r"config\.json is missing")
+    assert_refused(r"config\.json is missing")
 
 
 @pytest.mark.parametrize("name", PARTS)

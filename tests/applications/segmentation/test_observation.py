@@ -8,7 +8,7 @@ from hardmax.applications.segmentation.volumes.geometry import Grid
 from hardmax.applications.segmentation.volumes.reading import Volume
 
 
-def ball(radius, spacing=(4.0, 4.0, 4.0), *, air=None):
+def make_ball(radius, spacing=(4.0, 4.0, 4.0), *, air=None):
     """Return a ball of tissue with a radius in mm, in a box of 240 mm; around it zeros, or noise."""
     shape = tuple(round(240 / side) for side in spacing)
     grid = Grid(shape, np.diag([*spacing, 1.0]))
@@ -20,26 +20,26 @@ def ball(radius, spacing=(4.0, 4.0, 4.0), *, air=None):
 
 
 def test_a_brain_leaves_no_doubt():
-    mask, doubts = find_brain_mask(ball(72.0))  # 1.56 l
+    mask, doubts = find_brain_mask(make_ball(72.0))  # 1.56 l
     assert doubts == []
     assert mask.sum() * 64 == pytest.approx(4 / 3 * np.pi * 72**3, rel=0.02)
 
 
 def test_a_head_is_larger_than_a_brain():
-    _, doubts = find_brain_mask(ball(100.0))  # 4.2 l
+    _, doubts = find_brain_mask(make_ball(100.0))  # 4.2 l
     assert len(doubts) == 1
     assert "at most 2,300: strip the skull first" in doubts[0]
 
 
 def test_surroundings_of_noise():
-    mask, doubts = find_brain_mask(ball(72.0, air=4.0))
+    mask, doubts = find_brain_mask(make_ball(72.0, air=4.0))
     assert "not of one value" in doubts[0]
     assert mask.sum() * 64 == pytest.approx(4 / 3 * np.pi * 72**3, rel=0.02)
 
 
 @pytest.mark.parametrize("spacing", [(2.0, 2.0, 2.0), (1.5, 1.5, 3.0), (5.0, 2.5, 2.5)])
 def test_voxels_of_any_size_are_fitted_in_mm(spacing):
-    observation = prepare_scan(ball(72.0, spacing))
+    observation = prepare_scan(make_ball(72.0, spacing))
     inside = observation.points[observation.inside].numpy()
     assert observation.doubts == ()
     np.testing.assert_allclose(inside.max(0) - inside.min(0), 144, atol=2 * max(spacing))

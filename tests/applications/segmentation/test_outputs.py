@@ -10,10 +10,10 @@ import pytest
 from applications.segmentation.heads import (
     ORIENTATIONS,
     WorldSegmenter,
-    anatomy,
-    head,
+    make_anatomy,
+    make_head,
     reorder_voxels,
-    save,
+    save_volume,
     world_points,
 )
 from PIL import Image
@@ -44,14 +44,14 @@ def test_the_same_labels_whatever_the_header(tilt, tmp_path, monkeypatch):
     monkeypatch.setattr(
         "hardmax.applications.segmentation.results.outputs.write_quality_image", lambda *_, **__: None
     )  # tested on its own
-    values, affine = head(tilt=tilt)
+    values, affine = make_head(tilt=tilt)
     values = values.astype(np.float32)
-    expected = anatomy(world_points(values.shape, affine), values)
+    expected = make_anatomy(world_points(values.shape, affine), values)
     assert len(np.unique(expected)) == 17
     counts = set()
     for order, flips in ORIENTATIONS:
         stored, header = reorder_voxels(values, affine, order, flips)
-        result = segment(save(tmp_path / "scan.nii.gz", stored, header), tmp_path / "out")
+        result = segment(save_volume(tmp_path / "scan.nii.gz", stored, header), tmp_path / "out")
         written = nibabel.load(result.files[0])
         assert np.allclose(written.affine, header, atol=1e-4)
         assert np.array_equal(np.asarray(written.dataobj), reorder_voxels(expected, affine, order, flips)[0])
@@ -62,24 +62,24 @@ def test_the_same_labels_whatever_the_header(tilt, tmp_path, monkeypatch):
 def test_a_segmenter_that_trusts_the_axes_is_detected(tmp_path, monkeypatch):
     """The planted error: labels by voxel index, without a look at the header."""
     monkeypatch.setattr("hardmax.applications.segmentation.results.outputs.write_quality_image", lambda *_, **__: None)
-    values, affine = head()
+    values, affine = make_head()
 
     class Blind(WorldSegmenter):
         def segment(self, volume, *, posterior=False, progress=None):
             return SimpleNamespace(
-                labels=anatomy(world_points(volume.values.shape, affine), volume.values),
+                labels=make_anatomy(world_points(volume.values.shape, affine), volume.values),
                 posterior=None, log_likelihood=-2.0, seconds=0.0, doubts=[],
             )  # fmt: skip
 
-    expected = anatomy(world_points(values.shape, affine), values.astype(np.float32))
+    expected = make_anatomy(world_points(values.shape, affine), values.astype(np.float32))
     stored, header = reorder_voxels(values, affine, (0, 1, 2), (-1, 1, 1))
-    result = segment(save(tmp_path / "scan.nii.gz", stored, header), tmp_path / "out", Blind())
+    result = segment(save_volume(tmp_path / "scan.nii.gz", stored, header), tmp_path / "out", Blind())
     assert not np.array_equal(np.asarray(nibabel.load(result.files[0]).dataobj)[::-1], expected)
 
 
 @pytest.mark.parametrize("callable_posterior", [False, True])
 def test_what_is_written(tmp_path, callable_posterior):
-    values, affine = head()
+    values, affine = make_head()
 
     class Lazy(WorldSegmenter):
         def segment(self, volume, *, posterior=False, progress=None):
@@ -91,7 +91,7 @@ def test_what_is_written(tmp_path, callable_posterior):
 
     calls = []
     values[0, 0, 0] = np.nan
-    path = save(tmp_path / "scan.nii.gz", values, affine)
+    path = save_volume(tmp_path / "scan.nii.gz", values, affine)
     result = segment(
         path,
         tmp_path / "out",
@@ -114,7 +114,7 @@ def test_what_is_written(tmp_path, callable_posterior):
 
 
 def test_smoothing_removes_single_voxels(tmp_path):
-    values, affine = head((12, 12, 12))
+    values, affine = make_head((12, 12, 12))
 
     class Noisy(WorldSegmenter):
         def segment(self, volume, *, posterior=False, progress=None):
@@ -124,7 +124,7 @@ def test_smoothing_removes_single_voxels(tmp_path):
             soft = 0.6 * (labels == np.arange(19)[:, None, None, None]) + 0.4 / 19
             return SimpleNamespace(labels=labels, posterior=soft, log_likelihood=-2.0, seconds=0.0, doubts=[])
 
-    path = save(tmp_path / "scan.nii.gz", values, affine)
+    path = save_volume(tmp_path / "scan.nii.gz", values, affine)
     result = segment(path, tmp_path / "out", Noisy(), options=OutputOptions(smooth=2.0))
     assert np.asarray(nibabel.load(result.files[0]).dataobj)[6, 6, 6] == 1
     assert result.volumes[2] == 0
@@ -132,14 +132,14 @@ def test_smoothing_removes_single_voxels(tmp_path):
 
 class TestComparing:
     def truth(self, tmp_path, order=(0, 1, 2), flips=(1, 1, 1), **options):
-        values, affine = head(**options)
-        labels = anatomy(world_points(values.shape, affine), values.astype(np.float32))
+        values, affine = make_head(**options)
+        labels = make_anatomy(world_points(values.shape, affine), values.astype(np.float32))
         stored, header = reorder_voxels(labels, affine, order, flips)
-        return save(tmp_path / "scan_labels.nii.gz", stored, header, dtype=np.uint8)
+        return save_volume(tmp_path / "scan_labels.nii.gz", stored, header, dtype=np.uint8)
 
     @pytest.fixture
     def scan(self, tmp_path):
-        return save(tmp_path / "scan.nii.gz", *head())
+        return save_volume(tmp_path / "scan.nii.gz", *make_head())
 
     @pytest.mark.parametrize(("order", "flips"), [((0, 1, 2), (1, 1, 1)), ((2, 0, 1), (-1, 1, -1))])
     def test_the_truth_may_be_stored_in_another_order(self, order, flips, scan, tmp_path):
@@ -157,7 +157,7 @@ class TestComparing:
     def test_a_truth_elsewhere(self, scan, tmp_path):
         moved = np.eye(4)
         moved[:3, 3] = 500
-        truth = save(tmp_path / "far_labels.nii.gz", np.ones((4, 4, 4)), moved)
+        truth = save_volume(tmp_path / "far_labels.nii.gz", np.ones((4, 4, 4)), moved)
         result = segment(scan, tmp_path / "out", truth=truth)
         assert result.agreement.mean_dice == 0
         assert any("none of its labels falls on the scan" in note for note in result.notes)
@@ -170,7 +170,7 @@ class TestComparing:
 
 
 def test_nothing_is_left_when_writing_fails(tmp_path, monkeypatch):
-    path = save(tmp_path / "scan.nii.gz", *head())
+    path = save_volume(tmp_path / "scan.nii.gz", *make_head())
 
     def fail(self, stream):
         stream.write(b"half")
@@ -183,8 +183,8 @@ def test_nothing_is_left_when_writing_fails(tmp_path, monkeypatch):
 
 
 def test_tables(tmp_path):
-    values, affine = head()
-    path = save(tmp_path / "a.nii.gz", values, affine)
+    values, affine = make_head()
+    path = save_volume(tmp_path / "a.nii.gz", values, affine)
     truth = TestComparing().truth(tmp_path)
     results = [segment(path, tmp_path, truth=truth), Result(Scan(path, "b, c"), error='it is "broken"')]
     write_volumes(tmp_path / "volumes.csv", results, STRUCTURES)

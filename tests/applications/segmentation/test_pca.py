@@ -17,7 +17,7 @@ from hardmax.applications.segmentation.volumes.labels import STRUCTURES
 GRID = make_centred_grid((48, 48, 48), 2.0)
 
 
-def ball(grid, centre=(0.0, 0.0, 0.0), radius=26.0):
+def make_ball(grid, centre=(0.0, 0.0, 0.0), radius=26.0):
     """Return a ball with soft borders, as two labels."""
     distance = (grid_points(grid) - torch.tensor(centre)).norm(dim=1)
     inside = ((radius - distance) / 4).sigmoid().view(grid.shape)
@@ -32,11 +32,11 @@ def wave(seed, size=5.0):
 
 
 def atlas_with(maps, velocities):
-    return Atlas(ball(GRID), GRID, STRUCTURES, (0, 1), maps, velocities)
+    return Atlas(make_ball(GRID), GRID, STRUCTURES, (0, 1), maps, velocities)
 
 
 def test_the_alignment_is_undone():
-    own, velocity = ball(GRID, (4.0, 0.0, -3.0)), wave(0)
+    own, velocity = make_ball(GRID, (4.0, 0.0, -3.0)), wave(0)
     displacement = integrate_velocity(velocity, VELOCITY_GRID)
     aligned = sample_at(own, GRID, warp_points(grid_points(GRID), displacement, VELOCITY_GRID)).view_as(own)
     far = (aligned - own).abs().mean()
@@ -46,7 +46,7 @@ def test_the_alignment_is_undone():
 
 
 def test_mirror_images_have_mirrored_shapes():
-    maps = ball(GRID, (6.0, 2.0, 0.0)).argmax(0)[None].to(torch.uint8)
+    maps = make_ball(GRID, (6.0, 2.0, 0.0)).argmax(0)[None].to(torch.uint8)
     atlas = atlas_with(maps, wave(1)[None])
     (original, mirrored), (velocity, mirrored_velocity) = coarsen_maps(atlas), mirror_velocities(atlas)
     grid = make_centred_grid((24, 24, 24), 4.0)
@@ -63,7 +63,7 @@ def test_latents_are_how_people_differ():
     shifts = torch.linspace(-6, 6, 7)
     velocities = torch.zeros(7, 3, *VELOCITY_GRID.shape)
     velocities[:, 1] = shifts.view(-1, 1, 1, 1)
-    maps = ball(GRID).argmax(0).to(torch.uint8).expand(7, *GRID.shape).contiguous()
+    maps = make_ball(GRID).argmax(0).to(torch.uint8).expand(7, *GRID.shape).contiguous()
     vae = make_vae(atlas_with(maps, velocities), latents=2, bank=40)
     z = torch.zeros(3, 2)
     z[1, 0], z[2, 0] = 1.5, -1.5

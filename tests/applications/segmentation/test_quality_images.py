@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from applications.segmentation.heads import ORIENTATIONS, anatomy, head, reorder_voxels, world_points
+from applications.segmentation.heads import ORIENTATIONS, make_anatomy, make_head, reorder_voxels, world_points
 from PIL import Image
 
 from hardmax.applications.segmentation.results.page import render_page, write_page
@@ -25,25 +25,25 @@ def draw(path, values, affine, labels, **options):
         return np.asarray(image.convert("RGB")).astype(int)
 
 
-def near(image, colour):
+def count_near(image, colour):
     """Return the number of pixels of about that colour."""
     return int((np.abs(image - np.array(colour)).max(-1) < 40).sum())
 
 
 @pytest.fixture(scope="module")
 def upright(tmp_path_factory):
-    values, affine = head()
-    labels = anatomy(world_points(values.shape, affine), values)
+    values, affine = make_head()
+    labels = make_anatomy(world_points(values.shape, affine), values)
     return values, affine, labels, draw(tmp_path_factory.mktemp("qc") / "a.png", values, affine, labels)
 
 
 def test_outlines_and_legend(upright):
     image = upright[-1]
     assert image.shape[1] > 800
-    assert near(image, (205, 95, 105)) > 100  # the cortex, made lighter
+    assert count_near(image, (205, 95, 105)) > 100  # the cortex, made lighter
     legend = image[:, -290:]
-    assert near(legend, (205, 95, 105)) > 40
-    assert near(legend, (232, 234, 237)) > 500  # names and numbers
+    assert count_near(legend, (205, 95, 105)) > 40
+    assert count_near(legend, (232, 234, 237)) > 500  # names and numbers
 
 
 @pytest.mark.parametrize(("order", "flips"), ORIENTATIONS[5::11])
@@ -61,13 +61,13 @@ def test_a_flipped_scan_gives_another_image(upright, tmp_path):
 
 
 def test_thick_slices_have_true_proportions(tmp_path):
-    values, affine = head((30, 30, 8), spacing=(1.5, 1.5, 6.0))
-    labels = anatomy(world_points(values.shape, affine), values)
+    values, affine = make_head((30, 30, 8), spacing=(1.5, 1.5, 6.0))
+    labels = make_anatomy(world_points(values.shape, affine), values)
     image = draw(tmp_path / "a.png", values, affine, labels)
     coronal = image[image.shape[0] // 2 :]
     assert coronal.shape[0] > 250
-    cubes, straight = head((30, 30, 32), spacing=(1.5, 1.5, 1.5))
-    same = draw(tmp_path / "b.png", cubes, straight, anatomy(world_points(cubes.shape, straight), cubes))
+    cubes, straight = make_head((30, 30, 32), spacing=(1.5, 1.5, 1.5))
+    same = draw(tmp_path / "b.png", cubes, straight, make_anatomy(world_points(cubes.shape, straight), cubes))
     assert abs(same.shape[0] / same.shape[1] - image.shape[0] / image.shape[1]) < 0.15
 
 
@@ -75,15 +75,15 @@ def test_flags_are_shown_and_long_ones_broken(upright, tmp_path):
     values, affine, labels, image = upright
     short = draw(tmp_path / "a.png", values, affine, labels, flag="doubtful")
     long = draw(tmp_path / "b.png", values, affine, labels, flag="This scan is very doubtful. " * 12)
-    assert near(image, (255, 157, 107)) < near(short, (255, 157, 107)) < near(long, (255, 157, 107))
+    assert count_near(image, (255, 157, 107)) < count_near(short, (255, 157, 107)) < count_near(long, (255, 157, 107))
     assert image.shape[0] < short.shape[0] < long.shape[0]
     assert short.shape[1] == long.shape[1]
 
 
 def test_nothing_was_found(tmp_path):
-    values, affine = head()
+    values, affine = make_head()
     image = draw(tmp_path / "a.png", values, affine, np.zeros(values.shape, int))
-    assert near(image[:, -290:], (255, 157, 107)) > 50
+    assert count_near(image[:, -290:], (255, 157, 107)) > 50
 
 
 def test_slices_show_what_is_small():

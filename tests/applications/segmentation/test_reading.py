@@ -6,7 +6,14 @@ import struct
 import nibabel
 import numpy as np
 import pytest
-from applications.segmentation.heads import ORIENTATIONS, anatomy, head, reorder_voxels, save, world_points
+from applications.segmentation.heads import (
+    ORIENTATIONS,
+    make_anatomy,
+    make_head,
+    reorder_voxels,
+    save_volume,
+    world_points,
+)
 
 from hardmax.applications.segmentation.volumes.reading import read_labels, read_volume, strip_suffix
 from hardmax.applications.segmentation.volumes.writing import is_made_by_hardmax, write_labels, write_posterior
@@ -19,8 +26,8 @@ SUFFIXES[".mgz"] = nibabel.MGHImage
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.int32, np.float32])
 def test_every_format_and_dtype(suffix, dtype, tmp_path):
-    values, affine = head(tilt=(10, -20, 5))
-    path = save(tmp_path / f"a{suffix}", values, affine, kind=SUFFIXES[suffix], dtype=dtype)
+    values, affine = make_head(tilt=(10, -20, 5))
+    path = save_volume(tmp_path / f"a{suffix}", values, affine, kind=SUFFIXES[suffix], dtype=dtype)
     volume = read_volume(path)
     assert volume.values.dtype == np.float32
     assert np.array_equal(volume.values, values.astype(dtype).astype(np.float32))
@@ -31,13 +38,13 @@ def test_every_format_and_dtype(suffix, dtype, tmp_path):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.uint16, np.int8])
 def test_other_dtypes_of_nifti(dtype, tmp_path):
-    values, affine = head()
-    path = save(tmp_path / "a.nii.gz", values / 2, affine, dtype=dtype)
+    values, affine = make_head()
+    path = save_volume(tmp_path / "a.nii.gz", values / 2, affine, dtype=dtype)
     assert np.array_equal(read_volume(path).values, (values / 2).astype(dtype).astype(np.float32))
 
 
 def test_scaled_values(tmp_path):
-    values, affine = head()
+    values, affine = make_head()
     image = nibabel.Nifti1Image(np.round((values + 3) / 0.02).astype(np.int16), affine)
     image.header.set_slope_inter(0.02, -3)
     nibabel.save(image, tmp_path / "a.nii.gz")
@@ -45,38 +52,38 @@ def test_scaled_values(tmp_path):
 
 
 def test_a_single_frame_is_read(tmp_path):
-    values, affine = head()
-    save(tmp_path / "a.nii.gz", values[..., None], affine)
+    values, affine = make_head()
+    save_volume(tmp_path / "a.nii.gz", values[..., None], affine)
     assert read_volume(tmp_path / "a.nii.gz").values.shape == values.shape
-    save(tmp_path / "b.nii.gz", values[..., None, None], affine)
+    save_volume(tmp_path / "b.nii.gz", values[..., None, None], affine)
     assert read_volume(tmp_path / "b.nii.gz").values.shape == values.shape
-    save(tmp_path / "c.nii.gz", np.stack([values, values], -1), affine)
+    save_volume(tmp_path / "c.nii.gz", np.stack([values, values], -1), affine)
     with pytest.raises(DataError, match=r"c\.nii\.gz has 2 volumes .*expected one; take one out"):
         read_volume(tmp_path / "c.nii.gz")
 
 
 def test_voxels_that_are_not_finite(tmp_path):
-    values, affine = head()
+    values, affine = make_head()
     values[0, 0, :3] = np.nan, np.inf, -np.inf
-    volume = read_volume(save(tmp_path / "a.nii.gz", values, affine))
+    volume = read_volume(save_volume(tmp_path / "a.nii.gz", values, affine))
     assert volume.values[0, 0, :3].tolist() == [0, 0, 0]
     assert np.array_equal(volume.values[1:], values[1:].astype(np.float32))
     assert volume.notes == ("3 voxels (0.0%) are NaN or infinite: read as 0",)
     values[1, 1, 1] = -900
-    assert read_volume(save(tmp_path / "b.nii.gz", values, affine)).values[0, 0, 0] == -900
+    assert read_volume(save_volume(tmp_path / "b.nii.gz", values, affine)).values[0, 0, 0] == -900
     with pytest.raises(DataError, match="has no finite value"):
-        read_volume(save(tmp_path / "c.nii.gz", np.full((3, 3, 3), np.nan), affine))
+        read_volume(save_volume(tmp_path / "c.nii.gz", np.full((3, 3, 3), np.nan), affine))
 
 
 @pytest.mark.parametrize("value", [0, 7])
 def test_empty_volumes(value, tmp_path):
     with pytest.raises(DataError, match=rf"a\.nii\.gz is empty: all of its voxels are {value}"):
-        read_volume(save(tmp_path / "a.nii.gz", np.full((4, 4, 4), value), np.eye(4)))
+        read_volume(save_volume(tmp_path / "a.nii.gz", np.full((4, 4, 4), value), np.eye(4)))
 
 
 class TestTwoTransforms:
     def write(self, path, sform, qform, codes):
-        values, affine = head()
+        values, affine = make_head()
         image = nibabel.Nifti1Image(values.astype(np.float32), affine)
         image.set_sform(sform, codes[0])
         image.set_qform(qform, codes[1])
@@ -85,16 +92,16 @@ class TestTwoTransforms:
 
     @pytest.mark.parametrize("codes", [(1, 1), (2, 0), (0, 1), (4, 3)])
     def test_chosen_as_nibabel_does(self, codes, tmp_path):
-        moved = head()[1]
+        moved = make_head()[1]
         moved[0, 3] += 0.3
-        volume = self.write(tmp_path / "a.nii", head()[1], moved, codes)
+        volume = self.write(tmp_path / "a.nii", make_head()[1], moved, codes)
         assert np.allclose(volume.grid.affine, nibabel.load(tmp_path / "a.nii").affine)
         assert volume.notes == ()
 
     def test_they_disagree(self, tmp_path):
-        other = head()[1] @ np.diag([-1.0, 1, 1, 1])
-        volume = self.write(tmp_path / "a.nii", head()[1], other, (1, 1))
-        assert np.allclose(volume.grid.affine, head()[1])
+        other = make_head()[1] @ np.diag([-1.0, 1, 1, 1])
+        volume = self.write(tmp_path / "a.nii", make_head()[1], other, (1, 1))
+        assert np.allclose(volume.grid.affine, make_head()[1])
         assert len(volume.notes) == 1
         assert "the sform and the qform of the header disagree by" in volume.notes[0]
         assert "the sform is used" in volume.notes[0]
@@ -105,8 +112,8 @@ class TestTwoTransforms:
         assert np.allclose(volume.grid.affine, nibabel.load(tmp_path / "a.nii").affine)
 
     def test_a_broken_sform(self, tmp_path):
-        volume = self.write(tmp_path / "a.nii", np.diag([1.0, 1, 0, 1]), head()[1], (1, 1))
-        assert np.allclose(volume.grid.affine, head()[1], atol=1e-4)
+        volume = self.write(tmp_path / "a.nii", np.diag([1.0, 1, 0, 1]), make_head()[1], (1, 1))
+        assert np.allclose(volume.grid.affine, make_head()[1], atol=1e-4)
         assert "the sform of the header cannot be used" in volume.notes[0]
 
     def test_none_that_can_be_used(self, tmp_path):
@@ -115,7 +122,7 @@ class TestTwoTransforms:
 
 
 def test_strange_voxel_sizes_are_noted(tmp_path):
-    volume = read_volume(save(tmp_path / "a.nii.gz", head()[0], np.diag([0.001, 0.001, 0.001, 1])))
+    volume = read_volume(save_volume(tmp_path / "a.nii.gz", make_head()[0], np.diag([0.001, 0.001, 0.001, 1])))
     assert "is the header in mm?" in volume.notes[0]
 
 
@@ -184,30 +191,30 @@ def test_missing_files(tmp_path):
 class TestLabels:
     def test_own_numbers(self, tmp_path):
         labels = np.arange(19).reshape(1, 1, 19)
-        label_map = read_labels(save(tmp_path / "a.nii.gz", labels, np.eye(4), dtype=np.float64))
+        label_map = read_labels(save_volume(tmp_path / "a.nii.gz", labels, np.eye(4), dtype=np.float64))
         assert np.array_equal(label_map.labels, labels)
         assert label_map.notes == ()
 
     def test_freesurfer_s_numbers(self, tmp_path):
         labels = np.array([0, 2, 41, 3, 42, 1012, 2035, 4, 43, 17, 53, 251, 28, 60, 24])[None, None]
-        save(tmp_path / "a.mgz", labels, np.eye(4), kind=nibabel.MGHImage, dtype=np.int32)
+        save_volume(tmp_path / "a.mgz", labels, np.eye(4), kind=nibabel.MGHImage, dtype=np.int32)
         label_map = read_labels(tmp_path / "a.mgz")
         assert label_map.labels.ravel().tolist() == [0, 1, 1, 2, 2, 2, 2, 3, 3, 13, 13, 1, 16, 16, 17]
         assert "FreeSurfer" in label_map.notes[0]
 
     def test_files_that_are_not_label_maps(self, tmp_path):
         with pytest.raises(DataError, match=r"not a label map: its values, from 0 to 0\.5, are not all whole numbers"):
-            read_labels(save(tmp_path / "a.nii.gz", np.array([[[0, 0.5]]]), np.eye(4)))
+            read_labels(save_volume(tmp_path / "a.nii.gz", np.array([[[0, 0.5]]]), np.eye(4)))
         with pytest.raises(DataError, match="all of its voxels are 0"):
-            read_labels(save(tmp_path / "b.nii.gz", np.zeros((2, 2, 2)), np.eye(4)))
+            read_labels(save_volume(tmp_path / "b.nii.gz", np.zeros((2, 2, 2)), np.eye(4)))
         with pytest.raises(DataError, match=r"c\.nii\.gz cannot be read as a label map: no label is known.*9999"):
-            read_labels(save(tmp_path / "c.nii.gz", np.array([[[0, 9999]]]), np.eye(4), dtype=np.int32))
+            read_labels(save_volume(tmp_path / "c.nii.gz", np.array([[[0, 9999]]]), np.eye(4), dtype=np.int32))
 
 
 class TestWriting:
     @pytest.fixture
     def scan(self, tmp_path):
-        values, affine = head(tilt=(10, -20, 5))
+        values, affine = make_head(tilt=(10, -20, 5))
         image = nibabel.Nifti1Image(values.astype(np.int16), affine)
         image.set_sform(affine, 2)
         image.set_qform(affine, 1)
@@ -242,8 +249,8 @@ class TestWriting:
 
     @pytest.mark.parametrize("suffix", [".mgz", ".nii.gz"])
     def test_scans_of_other_formats(self, suffix, tmp_path):
-        values, affine = head(tilt=(0, 25, 0))
-        scan = read_volume(save(tmp_path / f"scan{suffix}", values, affine, kind=SUFFIXES[suffix]))
+        values, affine = make_head(tilt=(0, 25, 0))
+        scan = read_volume(save_volume(tmp_path / f"scan{suffix}", values, affine, kind=SUFFIXES[suffix]))
         write_labels(tmp_path / "labels.nii.gz", (values > 100).astype(np.uint8), scan)
         written = nibabel.load(tmp_path / "labels.nii.gz")
         assert isinstance(written, nibabel.Nifti2Image if suffix == ".nii.gz" else nibabel.Nifti1Image)
@@ -269,12 +276,14 @@ class TestWriting:
 
     @pytest.mark.parametrize(("order", "flips"), ORIENTATIONS[::7])
     def test_positions_are_kept_whatever_the_header(self, order, flips, tmp_path):
-        values, affine = head(tilt=(8, 12, -15))
+        values, affine = make_head(tilt=(8, 12, -15))
         stored, header = reorder_voxels(values, affine, order, flips)
-        scan = read_volume(save(tmp_path / "scan.nii.gz", stored, header))
-        write_labels(tmp_path / "labels.nii.gz", anatomy(world_points(stored.shape, header), stored), scan)
+        scan = read_volume(save_volume(tmp_path / "scan.nii.gz", stored, header))
+        write_labels(tmp_path / "labels.nii.gz", make_anatomy(world_points(stored.shape, header), stored), scan)
         written = nibabel.load(tmp_path / "labels.nii.gz")
-        assert np.array_equal(np.asarray(written.dataobj), anatomy(world_points(stored.shape, written.affine), stored))
+        assert np.array_equal(
+            np.asarray(written.dataobj), make_anatomy(world_points(stored.shape, written.affine), stored)
+        )
 
 
 @pytest.mark.parametrize("suffix", [".nii.gz", ".mgz"])
@@ -284,8 +293,8 @@ def test_compressed_bombs(tmp_path, suffix):
     kind = nibabel.MGHImage if suffix == ".mgz" else nibabel.Nifti1Image
     header = kind(np.zeros((1, 1, 1), np.uint8), np.eye(4)).header.copy()
     header.set_data_shape((3000, 3000, 3000))
-    head = header.binaryblock + bytes(10)
-    path.write_bytes(gzip.compress(head))
+    content = header.binaryblock + bytes(10)
+    path.write_bytes(gzip.compress(content))
     with pytest.raises(DataError, match=r"would take .* GB of memory") as caught:
         read_volume(path)
     assert "\n" not in str(caught.value)

@@ -51,7 +51,7 @@ def synthesise_scan(atlas, *, inverted=False, tilt=(0, 0, 0), shift=(3.0, -12.0,
 
 
 def mean_dice(segmentation, labels, table):
-    return float(dice(segmentation.labels, labels, len(table))[table.judged].mean())
+    return float(dice(segmentation.labels, labels, len(table))[table.judged_indices].mean())
 
 
 @pytest.fixture(scope="module")

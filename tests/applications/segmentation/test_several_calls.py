@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from applications.segmentation.heads import head, run_failing, save
+from applications.segmentation.heads import make_head, run_failing, save_volume
 
 from hardmax.applications.segmentation.results.page import render_page
 from hardmax.applications.segmentation.results.records import check_records, read_records
@@ -86,7 +86,7 @@ class TestSeveralCalls:
     def test_another_scan_of_the_same_name_is_refused(self, tmp_path, capsys):
         assert self.run(self.first) == 0
         before = (self.out / "1_t1_labels.nii.gz").read_bytes()
-        other = save(tmp_path / "1_t1.nii.gz", *head(tilt=(20, 0, 0)))
+        other = save_volume(tmp_path / "1_t1.nii.gz", *make_head(tilt=(20, 0, 0)))
         error = run_failing(capsys, "run", other, "--out", self.out, "--model", "model")
         assert "is the result of another scan" in error
         assert str(self.first) in error

@@ -31,7 +31,7 @@ def energies(cost, all_labels, edges, weights):
     return own + ((all_labels[:, edges[:, 0]] != all_labels[:, edges[:, 1]]) * weights).sum(1)
 
 
-def brute(cost, edges, weights):
+def find_least_energy(cost, edges, weights):
     """Return the least energy of all labellings."""
     members = torch.cartesian_prod(*[torch.arange(len(cost))] * cost.shape[1])
     return energies(cost, members, edges, weights).min().item()
@@ -89,7 +89,7 @@ def test_against_all_labellings(labels):
         cost = grid((2, 2, 2) if labels == 2 else (2, 4), labels, seed).abs()
         table, edges, weights = flat(cost)
         reached = potts_energy(table, smooth_labels(cost, 0.4).flatten(), edges, 0.4 * weights)
-        best = brute(table, edges, 0.4 * weights)
+        best = find_least_energy(table, edges, 0.4 * weights)
         assert reached <= 2 * best + 1e-9
         hits += reached <= best + 1e-9
     assert hits == 30 if labels == 2 else hits >= 27

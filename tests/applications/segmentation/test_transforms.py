@@ -39,8 +39,8 @@ class TestAffine:
     def test_inverse_and_composition(self):
         a, b, points = random_affine(1), random_affine(2), torch.randn(7, 3, dtype=torch.float64)
         torch.testing.assert_close(a.inverse()(a(points)), points)
-        torch.testing.assert_close(a.after(b)(points), a(b(points)))
-        assert not torch.allclose(b.after(a)(points), a(b(points)))
+        torch.testing.assert_close(a.compose(b)(points), a(b(points)))
+        assert not torch.allclose(b.compose(a)(points), a(b(points)))
 
     def test_a_step(self):
         a, points = random_affine(), torch.randn(5, 3, dtype=torch.float64)

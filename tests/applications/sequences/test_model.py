@@ -85,7 +85,7 @@ def test_the_former_name_of_draw_from_noise_warns(model):
 
 def test_texts(model):
     tokens = torch.tensor([[1, 2, 0, 0], [0, 1, 0, 2], [0, 0, 0, 0]])
-    assert model.texts((tokens[..., None] == torch.arange(K)).double()) == ["a b", "_ a _ b", ""]
+    assert model.to_texts((tokens[..., None] == torch.arange(K)).double()) == ["a b", "_ a _ b", ""]
     texts, tokens = model.sample(5, generator=torch.Generator().manual_seed(0))
     assert len(texts) == 5
     assert tokens.shape == (5, T)
@@ -111,8 +111,8 @@ def test_invalid_symbols_and_lengths():
 
 
 def test_invalid_noise(model):
-    writer, judge = model.generator, model.discriminator
+    generator, discriminator = model.generator, model.discriminator
     with pytest.raises(hm.ArgumentError, match="draw more sequences"):
-        sequence_expectation(writer, judge, hm.StraightThrough(), writer.noise((2, 5)))
+        sequence_expectation(generator, discriminator, hm.StraightThrough(), generator.noise((2, 5)))
     with pytest.raises(hm.ShapeError, match=r"K = 3 tokens, got \[1, 5, 4, 2\]"):
-        sequence_expectation(writer, judge, hm.Exact(), torch.zeros(1, 5, T, 2, dtype=torch.float64))
+        sequence_expectation(generator, discriminator, hm.Exact(), torch.zeros(1, 5, T, 2, dtype=torch.float64))

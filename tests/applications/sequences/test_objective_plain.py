@@ -15,14 +15,14 @@ def test_an_unknown_loss():
 
 
 def test_an_unknown_credit():
-    writer, judge = SequenceGenerator(3, length=4), SequenceDiscriminator(3)
+    generator, discriminator = SequenceGenerator(3, length=4), SequenceDiscriminator(3)
     with pytest.raises(hm.ArgumentError, match="credit must be 'prefix' or 'rollout', got 'none'"):
-        sequence_expectation(writer, judge, hm.Exact(), writer.noise((1, 5)), credit="none")
+        sequence_expectation(generator, discriminator, hm.Exact(), generator.noise((1, 5)), credit="none")
 
 
 @pytest.mark.parametrize("shape", [(5, 4, 3), (1, 5, 4, 2), (1, 0, 4, 3), (1, 5, 0, 3)])
 @pytest.mark.parametrize("estimator", [hm.Exact(), hm.StraightThrough()], ids=str)
 def test_noise_of_another_shape(shape, estimator):
-    writer, judge = SequenceGenerator(3, length=4), SequenceDiscriminator(3)
+    generator, discriminator = SequenceGenerator(3, length=4), SequenceDiscriminator(3)
     with pytest.raises(hm.ShapeError, match=r"noise must be \[S, N, T, K\] with K = 3 tokens"):
-        sequence_expectation(writer, judge, estimator, torch.zeros(shape))
+        sequence_expectation(generator, discriminator, estimator, torch.zeros(shape))

@@ -18,7 +18,7 @@ def small(request):
     torch.manual_seed(0)
     model = TokenVAE.build((1, 4, 4), CODES, dimensions=4, longest=2, width=4, likelihood=request.param).double()
     x = torch.rand(5, 1, 4, 4, dtype=torch.float64)
-    model.codebook.place(model.vectors(x), torch.Generator().manual_seed(0))
+    model.codebook.initialize(model.encode(x), torch.Generator().manual_seed(0))
     if model.log_variance is not None:
         torch.nn.init.constant_(model.log_variance, -1.0)
     return model, x
@@ -98,7 +98,7 @@ def test_tokens_are_the_nearest_codes_and_are_drawn_as_such(small):
     tokens = model.tokenize(x)
     assert tokens.shape == (5, 2, 2)
     assert tokens.dtype == torch.int64
-    nearest = torch.cdist(model.vectors(x), model.codebook.vectors.expand(5, -1, -1)).argmin(-1)
+    nearest = torch.cdist(model.encode(x), model.codebook.vectors.expand(5, -1, -1)).argmin(-1)
     assert torch.equal(tokens.flatten(1), nearest)
     torch.testing.assert_close(model.detokenize(tokens), model.decode(model.predict(x)))
 
@@ -123,8 +123,8 @@ def test_quantization_teaches_each_its_own(small):
 
 def test_the_gradient_past_the_arg_max_is_that_of_the_code(small):
     model, x = small
-    e = model.vectors(x).detach().requires_grad_()
-    model.vectors = lambda _: e
+    e = model.encode(x).detach().requires_grad_()
+    model.encode = lambda _: e
     (bypassed,) = torch.autograd.grad(model.quantize(x).reconstruction.sum(), e)
     codes = model.codebook.look_up(model.space.argmax(model.codebook.scores(e))).detach().requires_grad_()
     (of_code,) = torch.autograd.grad(model._likelihood(model.decoder.pixels, x)(codes[None]).sum(), codes)

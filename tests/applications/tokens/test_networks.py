@@ -34,7 +34,7 @@ def test_one_hot_rows_look_codes_up_and_others_mix_them():
 def test_codes_are_placed_on_every_cluster():
     points, centres = make_clusters()
     book = Codebook(4, 8)
-    book.place(points[None], torch.Generator().manual_seed(0))
+    book.initialize(points[None], torch.Generator().manual_seed(0))
     nearest = torch.cdist(centres, book.vectors.detach())
     assert nearest.amin(1).max() < 1
     assert sorted(nearest.argmin(1).tolist()) == [0, 1, 2, 3]
@@ -69,7 +69,7 @@ def test_no_code_is_moved_where_all_are_used():
 def test_all_points_equal():
     """As in the black corners of images: codes are still placed, and differ from each other."""
     book = Codebook(5, 3)
-    book.place(torch.ones(20, 3), torch.Generator().manual_seed(0))
+    book.initialize(torch.ones(20, 3), torch.Generator().manual_seed(0))
     assert book.vectors.isfinite().all()
     assert len(book.vectors.detach().unique(dim=0)) == 5
     assert book.log_scale.isfinite()

@@ -24,7 +24,7 @@ def test_usage_is_what_was_logged(trained, kind):
     # Another batch size changes the last digits of the scores, and with them a few tokens.
     assert float(described[1]) == pytest.approx(run.best.perplexity, abs=0.1)
     assert int(described[2]) == run.config.codes
-    assert usage.share[usage.order].diff().max() <= 0
+    assert usage.share[usage.ranking].diff().max() <= 0
 
 
 @pytest.mark.parametrize("kind", ["dvae", "rgb-dvae"])

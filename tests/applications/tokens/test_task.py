@@ -38,7 +38,7 @@ def images(tmp_path_factory):
     return str(path)
 
 
-def trained(config, images, out):
+def train_model(config, images, out):
     rows = []
     assert train(replace(config, data=images, out=str(out)), Observer(on_epoch=rows.append))
     return [row[2] for row in rows]
@@ -48,7 +48,7 @@ def trained(config, images, out):
 def run(images, tmp_path_factory):
     """The folder of a trained dVAE."""
     out = tmp_path_factory.mktemp("runs") / "dvae"
-    trained(SMALL, images, out)
+    train_model(SMALL, images, out)
     return out
 
 
@@ -64,7 +64,7 @@ OPTIONS = {
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_it_learns_the_patches(name, images, tmp_path):
-    rows = trained(replace(SMALL, **OPTIONS[name]), images, tmp_path)
+    rows = train_model(replace(SMALL, **OPTIONS[name]), images, tmp_path)
     assert rows[-1]["elbo"] > rows[0]["elbo"] + 5
     assert rows[-1]["mse"] < rows[0]["mse"]
     assert 1 < rows[-1]["perplexity"] <= 8
@@ -99,14 +99,14 @@ def test_codes_are_moved_only_in_the_first_half():
 def test_unused_codes_come_to_life(images, tmp_path, monkeypatch):
     """Codes that start far from everything stay dead, unless they are moved."""
 
-    def place(self, e, generator=None):
+    def initialize(self, e, generator=None):
         with torch.no_grad():
             self.vectors[2:] = 50.0
 
-    monkeypatch.setattr("hardmax.applications.tokens.networks.Codebook.place", place)
+    monkeypatch.setattr("hardmax.applications.tokens.networks.Codebook.initialize", initialize)
     config = replace(SMALL, quantize="nearest", epochs=8, lr=3e-3)
-    dead = trained(replace(config, revive_below=0.0), images, tmp_path / "dead")[-1]
-    alive = trained(config, images, tmp_path / "alive")[-1]
+    dead = train_model(replace(config, revive_below=0.0), images, tmp_path / "dead")[-1]
+    alive = train_model(config, images, tmp_path / "alive")[-1]
     assert dead["alive"] <= 0.25
     assert alive["alive"] >= 0.5
     assert alive["mse"] < dead["mse"]

@@ -146,7 +146,7 @@ def test_a_cell_may_be_missing():
 
 
 def test_standard_errors_and_ties():
-    assert [entry.text for entry in mark_best([Mean.of([1.0, 3.0]), None], BOUND)] == ["2.00 ± 1.00", "–"]
+    assert [entry.text for entry in mark_best([Mean.from_values([1.0, 3.0]), None], BOUND)] == ["2.00 ± 1.00", "–"]
     close = [Mean(2.001, None), Mean(2.004, None), Mean(2.01, None)]
     assert [entry.best for entry in mark_best(close, BOUND)] == [True, True, False]
     assert [entry.best for entry in mark_best([Mean(2.0, None), None], BOUND)] == [False, False]  # of one, none is best

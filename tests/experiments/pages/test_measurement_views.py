@@ -8,7 +8,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from hardmax.drawing.labels import _spread, place_labels_around_points
+from hardmax.drawing.labels import _separate_boxes, place_labels_around_points
 from hardmax.experiments.pages import measurement_ladders as ladders
 from hardmax.experiments.pages import measurement_points as points
 from hardmax.experiments.pages.blocks import Heading
@@ -96,14 +96,14 @@ def test_parts_that_are_not_drawn_have_no_image():
 
 
 def test_noise_far_below_the_others_leaves_the_axis():
-    assert points._least([0.5, 1.0, 2.0, 4.0]) == 0.5
-    assert points._least([1e-4, 0.5, 1.0, 2.0]) == 0.5
-    assert points._least([0.0]) == 1e-4
+    assert points._find_least_deviation([0.5, 1.0, 2.0, 4.0]) == 0.5
+    assert points._find_least_deviation([1e-4, 0.5, 1.0, 2.0]) == 0.5
+    assert points._find_least_deviation([0.0]) == 1e-4
 
 
 def test_columns_keep_their_order_and_do_not_overlap():
     wanted, heights = np.array([10.0, 11.0, 12.0, 50.0, 95.0, 99.0]), np.full(6, 8.0)
-    middles = _spread(wanted, heights, 0.0, 100.0)
+    middles = _separate_boxes(wanted, heights, 0.0, 100.0)
     assert (np.diff(middles) >= 8 - 1e-9).all()
     assert middles[3] == 50.0
     assert middles[1] == pytest.approx(11.0, abs=1e-6) or middles[0] == 4.0

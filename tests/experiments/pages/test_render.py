@@ -42,7 +42,7 @@ def made_up(planned, i):
     }  # fmt: skip
 
 
-def rendered(experiment, out, count):
+def render_pages(experiment, out, count):
     """Render the first runs; return the three pages."""
     runs = experiment.plan(out)
     render(experiment, runs, [made_up(planned, i) for i, planned in enumerate(runs[:count])], out, quick=False)
@@ -50,7 +50,7 @@ def rendered(experiment, out, count):
     return [(out / f"results.{kind}").read_text() for kind in ("md", "tex", "html")]
 
 
-def plain(place):
+def strip_marks(place):
     """Return an entry of a table without its marks."""
     return place.replace("**", "").replace("*", "").replace("~", "").replace("<br>", "").replace("`", "")
 
@@ -58,11 +58,11 @@ def plain(place):
 @pytest.mark.parametrize("view", ["epochs", "grid"])
 @pytest.mark.parametrize("count", [0, 1, 3, 8])  # of four cells and two seeds
 def test_all_formats_say_the_same(view, count, tmp_path):
-    markdown, latex, html = rendered(replace(TINY, view=view), tmp_path, count)
+    markdown, latex, html = render_pages(replace(TINY, view=view), tmp_path, count)
     read = Html(html)
     tables = [[line for i, line in enumerate(table) if i != 1] for table in markdown_tables(markdown)]
-    assert [[list(map(plain, line)) for line in table] for table in tables] == [
-        [list(map(plain, line)) for line in table] for table in read.tables
+    assert [[list(map(strip_marks, line)) for line in table] for table in tables] == [
+        [list(map(strip_marks, line)) for line in table] for table in read.tables
     ]
     assert latex.count(r"\toprule") == len(tables) == (1 if view == "epochs" else 3)
     best = [r"**100.00 ± 2.00**" in markdown, r"\textbf{100.00 $\pm$ 2.00}" in latex]
@@ -77,7 +77,7 @@ def test_all_formats_say_the_same(view, count, tmp_path):
 
 
 def test_images_by_name(tmp_path):
-    markdown, latex, html = rendered(replace(TINY, figures=SPLIT), tmp_path, 3)
+    markdown, latex, html = render_pages(replace(TINY, figures=SPLIT), tmp_path, 3)
     for name in ("tiny", "tiny-seconds"):
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         assert f"]({name}.svg)" in markdown
@@ -90,7 +90,7 @@ def test_images_by_name(tmp_path):
 
 
 def test_a_table_may_have_no_image(tmp_path):
-    markdown, latex, html = rendered(replace(TINY, figures=()), tmp_path, 8)
+    markdown, latex, html = render_pages(replace(TINY, figures=()), tmp_path, 8)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["results.html", "results.md", "results.tex"]
     assert "![" not in markdown
     assert "includegraphics" not in latex

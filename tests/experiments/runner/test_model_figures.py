@@ -25,15 +25,15 @@ def draw(settings, *, entangled=False):
     return x
 
 
-def judged(x):
+def judge(x):
     """A judge that sees everything."""
     return torch.stack([x[..., 0, 1, 2] > 0.5, x[..., 0, 3, 2] > 0.5], -1).long()
 
 
 def measure(x, recognised=None):
     real = draw(SETTINGS).flatten(0, 1)
-    test = (judged(real), judged(real))
-    drawn = GeneratedImages(x, judged(x) if recognised is None else recognised, SETTINGS)
+    test = (judge(real), judge(real))
+    drawn = GeneratedImages(x, judge(x) if recognised is None else recognised, SETTINGS)
     return {line["of"]: line for line in measure_attributes(NAMES, drawn, test, Components.fit(real, 5), seed=0)}
 
 
@@ -60,7 +60,7 @@ def test_attributes_that_hang_together():
 def test_settings_out_of_order_would_show():
     x = draw(SETTINGS)
     assert measure(x.flip(1))["top"]["recognised"] == 0.0
-    assert measure(x, judged(x)[..., [1, 0]])["all at once"]["recognised"] == 0.5
+    assert measure(x, judge(x)[..., [1, 0]])["all at once"]["recognised"] == 0.5
 
 
 def test_one_attribute_has_no_others():

@@ -119,7 +119,7 @@ def test_what_is_rendered(complete):
     assert lines[0] == "| | group | lr | epoch 1 | epoch 2 | −log p(x) | evaluations | s per epoch | seeds |"
     assert len(lines) == 3
     cell_rows = [row for row in rows(out) if row["cell"] == "categories-exact"]
-    last = BOUND.format_mean(Mean.of([row["test"][-1]["negative_elbo"] for row in cell_rows]))
+    last = BOUND.format_mean(Mean.from_values([row["test"][-1]["negative_elbo"] for row in cell_rows]))
     assert last in lines[2]
     assert " ± " in last
     assert lines[2].endswith("| 2 of 2 |")

@@ -85,7 +85,7 @@ def row_of(job):
     }
 
 
-def made(job, time):
+def make_outcome(job, time):
     return Outcome("made", row_of(job))
 
 
@@ -112,7 +112,7 @@ def test_a_lost_process_costs_no_run(run, messages, tmp_path):
     def act(job, time):
         if job.planned.name == NAMES[1] and time < 3:
             raise OSError("killed")
-        return made(job, time)
+        return make_outcome(job, time)
 
     executor = StubExecutor(act)
     assert run(executor=executor).failed == {}
@@ -125,7 +125,7 @@ def test_a_run_that_processes_die_of_is_given_up(run, messages, tmp_path):
     def act(job, time):
         if job.planned.name == NAMES[0]:
             raise OSError("out of\nmemory")
-        return made(job, time)
+        return make_outcome(job, time)
 
     executor = StubExecutor(act)
     result = run(executor=executor)
@@ -138,12 +138,12 @@ def test_a_run_that_processes_die_of_is_given_up(run, messages, tmp_path):
 
 def test_a_run_that_fails_stops_no_other(run, messages, tmp_path):
     executor = StubExecutor(
-        lambda job, time: Outcome("failed", reason="no") if job.planned.name == NAMES[0] else made(job, time)
+        lambda job, time: Outcome("failed", reason="no") if job.planned.name == NAMES[0] else make_outcome(job, time)
     )
     assert run(executor=executor).failed == {NAMES[0]: "no"}
     assert executor.submitted[NAMES[0]] == 1
     assert sorted(rows(tmp_path)) == NAMES[1:]
-    assert run(executor=StubExecutor(made)).failed == {}
+    assert run(executor=StubExecutor(make_outcome)).failed == {}
     assert sorted(rows(tmp_path)) == NAMES
 
 
@@ -160,12 +160,12 @@ def test_a_lost_cluster_ends_it(run):
                 raise ClusterError("gone")
 
     with pytest.raises(ClusterError, match="gone"):
-        run(executor=Lost(made))
+        run(executor=Lost(make_outcome))
 
 
 def test_stopped(run, tmp_path):
     asked = iter([False, False, True, True, True, True])
-    result = run(executor=StubExecutor(made), callbacks=ProgressCallbacks(stop=lambda: next(asked)))
+    result = run(executor=StubExecutor(make_outcome), callbacks=ProgressCallbacks(stop=lambda: next(asked)))
     assert result.stopped
     assert rows(tmp_path) == NAMES[:1]
 
@@ -176,7 +176,7 @@ def test_runs_of_another_runner_are_waited_for(run, messages, tmp_path):
 
     def act(job, time):
         if job.planned.name == NAMES[2] or time == 2:
-            return made(job, time)
+            return make_outcome(job, time)
         held[job.planned.name] = job, FileLock(job.lock)
         held[job.planned.name][1].acquire()
         return Outcome("held")
@@ -203,7 +203,7 @@ def test_a_row_that_came_meanwhile_is_not_doubled(run, tmp_path):
     def act(job, time):
         with (tmp_path / "results.jsonl").open("a") as file:
             file.write(json.dumps(row_of(job)) + "\n")  # another runner was faster
-        return made(job, time)
+        return make_outcome(job, time)
 
     assert run(executor=StubExecutor(act)).failed == {}
     assert sorted(rows(tmp_path)) == NAMES
@@ -214,11 +214,11 @@ def test_half_a_row_spoils_no_other(run, tmp_path):
         if job.planned.name == NAMES[0]:
             with (tmp_path / "results.jsonl").open("a") as file:
                 file.write(json.dumps(row_of(job))[:50])  # another runner was killed as it wrote
-        return made(job, time)
+        return make_outcome(job, time)
 
     assert run(executor=StubExecutor(act)).failed == {}
     messages = []
-    executor = StubExecutor(made)
+    executor = StubExecutor(make_outcome)
     assert run(executor=executor, callbacks=ProgressCallbacks(messages.append)).failed == {}
     assert messages == ["3 of 3 runs are finished already"]  # the next row has replaced the half one
     assert not executor.submitted
@@ -234,7 +234,7 @@ def test_pages_are_not_made_for_every_row(run, tmp_path, monkeypatch):
         render(*arguments, **options)
 
     monkeypatch.setattr(results_folder, "render", counted)
-    run(executor=StubExecutor(made))
+    run(executor=StubExecutor(make_outcome))
     assert moments[-1] == 3  # the last page has all
     assert len(moments) == 2  # the first comes at once, the next only after some seconds, or at the end
 
@@ -311,7 +311,7 @@ def test_workers_that_cannot_do_the_work_are_refused(run, tmp_path, change, erro
             assert here.respects_locks
             return [here, replace(here, host="far", **change)]
 
-    executor = Far(made)
+    executor = Far(make_outcome)
     with pytest.raises(error, match=words):
         run(executor=executor)
     assert not executor.submitted
@@ -319,7 +319,7 @@ def test_workers_that_cannot_do_the_work_are_refused(run, tmp_path, change, erro
 
 
 def test_missing_data_end_it_before_any_run_is_submitted(run, tmp_path):
-    executor = StubExecutor(made)
+    executor = StubExecutor(make_outcome)
     broken = replace(TINY, options={**TINY.options, "data": "mnist"})
     with pytest.raises(DataError, match="nowhere"):
         reproduce(broken, tmp_path, data_dir=str(tmp_path / "nowhere"), executor=executor)
@@ -327,10 +327,10 @@ def test_missing_data_end_it_before_any_run_is_submitted(run, tmp_path):
 
 
 def test_files_of_killed_runners_are_removed(run, tmp_path):
-    run(executor=StubExecutor(made), only=[NAMES[0].removesuffix("-seed0")])
+    run(executor=StubExecutor(make_outcome), only=[NAMES[0].removesuffix("-seed0")])
     left, live = lock_path(tmp_path, "runner-left"), lock_path(tmp_path, "runner-live")
     left.touch()
     with FileLock(live):
-        run(executor=StubExecutor(made))
+        run(executor=StubExecutor(make_outcome))
     assert not left.exists()
     assert live.exists()

@@ -103,7 +103,9 @@ def test_table_2_and_what_is_made_of_it(tmp_path):
         assert len({config.epochs for config in configs}) == 1
         assert {config.label_seed for config in configs} == {None}  # the seed's
         assert {config.encoder_input for config in configs} == {"grey" if each is grey else "same"}
-    cells = {cell.method: table.config(cell, 0) for cell in table.cells if cell.problem == "Fashion-MNIST, 300 labels"}
+    cells = {
+        cell.method: table.make_config(cell, 0) for cell in table.cells if cell.problem == "Fashion-MNIST, 300 labels"
+    }
     assert {config.labels for config in cells.values()} == {300}
     settings = {method: (c.estimator, c.kl, c.consistency > 0, c.augment, c.supervision) for method, c in cells.items()}
     assert settings == {
@@ -113,7 +115,7 @@ def test_table_2_and_what_is_made_of_it(tmp_path):
         "posterior direct, augmentation, consistency": ("auto", "auto", True, "flip", "argmax"),
         "the same, labels by cross-entropy": ("auto", "auto", True, "flip", "cross-entropy"),
     }
-    pieces = {cell.method: ablation.config(cell, 0) for cell in ablation.cells if cell.problem == "MNIST"}
+    pieces = {cell.method: ablation.make_config(cell, 0) for cell in ablation.cells if cell.problem == "MNIST"}
     settings = {method: (c.elbo > 0, c.consistency > 0, c.augment != "none") for method, c in pieces.items()}
     assert (
         list(settings.values())

@@ -66,7 +66,7 @@ def test_without_classes(runs, tmp_path):
 
 
 def test_all_cells_are_searched_among_the_same_images():
-    configs = [HASHING.config(cell, seed=0) for cell in HASHING.cells]
+    configs = [HASHING.make_config(cell, seed=0) for cell in HASHING.cells]
     assert {(config.data, config.binarize) for config in configs} == {("fashion-mnist", "none")}
     assert [config.bits for config in configs if config.model == "hashing"] == [16] * 5 + [32] * 5 + [64] * 5
     assert [config.model for config in configs].count("mixed") == 1

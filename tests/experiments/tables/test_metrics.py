@@ -9,10 +9,10 @@ from hardmax.experiments.tables.metrics import ACCURACY, BOUND, NLL, SAMPLED, Me
 
 
 def test_means():
-    assert BOUND.format_mean(Mean.of([2.0])) == "2.00"
-    assert BOUND.format_mean(Mean.of([1.0, 3.0])) == "2.00 ± 1.00"
-    assert BOUND.format_mean(Mean.of([math.nan])) == "not finite"
-    assert BOUND.format_mean(Mean.of([math.inf, 1.0])) == "not finite"
+    assert BOUND.format_mean(Mean.from_values([2.0])) == "2.00"
+    assert BOUND.format_mean(Mean.from_values([1.0, 3.0])) == "2.00 ± 1.00"
+    assert BOUND.format_mean(Mean.from_values([math.nan])) == "not finite"
+    assert BOUND.format_mean(Mean.from_values([math.inf, 1.0])) == "not finite"
     assert ACCURACY.format_mean(ACCURACY.mean([0.95, 0.97])) == "96.0 ± 1.0"
 
 

@@ -38,5 +38,5 @@ def test_every_method_is_tried_with_every_discriminator():
     problems = {cell.problem for cell in experiment.cells}
     for method in ("averaged direct", "ReinMax", "REINFORCE", "Gumbel-softmax"):
         assert {cell.problem for cell in experiment.cells if cell.method == method} == problems
-    configs = [experiment.config(cell, 0) for cell in experiment.cells]
+    configs = [experiment.make_config(cell, 0) for cell in experiment.cells]
     assert len({repr(config) for config in configs}) == len(configs)

@@ -48,7 +48,7 @@ def problem(batch=(50,), bits=4, seed=0):
     return scores, lambda z: (z * weight).sum(-1), q * (1 - q) * weight
 
 
-def seeded(seed=0):
+def make_generator(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
@@ -62,7 +62,7 @@ class TestPlanted:
     space = hm.Binary(4)
 
     def measure(self, estimator, draws=400, **kwargs):
-        kwargs = {"generator": seeded(), "samples": 1, **kwargs}
+        kwargs = {"generator": make_generator(), "samples": 1, **kwargs}
         return hm.diagnose(self.f, self.scores, self.space, [estimator], draws=draws, **kwargs).rows[0]
 
     @pytest.mark.parametrize("factor", [1.3, 0.5, -1.0, 0.0])
@@ -138,7 +138,7 @@ class TestPlanted:
     def test_a_noisy_reference_is_not_a_bias(self):
         """The reference has a known error of half its size, which does not count as bias of the exact gradient."""
         sigma = 0.5 * norm(self.gradient) / sqrt(self.gradient.numel())
-        noise = torch.randn(self.gradient.shape, generator=seeded(1), dtype=torch.float64)
+        noise = torch.randn(self.gradient.shape, generator=make_generator(1), dtype=torch.float64)
         reference = Reference(self.gradient + sigma * noise, torch.full_like(self.gradient, sigma**2), "a test")
         call = make_expectation_call(self.f, self.space)
         diagnosis = measure_estimators(
@@ -176,7 +176,13 @@ def test_false_alarms_are_rare(batch):
     call, reference = make_expectation_call(f, hm.Binary(1)), make_exact_reference(gradient)
     alarms = sum(
         measure_estimators(
-            call, scores, hm.Binary(1), [Planted(gradient, 1.0)], exact=reference, draws=32, generator=seeded(seed)
+            call,
+            scores,
+            hm.Binary(1),
+            [Planted(gradient, 1.0)],
+            exact=reference,
+            draws=32,
+            generator=make_generator(seed),
         )
         .rows[0]
         .biased
@@ -189,7 +195,7 @@ class TestReference:
     @pytest.mark.parametrize("space", [hm.Categorical(4), hm.Categorical(3, 2), hm.Binary(3)], ids=str)
     def test_enumeration(self, space):
         f = Toy(space, (5,))
-        scores = torch.randn(5, *space.score_shape, generator=seeded(), dtype=torch.float64).requires_grad_()
+        scores = torch.randn(5, *space.score_shape, generator=make_generator(), dtype=torch.float64).requires_grad_()
         (gradient,) = torch.autograd.grad(hm.expectation(f, scores, space, hm.Exact()).value.sum(), scores)
         for chunk_size in (None, 2):
             reference = enumerate_reference(f, scores, space, chunk_size=chunk_size)
@@ -199,9 +205,11 @@ class TestReference:
     @pytest.mark.parametrize("space", [hm.Binary(4), hm.PairwiseBinary(4)], ids=str)
     def test_monte_carlo_reports_its_error(self, space):
         f = Toy(space, (40,))
-        scores = torch.randn(40, *space.score_shape, generator=seeded(), dtype=torch.float64)
+        scores = torch.randn(40, *space.score_shape, generator=make_generator(), dtype=torch.float64)
         truth = enumerate_reference(f, scores, space)
-        reference = estimate_reference(make_expectation_call(f, space), scores, space, draws=200, generator=seeded(1))
+        reference = estimate_reference(
+            make_expectation_call(f, space), scores, space, draws=200, generator=make_generator(1)
+        )
         error = float((reference.gradient - truth.gradient).square().sum())
         assert error == pytest.approx(float(reference.variance.sum()), rel=0.4)
         assert 0 < reference.error < 0.2
@@ -217,10 +225,10 @@ class TestReference:
 
     def test_monte_carlo_agrees_with_enumeration(self):
         space = hm.Binary(4)
-        f, scores = Toy(space, (20,)), torch.randn(20, 4, generator=seeded(), dtype=torch.float64)
+        f, scores = Toy(space, (20,)), torch.randn(20, 4, generator=make_generator(), dtype=torch.float64)
         estimators = [hm.StraightThrough(), hm.LocalExpectation()]
         by_draws, by_sum = (
-            hm.diagnose(f, scores, space, estimators, draws=400, exact=exact, generator=seeded(3)).rows
+            hm.diagnose(f, scores, space, estimators, draws=400, exact=exact, generator=make_generator(3)).rows
             for exact in ("monte-carlo", "enumerate")
         )
         assert by_draws[0].bias == pytest.approx(by_sum[0].bias, rel=0.1)
@@ -232,10 +240,10 @@ class TestReference:
 class TestEvaluations:
     space = hm.Categorical(5, 4)
     f = Rows(space, (6,))
-    scores = torch.randn(6, 4, 5, generator=seeded(), dtype=torch.float64)
+    scores = torch.randn(6, 4, 5, generator=make_generator(), dtype=torch.float64)
 
     def diagnose(self, estimators, **kwargs):
-        return hm.diagnose(self.f, self.scores, self.space, estimators, draws=8, generator=seeded(), **kwargs)
+        return hm.diagnose(self.f, self.scores, self.space, estimators, draws=8, generator=make_generator(), **kwargs)
 
     def test_the_most_expensive_estimator_sets_the_budget(self):
         estimators = [hm.LocalExpectation(), hm.Reinforce("leave-one-out"), hm.StraightThrough(), hm.Direct(0.5)]
@@ -262,7 +270,7 @@ class TestEvaluations:
 
     def test_samples_that_share_evaluations_are_not_increased(self):
         space = hm.Categorical(7)
-        f, scores = Toy(space, (6,)), torch.randn(6, 7, generator=seeded(), dtype=torch.float64)
+        f, scores = Toy(space, (6,)), torch.randn(6, 7, generator=make_generator(), dtype=torch.float64)
         estimators = [hm.Exact(), hm.Direct(), hm.Reinforce("leave-one-out")]
         diagnosis = hm.diagnose(f, scores, space, estimators, draws=8, evaluations=100)
         assert [(row.samples, row.evaluations) for row in diagnosis.rows] == [(1, 7), (1, 7), (100, 100)]
@@ -313,7 +321,7 @@ class TestAcrossTheBatch:
     def test_a_baseline_does_not_average_over_copies(self):
         """A batch of one has no other draws, so its baseline is zero; copies in one call would give a good baseline."""
         space = hm.Binary(3)
-        f, scores = Toy(space), torch.randn(3, generator=seeded(), dtype=torch.float64)
+        f, scores = Toy(space), torch.randn(3, generator=make_generator(), dtype=torch.float64)
         diagnosis = hm.diagnose(
             lambda z: f(z) + 5,
             scores,
@@ -321,7 +329,7 @@ class TestAcrossTheBatch:
             [hm.Reinforce("none"), hm.Reinforce("mean")],
             draws=300,
             samples=1,
-            generator=seeded(),
+            generator=make_generator(),
         )
         none, mean = diagnosis.rows
         assert mean.deviation == pytest.approx(none.deviation, rel=0.1)  # a sixth of it with copies in one call
@@ -343,7 +351,7 @@ class TestAcrossTheBatch:
 
 def test_perturb_and_map_is_noted():
     space = hm.PairwiseBinary(3)
-    scores = torch.randn(4, *space.score_shape, generator=seeded(), dtype=torch.float64)
+    scores = torch.randn(4, *space.score_shape, generator=make_generator(), dtype=torch.float64)
     diagnosis = hm.diagnose(Toy(space, (4,)), scores, space, [hm.Direct(), hm.GibbsCovariance()], draws=4)
     assert len(diagnosis.notes) == 1
     assert diagnosis.notes[0].startswith("Drawn by perturb-and-MAP: Direct.")
@@ -352,7 +360,7 @@ def test_perturb_and_map_is_noted():
 class TestReproducible:
     space = hm.Binary(4)
     f = Toy(space, (5,))
-    scores = torch.randn(5, 4, generator=seeded(), dtype=torch.float64)
+    scores = torch.randn(5, 4, generator=make_generator(), dtype=torch.float64)
 
     def numbers(self, row):
         return row.bias, row.floor, row.deviation, row.cosine, row.evaluations, row.solves
@@ -360,12 +368,16 @@ class TestReproducible:
     def test_a_row_does_not_depend_on_other_rows(self):
         """The same generator gives the same numbers, whatever the other estimators are."""
         direct, other = hm.Direct(0.5), hm.LocalExpectation()
-        first = hm.diagnose(self.f, self.scores, self.space, [direct], draws=20, evaluations=9, generator=seeded())
+        first = hm.diagnose(
+            self.f, self.scores, self.space, [direct], draws=20, evaluations=9, generator=make_generator()
+        )
         second = hm.diagnose(
-            self.f, self.scores, self.space, [other, direct], draws=20, evaluations=9, generator=seeded()
+            self.f, self.scores, self.space, [other, direct], draws=20, evaluations=9, generator=make_generator()
         )
         assert self.numbers(first.rows[0]) == self.numbers(second.rows[1])
-        third = hm.diagnose(self.f, self.scores, self.space, [direct], draws=20, evaluations=9, generator=seeded(1))
+        third = hm.diagnose(
+            self.f, self.scores, self.space, [direct], draws=20, evaluations=9, generator=make_generator(1)
+        )
         assert self.numbers(first.rows[0]) != self.numbers(third.rows[0])
 
     def test_chunks(self):
@@ -407,7 +419,7 @@ class TestReproducible:
 
 def test_single_precision_is_not_a_bias():
     space = hm.Categorical(6)
-    scores, worth = torch.randn(8, 6, generator=seeded()), torch.randn(8, 6, generator=seeded(1))
+    scores, worth = torch.randn(8, 6, generator=make_generator()), torch.randn(8, 6, generator=make_generator(1))
     diagnosis = hm.diagnose(lambda z: (z * worth).sum(-1) - 300, scores, space, [hm.Exact()], draws=8)
     assert not diagnosis.rows[0].biased
     assert diagnosis.rows[0].bias < 1e-3

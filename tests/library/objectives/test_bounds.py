@@ -61,7 +61,7 @@ def by_hand(likelihood, scores, space, prior):
     return torch.tensor(rows, dtype=torch.float64).T.view(4, *batch)
 
 
-def stacked(bounds):
+def stack_bounds(bounds):
     return torch.stack([bounds.elbo, bounds.log_likelihood, bounds.reconstruction, bounds.kl]).detach()
 
 
@@ -72,10 +72,10 @@ def test_exact_bounds_are_brute_force(space, batch, prior):
     likelihood, scores, learned = problem(space, batch)
     prior = learned if prior else None
     bounds = hm.exact_bounds(likelihood, scores, space, prior=prior)
-    torch.testing.assert_close(stacked(bounds), by_hand(likelihood, scores, space, prior), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(stack_bounds(bounds), by_hand(likelihood, scores, space, prior), rtol=1e-12, atol=1e-12)
     assert (bounds.elbo < bounds.log_likelihood).all()
     without = hm.exact_bounds(lambda z: likelihood(z), scores, space, prior=prior)
-    torch.testing.assert_close(stacked(without), stacked(bounds), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(stack_bounds(without), stack_bounds(bounds), rtol=1e-12, atol=1e-12)
 
 
 def test_the_bound_is_tight_where_q_is_the_posterior():
@@ -157,7 +157,7 @@ def test_importance_weighted_bounds_rise_to_the_likelihood(space):
 def test_batches(space, batch):
     likelihood, scores, prior = problem(space, batch)
     bounds = hm.importance_weighted_bound(likelihood, scores, space, samples=5, prior=prior)
-    assert stacked(bounds).shape == (4, *batch)
+    assert stack_bounds(bounds).shape == (4, *batch)
 
 
 class Counted:
@@ -183,7 +183,7 @@ def test_chunks_change_nothing_but_the_memory(space, chunk_size):
     counted = Counted(likelihood)
     whole = hm.exact_bounds(likelihood, scores, space, prior=prior)
     parts = hm.exact_bounds(counted, scores, space, prior=prior, chunk_size=chunk_size)
-    torch.testing.assert_close(stacked(parts), stacked(whole), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(stack_bounds(parts), stack_bounds(whole), rtol=1e-12, atol=1e-12)
     assert counted.most <= chunk_size
 
     counted = Counted(likelihood)
@@ -199,7 +199,7 @@ def test_chunks_change_nothing_but_the_memory(space, chunk_size):
         )
         for f, size in [(likelihood, None), (counted, chunk_size)]
     )
-    torch.testing.assert_close(stacked(parts), stacked(whole), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(stack_bounds(parts), stack_bounds(whole), rtol=1e-12, atol=1e-12)
     assert counted.most <= chunk_size
 
 
@@ -214,8 +214,8 @@ def test_generators():
         for seed in (0, 0, 1)
     )
     assert torch.equal(torch.get_rng_state(), before)
-    assert torch.equal(stacked(first), stacked(again))
-    assert not torch.equal(stacked(first), stacked(other))
+    assert torch.equal(stack_bounds(first), stack_bounds(again))
+    assert not torch.equal(stack_bounds(first), stack_bounds(other))
 
 
 def test_a_space_too_large_to_enumerate():

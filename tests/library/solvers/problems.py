@@ -19,7 +19,7 @@ def grid(height, width):
     return torch.cat([across, down])
 
 
-def balanced(couplings, unary, edges):
+def balance_scores(couplings, unary, edges):
     """Shift unary scores so that neither all zeros nor all ones is a trivial best z."""
     half = couplings / 2
     return unary - torch.zeros_like(unary).index_add(1, edges[:, 0], half).index_add(1, edges[:, 1], half)
@@ -43,10 +43,10 @@ def problem(kind, n, batch, seed=0, dtype=torch.float64):
         couplings = 5 * couplings
     elif kind in ("balanced", "sparse-balanced"):
         couplings = torch.nn.functional.softplus(couplings)
-        unary = balanced(couplings, unary * math.sqrt(n) / 2, edges)
+        unary = balance_scores(couplings, unary * math.sqrt(n) / 2, edges)
     elif kind == "negative":
         couplings = -torch.nn.functional.softplus(couplings)
-        unary = balanced(couplings, unary * math.sqrt(n) / 2, edges)
+        unary = balance_scores(couplings, unary * math.sqrt(n) / 2, edges)
     elif kind == "integers":  # many ties
         unary = torch.randint(-3, 4, unary.shape, generator=generator).double()
         couplings = torch.randint(-2, 3, couplings.shape, generator=generator).double()
@@ -101,5 +101,5 @@ def assert_valid(solution, unary, couplings, edges, optimum, *, exact=True, tole
     assert (solution.bound >= optimum - within).all(), "bound below the optimum"
     assert (solution.bound >= solution.value).all()
     if exact:
-        assert solution.exact, f"gap {solution.gap.max()}"
+        assert solution.is_exact, f"gap {solution.gap.max()}"
         assert (solution.value >= optimum - within).all(), "not the best z"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from library.solvers.problems import KINDS, SUPERMODULAR, assert_valid, balanced, brute_force, problem, scale
+from library.solvers.problems import KINDS, SUPERMODULAR, assert_valid, balance_scores, brute_force, problem, scale
 
 from hardmax.solvers import min_cut, min_cut_sparse, solve_pairwise
 from hardmax.solvers.enumeration import find_persistent_bits
@@ -40,7 +40,7 @@ def test_min_cut(n, kind):
     """5,120 more for each n, without negative couplings; every second example is shifted to be hard."""
     unary, couplings, edges = problem(kind, n, 2 * BATCH, seed=2)
     couplings = couplings.abs()
-    unary[::2] = balanced(couplings[::2], unary[::2], edges)
+    unary[::2] = balance_scores(couplings[::2], unary[::2], edges)
     optimum = brute_force(unary, couplings, edges)
     for solver, batch in [("min-cut", 2 * BATCH), ("min-cut-sparse", 2 * BATCH), ("push-relabel", 64)]:
         instance = unary[:batch], couplings[:batch], edges

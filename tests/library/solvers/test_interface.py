@@ -41,7 +41,7 @@ def test_no_edges():
     solution = solve_pairwise(unary, torch.zeros(1, 0), torch.zeros(0, 2, dtype=torch.long), supermodular=True)
     assert solution.z.tolist() == [[1.0, 0.0, 1.0]]
     assert solution.value.item() == 1.5
-    assert solution.exact
+    assert solution.is_exact
 
 
 def test_parts_of_one_tensor_and_scores_with_gradients():

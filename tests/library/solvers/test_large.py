@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from library.solvers.problems import assert_valid, balanced, complete, grid, problem, scale
+from library.solvers.problems import assert_valid, balance_scores, complete, grid, problem, scale
 from ortools.sat.python import cp_model
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
@@ -20,7 +20,7 @@ def integer_problem(n, edges, batch, seed):
     generator = torch.Generator().manual_seed(seed)
     couplings = 2.0 * torch.randint(0, 50, (batch, len(edges)), generator=generator)
     unary = torch.randint(-300, 301, (batch, n), generator=generator) * math.sqrt(len(edges) / n) / 2
-    return balanced(couplings, unary.round(), edges).double(), couplings.double(), edges
+    return balance_scores(couplings, unary.round(), edges).double(), couplings.double(), edges
 
 
 def scipy_optimum(unary, couplings, edges):

@@ -17,7 +17,7 @@ def test_node_limit_leaves_a_valid_bound(kind, limit):
     optimum = brute_force(*instance)
     solution = solve_pairwise(*instance, supermodular=False, solver="branch-and-bound", node_limit=limit)
     assert_valid(solution, *instance, optimum, exact=False)
-    assert limit > 1 or not solution.exact
+    assert limit > 1 or not solution.is_exact
 
 
 def test_a_larger_limit_closes_the_gap():
@@ -30,7 +30,7 @@ def test_a_larger_limit_closes_the_gap():
     assert gaps[-1] == 0
 
 
-def hard(n, batch=50):
+def make_hard_problem(n, batch=50):
     generator = torch.Generator().manual_seed(0)
     return torch.zeros(batch, n), torch.randn(batch, n * (n - 1) // 2, generator=generator), complete(n)
 
@@ -39,17 +39,17 @@ def test_argmax_refuses_what_it_cannot_prove(monkeypatch):
     monkeypatch.setattr(pairwise, "NODE_LIMIT", 200)
     start = perf_counter()
     with pytest.raises(NotExactError, match=r"n = 90.*gap of \d.*solver='heuristic'.*node_limit"):
-        pairwise_argmax(*hard(90), False)
+        pairwise_argmax(*make_hard_problem(90), False)
     assert perf_counter() - start < 5  # it ends with the first example, not after all 50
-    z = pairwise_argmax(*hard(90), False, "heuristic")
+    z = pairwise_argmax(*make_hard_problem(90), False, "heuristic")
     assert z.shape == (50, 90)
 
 
 def test_solve_returns_the_gap():
-    solution = solve_pairwise(*hard(90, 2), supermodular=False, node_limit=200)
-    assert not solution.exact
+    solution = solve_pairwise(*make_hard_problem(90, 2), supermodular=False, node_limit=200)
+    assert not solution.is_exact
     assert (solution.gap > 0).all()
-    good = solve_pairwise(*hard(90, 2), supermodular=False, solver="heuristic")
+    good = solve_pairwise(*make_hard_problem(90, 2), supermodular=False, solver="heuristic")
     assert (good.value <= solution.bound).all()
     assert (solution.value <= good.bound).all()
     assert good.solver == "heuristic"
@@ -72,7 +72,7 @@ def test_large_graph_of_any_sign():
 
 def test_enumeration_has_a_limit():
     with pytest.raises(NotExactError, match="n = 25"):
-        solve_pairwise(*hard(25, 1), supermodular=False, solver="enumeration")
+        solve_pairwise(*make_hard_problem(25, 1), supermodular=False, solver="enumeration")
 
 
 @pytest.mark.parametrize("solver", ["auto", "branch-and-bound", "enumeration", "heuristic", "dual"])

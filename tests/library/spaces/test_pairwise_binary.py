@@ -119,7 +119,7 @@ def test_more_bits_than_can_be_enumerated():
     with pytest.raises(hm.NotExactError, match="needs draw"):
         hm.expectation(lambda z: z.sum(-1), scores, space, hm.GibbsCovariance())
     solution = space.solve(scores)
-    assert solution.exact
+    assert solution.is_exact
     torch.testing.assert_close(solution.value, space.dot(scores, space.statistics(solution.z)))
 
 
@@ -129,7 +129,7 @@ def test_solutions_that_cannot_be_proved_are_reported_with_their_gap():
     with pytest.raises(hm.NotExactError, match=r"gap.*heuristic"):
         hard.argmax(scores)
     solution = hard.solve(scores, node_limit=2000)
-    assert not solution.exact
+    assert not solution.is_exact
     assert (solution.gap > 0).any()
     heuristic = hm.PairwiseBinary(90, solver="heuristic")
     z = heuristic.argmax(scores)

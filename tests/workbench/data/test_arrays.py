@@ -17,7 +17,7 @@ GREY = RNG.integers(0, 256, (40, 6, 6), dtype=np.uint8)
 RGB = RNG.integers(0, 256, (40, 6, 5, 3), dtype=np.uint8)
 
 
-def everything(images):
+def collect_images(images):
     """Return all images of the three parts, in an order that does not depend on the split."""
     pixels = torch.cat([images.train, images.validation, images.test]).flatten(1)
     return sorted(map(tuple, pixels.tolist()))
@@ -49,7 +49,7 @@ def test_layouts(tmp_path, array, pixels, shape):
     assert images.name == "mine"
     assert str(array.dtype) in images.source
     assert images.shape == shape
-    assert everything(images) == expected(pixels)
+    assert collect_images(images) == expected(pixels)
     assert [len(images.train), len(images.validation), len(images.test)] == [32, 4, 4]
 
 
@@ -232,7 +232,7 @@ def test_truncated_npy(tmp_path):
 def test_idx_file(tmp_path):
     path = tmp_path / "digits.gz"
     path.write_bytes(gzip.compress(struct.pack(">4B3I", 0, 0, 8, 3, *GREY.shape) + GREY.tobytes()))
-    assert everything(load_images(str(path))) == expected(GREY)
+    assert collect_images(load_images(str(path))) == expected(GREY)
 
 
 def test_files_that_are_not_arrays(tmp_path):

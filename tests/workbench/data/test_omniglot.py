@@ -20,7 +20,7 @@ from hardmax.errors import DataError
 RNG = np.random.default_rng(0)
 
 
-def drawing(ink):
+def make_drawing(ink):
     """Return a drawing as it is published: one bit, black ink on white. ink: `[105, 105]`, bool."""
     return Image.fromarray(~ink)
 
@@ -34,7 +34,7 @@ def archive(kind, alphabets, size=105):
             number += 1
             for drawer in (1, 2, 3):
                 png = io.BytesIO()
-                drawing(RNG.random((size, size)) < 0.1).save(png, "PNG")
+                make_drawing(RNG.random((size, size)) < 0.1).save(png, "PNG")
                 out.writestr(f"{kind}/{alphabet}/character{character:02}/{number:04}_{drawer:02}.png", png.getvalue())
     return stream.getvalue()
 
@@ -103,10 +103,10 @@ def test_another_npz(tmp_path, arrays, message):
 
 
 def test_shrink():
-    assert shrink_drawing(drawing(np.zeros((105, 105), bool))).max() == 0
-    assert shrink_drawing(drawing(np.ones((105, 105), bool))).min() == 255
+    assert shrink_drawing(make_drawing(np.zeros((105, 105), bool))).max() == 0
+    assert shrink_drawing(make_drawing(np.ones((105, 105), bool))).min() == 255
     ink = RNG.random((105, 105)) < 0.3
-    assert shrink_drawing(drawing(ink)).mean() == pytest.approx(255 * ink.mean(), rel=0.03)
+    assert shrink_drawing(make_drawing(ink)).mean() == pytest.approx(255 * ink.mean(), rel=0.03)
 
 
 @pytest.mark.data
@@ -130,20 +130,20 @@ def test_our_conversion_gives_the_images_at_hand(published):
     """
     # One line of ink shows which pixel its block becomes; lines and columns are treated the same way.
     lines = [np.outer(line, np.ones(105, bool)) for line in np.eye(105, dtype=bool)]
-    block = np.array([int(shrink_drawing(drawing(ink)).argmax()) // 28 for ink in lines])
-    assert block.tolist() == [int(shrink_drawing(drawing(ink.T)).argmax()) for ink in lines]
+    block = np.array([int(shrink_drawing(make_drawing(ink)).argmax()) // 28 for ink in lines])
+    assert block.tolist() == [int(shrink_drawing(make_drawing(ink.T)).argmax()) for ink in lines]
     in_block = np.arange(105) - np.searchsorted(block, block)
     lookup = [[{} for _ in range(28)] for _ in range(28)]
     for counts in itertools.product(range(5), repeat=4):  # pixels of ink in each row of a block
         ink = in_block[None, :] < np.array(counts)[in_block][:, None]
-        for y, line in enumerate(shrink_drawing(drawing(ink))):
+        for y, line in enumerate(shrink_drawing(make_drawing(ink))):
             for x, value in enumerate(line):
                 lookup[y][x].setdefault(int(value), counts)
     images = read_npz(published / "omniglot" / "omniglot_28x28_u8.npz")["images"]
     for image in images[:: len(images) // 100]:
         counts = np.array([[lookup[y][x][int(image[y, x])] for x in range(28)] for y in range(28)])
         ink = in_block[None, :] < counts[block[:, None], block[None, :], in_block[:, None]]
-        assert np.array_equal(shrink_drawing(drawing(ink)), image)
+        assert np.array_equal(shrink_drawing(make_drawing(ink)), image)
 
 
 def test_members_that_are_far_too_large(tmp_path, cache, zips):

@@ -12,7 +12,7 @@ from hardmax.data.sequences import format_tokens
 from hardmax.errors import DataError
 
 
-def closed(word):
+def has_matching_brackets(word):
     """Whether brackets match, by a stack."""
     stack = []
     for sign in word:
@@ -25,16 +25,16 @@ def closed(word):
 
 def test_brackets_are_those_that_a_stack_accepts():
     data = load_sequences("brackets")
-    sentences = {"".join(data.text(sentence).split()) for sentence in data.language}
+    sentences = {"".join(data.to_text(sentence).split()) for sentence in data.language}
     assert len(sentences) == len(data.language) == sum(comb(2 * n, n) // (n + 1) * 2**n for n in range(1, 5)) == 274
-    brute = {"".join(word) for n in range(1, 7) for word in product("()[]", repeat=n) if closed(word)}
+    brute = {"".join(word) for n in range(1, 7) for word in product("()[]", repeat=n) if has_matching_brackets(word)}
     assert {word for word in sentences if len(word) <= 6} == brute
-    assert all(map(closed, sentences))
+    assert all(map(has_matching_brackets, sentences))
 
 
 def test_agreement():
     data = load_sequences("agreement")
-    texts = {data.text(sentence) for sentence in data.language}
+    texts = {data.to_text(sentence) for sentence in data.language}
     assert len(texts) == 12 * (1 + 2 * 12) == 300
     assert "two dogs see a cat" in texts
     assert "the birds sleep" in texts
@@ -54,7 +54,7 @@ def test_agreement():
     ],
 )
 def test_grammars(rules, length, sentences):
-    assert [" ".join(words) for words in Grammar.parse(rules).sentences(length)] == sentences
+    assert [" ".join(words) for words in Grammar.parse(rules).enumerate_sentences(length)] == sentences
 
 
 @pytest.mark.parametrize(
@@ -70,18 +70,18 @@ def test_grammars(rules, length, sentences):
 )
 def test_invalid_grammars(rules, message):
     with pytest.raises(DataError, match=message):
-        Grammar.parse(rules).sentences(2)
+        Grammar.parse(rules).enumerate_sentences(2)
 
 
 def test_too_many_sentences(monkeypatch):
     monkeypatch.setattr("hardmax.data.grammar.MOST", 1000)
     with pytest.raises(DataError, match=r"more than 1,000 sentences of 5 tokens; give a smaller length"):
-        Grammar.parse("s -> a | b | c | d | s s").sentences(12)
+        Grammar.parse("s -> a | b | c | d | s s").enumerate_sentences(12)
 
 
 def test_ambiguous_grammars_are_enumerated_once():
     """77 million derivations, of 12 sentences."""
-    assert [len(words) for words in Grammar.parse("s -> " + "s " * 12 + "| a").sentences(30)] == [1, 12, 23]
+    assert [len(words) for words in Grammar.parse("s -> " + "s " * 12 + "| a").enumerate_sentences(30)] == [1, 12, 23]
 
 
 def test_sentences_are_drawn_evenly_and_the_same_ones_again(tmp_path):
@@ -99,8 +99,8 @@ def test_sentences_are_drawn_evenly_and_the_same_ones_again(tmp_path):
 
 def test_the_text_that_comes_with_hardmax():
     data = load_sequences("constitution")
-    assert data.text(data.train[0]) == "The Constitution"
-    assert data.text(data.test[-1]) == "have intervened."
+    assert data.to_text(data.train[0]) == "The Constitution"
+    assert data.to_text(data.test[-1]) == "have intervened."
     assert data.language is None
     assert len(data.symbols) < 80
     assert len(data.train) > 30_000

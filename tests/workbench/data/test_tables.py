@@ -27,7 +27,7 @@ def write(folder, name, *lines):
     return folder
 
 
-def known(images, column):
+def get_known(images, column):
     """Return the known values of a column by the number of the image."""
     values = {}
     for part in PARTS:
@@ -41,7 +41,7 @@ def test_attributes(folder, no, yes):
     rows = [f"{i:02}.png,{yes if i % 2 else no},{yes if i < 5 else no}" for i in reversed(range(20))]
     images = load_images(write(folder, "attributes.csv", "image, odd ,Small", *rows))
     assert images.attribute_names == ("odd", "Small")
-    assert known(images, "attributes") == {i: [i % 2, int(i < 5)] for i in range(20)}
+    assert get_known(images, "attributes") == {i: [i % 2, int(i < 5)] for i in range(20)}
     assert images.attributes["train"].dtype == torch.int64
     assert images.labels is None
     assert repr(images).endswith("1x6x6, 2 attributes)")
@@ -51,7 +51,7 @@ def test_attributes(folder, no, yes):
 def test_attributes_of_some_images(folder):
     write(folder, "attributes.csv", "file,odd,small", "./03.png,1,", "", "04.png,,", "00.png,0,1")
     images = load_images(folder)
-    assert known(images, "attributes") == {i: {3: [1, -1], 0: [0, 1]}.get(i, [-1, -1]) for i in range(20)}
+    assert get_known(images, "attributes") == {i: {3: [1, -1], 0: [0, 1]}.get(i, [-1, -1]) for i in range(20)}
     assert "attributes.csv has 2 images" in images.source
 
 
@@ -76,7 +76,7 @@ def test_the_split_has_its_share_of_every_combination(tmp_path):
 def test_labels(folder, labels, expected):
     write(folder, "labels.csv", "image,label", *(f"{i:02}.png,{label}" for i, label in enumerate(labels)))
     images = load_images(folder)
-    assert known(images, "labels") == {i: expected[i] if i < 4 else -1 for i in range(20)}
+    assert get_known(images, "labels") == {i: expected[i] if i < 4 else -1 for i in range(20)}
     assert images.attributes is None
     assert images.attribute_names == ()
     assert ("3 classes" in images.source) == ("cat" in labels or "x" in labels)
@@ -87,17 +87,17 @@ def test_labels_instead_of_the_sub_folders(folder):
         (folder / name).mkdir()
     for i in range(20):
         (folder / f"{i:02}.png").rename(folder / "ab"[i % 2] / f"{i:02}.png")
-    assert known(load_images(folder), "labels") == {i: i % 2 for i in range(20)}
+    assert get_known(load_images(folder), "labels") == {i: i % 2 for i in range(20)}
     rows = [f"{'ab'[i % 2]}\\{i:02}.png,{i % 5}" for i in range(20)]
     images = load_images(write(folder, "labels.csv", "image,label", *rows))
-    assert known(images, "labels") == {i: i % 5 for i in range(20)}
+    assert get_known(images, "labels") == {i: i % 5 for i in range(20)}
     assert "classes: a, b" not in images.source
 
 
 def test_a_table_with_the_marks_of_an_office_program(folder):
     text = 'image,label\r\n"00.png","a, b"\r\n01.png,c\r\n'
     (folder / "labels.csv").write_bytes(codecs.BOM_UTF8 + text.encode())
-    labels = known(load_images(folder), "labels")
+    labels = get_known(load_images(folder), "labels")
     assert (labels[0], labels[1]) == (0, 1)
 
 

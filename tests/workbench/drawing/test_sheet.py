@@ -9,7 +9,7 @@ from hardmax.drawing.images import make_sheet, save_image
 from hardmax.errors import ArgumentError, DataError
 
 
-def dark(image):
+def find_dark_pixels(image):
     """Return which pixels are nearly black, by row and column."""
     return np.asarray(image.convert("L")) < 100
 
@@ -28,20 +28,20 @@ def test_images_are_in_their_places_and_are_enlarged():
 def test_every_word_is_drawn_and_fits():
     blank = torch.ones(2, 2, 1, 64, 64)
     without = make_sheet(blank, names=[""], heads=[[""], [""]])
-    assert not dark(without).any()
+    assert not find_dark_pixels(without).any()
     plain = make_sheet(blank, names=["smiling"], heads=[["0"], ["1"]])
     assert plain.width > without.width
     long = make_sheet(
         blank, names=["smiling"], heads=[["0"], ["a very long word above a column"]], rows=["one\ntwo", "three"]
     )
     for image in (plain, long):
-        pixels = dark(image)
+        pixels = find_dark_pixels(image)
         # nothing touches an edge, so nothing is cut off
         assert not pixels[[0, -1]].any()
         assert not pixels[:, [0, -1]].any()
         assert pixels.any()
     assert long.width > 2 * plain.width
-    assert dark(long)[40:, :60].any()
+    assert find_dark_pixels(long)[40:, :60].any()
 
 
 def test_colour_and_letters_of_other_languages():

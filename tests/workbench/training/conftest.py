@@ -11,7 +11,7 @@ from hardmax.applications.runs import train
 
 
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory):
+def finished_run(tmp_path_factory):
     """Return the configuration of a run of two epochs, the second of which is the best."""
     folder = tmp_path_factory.mktemp("runs")
     generator = np.random.default_rng(0)
@@ -26,6 +26,6 @@ def finished(tmp_path_factory):
 
 
 @pytest.fixture
-def config(finished, tmp_path):
+def config(finished_run, tmp_path):
     """Return the configuration of a copy of the run, with one more epoch to train."""
-    return replace(finished, out=str(shutil.copytree(finished.out, tmp_path / "run")), resume=True, epochs=3)
+    return replace(finished_run, out=str(shutil.copytree(finished_run.out, tmp_path / "run")), resume=True, epochs=3)

@@ -87,7 +87,7 @@ def test_sampled_bounds_where_z_cannot_be_enumerated(images, tmp_path):
     config = config_of(images, tmp_path, space="binary", variables=30, epochs=1)
     train(config)
     model = load_run(config.out).model
-    assert not model.enumerable
+    assert not model.is_enumerable
     x = prepare_split(config, load_images(images), "test")
     few, many = (evaluate(model, x, samples=s) for s in (10, 1000))
     assert many["nll"] < few["nll"] < -few["elbo"] + 1

@@ -50,7 +50,7 @@ class CompletionConfig(EstimatorConfig, ImageConfig):
     }
 
     model: Literal["completion"] = "completion"
-    mask: str = "any"
+    mask: Annotated[str, Metavar("MASK")] = "any"
     """Hidden pixels: centre, half, quadrants-1 (one visible quadrant), quadrants-2, quadrants-3; rectangles, strokes,
     any (drawn for each image); or an image file, white where pixels are hidden."""
     components: int = 8
@@ -65,7 +65,7 @@ class CompletionConfig(EstimatorConfig, ImageConfig):
     with the formula as published, which diverges, for comparison only."""
     warm_up: int | None = None
     """Number of warm-up epochs (loss bound): the weight of the KL rises to 1, and in place of --choice a near component
-    learns that was seldom chosen. Default: a fifth of --epochs, at most 10; 0 for fewer than two components."""
+    learns that was rarely chosen. Default: a fifth of --epochs, at most 10; 0 for fewer than two components."""
     adversarial: float = 0.0
     """Weight of an adversarial loss, from a network that distinguishes completed images from real ones; 0: none."""
     binarize: Literal["threshold", "stochastic", "none"] = "none"
@@ -116,15 +116,16 @@ class CompleteOptions:
     Each completion is sampled from one component of the model's mixture. Writes each completed photo at its original
     size with its visible pixels unchanged, and one sheet that shows the component of each completion and its weight.
 
-    Example: hardmax complete photo.png --mask mask.png --model runs/faces --count 8
-    Example: hardmax complete 7.png --mask half --model runs/digits
+    Examples:
+      hardmax complete photo.png --mask mask.png --model runs/faces --count 8
+      hardmax complete 7.png --mask half --model runs/digits
     """
 
     photo: Annotated[str, Argument("PHOTO")]
     """Image file of any size; the model uses the largest part around the centre that has its proportions."""
     model: Annotated[str, Metavar("RUN")]
     """Folder of a run of hardmax train --model completion."""
-    mask: str | None = None
+    mask: Annotated[str | None, Metavar("MASK")] = None
     """Image that is white where pixels are hidden, of the photo's size or proportions; or the name of a mask, such as
     centre, of the part that the model uses. Default: the transparent pixels of the photo."""
     count: int = 8

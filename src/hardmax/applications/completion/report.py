@@ -57,7 +57,7 @@ def describe_method(run: CompletionRun) -> str:
     if not config.components:
         return "Minus the bound of the hidden pixels was minimised."
     warm = config.warm_up_epochs
-    first = f"in the first {warm} epochs, a near component that was seldom chosen learns; then " if warm else ""
+    first = f"in the first {warm} epochs, a near component that was rarely chosen learns; then " if warm else ""
     how = f"{first}{_CHOICES[config.choice]}"
     if config.loss == "bound":
         return f"Minus the bound of the hidden pixels was minimised: {how}."

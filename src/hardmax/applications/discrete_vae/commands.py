@@ -31,7 +31,7 @@ def evaluate(options: EvaluateOptions, run: "LoadedRun[DiscreteVAE]") -> Evaluat
         metrics["refined"] = evaluate_greedy_bound(model, images)
     if options.perturb_and_map:
         metrics["perturb_and_map"] = evaluate_perturb_and_map(model, images, samples=samples, seed=seed)
-    exact = model.enumerable
+    exact = model.is_enumerable
     name = "-ELBO" if model.space.offers("draw") else "-ELBO of perturb-and-MAP"
     rows = [
         (name if exact else f"{name} ({samples} samples)", f"{-metrics['elbo']:.3f}"),

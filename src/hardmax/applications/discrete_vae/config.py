@@ -1,8 +1,9 @@
 """Options of runs that train a discrete VAE. Imports no torch."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
+from hardmax.applications.argument_parser import Metavar
 from hardmax.errors import ArgumentError
 from hardmax.spaces.registry import SPACES, check_space_options, find_unused_options
 from hardmax.training.config import VAEConfig
@@ -41,7 +42,7 @@ class DiscreteConfig(VAEConfig):
     """Constrain the couplings of pairwise bits to be non-negative, so that the arg max is a min-cut."""
     graph: Literal["complete", "chain"] = "complete"
     """Pairs of bits that interact: all pairs, or neighbours in a chain."""
-    solver: str = "auto"
+    solver: Annotated[str, Metavar("NAME")] = "auto"
     """Solver for the arg max of pairwise bits: auto, enumeration, min-cut, branch-and-bound, max-flow, heuristic."""
     architecture: Literal["auto", "mlp", "conv"] = "auto"
     """Networks: fully connected as in the paper (mlp), or convolutional (conv); auto: conv for images over 32 x 32."""

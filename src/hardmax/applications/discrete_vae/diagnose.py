@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from hardmax.applications.argument_parser import Argument
+from hardmax.applications.argument_parser import Argument, Metavar
 from hardmax.errors import ArgumentError
 from hardmax.estimators.registry import ESTIMATORS
 
@@ -48,7 +48,7 @@ class DiagnoseOptions:
     """Number of independent gradient estimates for each estimator."""
     evaluations: int | None = None
     """Number of evaluations of the decoder per image and estimate; default: what the most expensive estimator needs."""
-    estimators: tuple[str, ...] = ()
+    estimators: Annotated[tuple[str, ...], Metavar("NAME")] = ()
     """Estimators to measure, such as direct gumbel-softmax; default: all that support the space."""
     kl: Literal["auto", "beside", "none"] | None = None
     """How the KL divergence enters the gradient, see hardmax train --help; default: as in the run."""

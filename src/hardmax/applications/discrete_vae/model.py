@@ -161,7 +161,7 @@ class DiscreteVAE(AbstractVAE):
         is perturb-and-MAP.
         """
         likelihood, scores = self.likelihood(x), self.encoder(x)
-        if self.enumerable:
+        if self.is_enumerable:
             return exact_bounds(likelihood, scores, self.space, prior=self.prior)
         if not self.space.offers("draw"):
             return self.perturb_and_map_bounds(x, samples=samples, generator=generator)

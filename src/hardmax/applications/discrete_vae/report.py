@@ -63,7 +63,7 @@ def describe_estimator(run: DiscreteRun) -> str:
 
 def describe_measurement(run: DiscreteRun) -> str:
     """Describe what the numbers are means over, and whether they are exact."""
-    if run.model.enumerable:
+    if run.model.is_enumerable:
         how = "−log p(x) is exact: all codes were enumerated."
     elif run.model.space.offers("draw"):
         how = "−log p(x) is an upper bound, from importance-weighted samples; the gap is therefore a lower bound."

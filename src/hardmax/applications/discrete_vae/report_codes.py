@@ -115,7 +115,7 @@ class Usage:
         return float(self._perplexity(means).log().mean().exp())
 
     @property
-    def unused(self) -> Tensor:
+    def is_unused(self) -> Tensor:
         """The unused values: for one-hot z `[*event]`, the best of almost no image; for bits `[n]`, almost constant."""
         return (torch.minimum(self.share, 1 - self.share) if has_bits(self.space) else self.share) < MIN_SHARE
 
@@ -289,7 +289,7 @@ def tile_meanings(run: DiscreteRun, usage: Usage) -> Tiles:
 
 def _tile_categories(model: DiscreteVAE, usage: Usage) -> Tiles:
     count = usage.space.size
-    share, unused = usage.share.flatten(), usage.unused.flatten()
+    share, unused = usage.share.flatten(), usage.is_unused.flatten()
     order = torch.arange(count)
     note = "The decoder's image of each category. Below it: the share of test images for which it is the best one."
     if count > _MAX_CATEGORIES:
@@ -321,7 +321,7 @@ def _tile_bits(model: DiscreteVAE, usage: Usage) -> Tiles:
             f"{what} {usage.names[bit]}: the mean image with it at 0, at 1, and the difference",
             usage.names[bit],
             format_percent(usage.share[bit].item()),
-            mark="unused" if usage.unused[bit] else "",
+            mark="unused" if usage.is_unused[bit] else "",
         )
         for bit, column in enumerate(columns)
     ]
@@ -331,8 +331,8 @@ def _tile_bits(model: DiscreteVAE, usage: Usage) -> Tiles:
     )
     if limit < count:
         note += f" Only the first {limit} of {count} {what}s are shown."
-    if usage.unused.any():
-        note += f" Marked as unused, the same in all but one image in a thousand: {int(usage.unused.sum())}."
+    if usage.is_unused.any():
+        note += f" Marked as unused, the same in all but one image in a thousand: {int(usage.is_unused.sum())}."
     rows: list[tuple[str, list[Tile]]] = [("", tiles)]
     if usage.space.offers("fields"):
         rows.append(("The most used codes: unchanged, then with one bit flipped", _tile_flips(model, usage, limit)))
@@ -360,7 +360,7 @@ def _tile_variables(model: DiscreteVAE, usage: Usage) -> Tiles:
     one_hot = torch.eye(values, dtype=codes.dtype)
     rows = []
     for variable in range(limit):
-        share, unused = usage.share[variable], usage.unused[variable]
+        share, unused = usage.share[variable], usage.is_unused[variable]
         most_used = share.argsort(descending=True, stable=True)[:_MAX_VALUES]
         tiles = [
             make_tile(

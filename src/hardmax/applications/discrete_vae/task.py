@@ -55,7 +55,7 @@ def evaluate(
     generator = make_generator(seed, "evaluate", device=images.device)
     totals = torch.zeros(len(_COLUMNS), dtype=torch.float64)
     usage = torch.zeros(model.space.event_shape, dtype=torch.float64)
-    part = group.own_slice(len(images)) if model.enumerable else slice(None if group.is_first else 0)
+    part = group.own_slice(len(images)) if model.is_enumerable else slice(None if group.is_first else 0)
     for batch in images[part].split(batch_size):
         bounds = model.bounds(batch, samples=samples, generator=generator)
         totals += torch.stack([getattr(bounds, name).double().sum().cpu() for name in _COLUMNS])

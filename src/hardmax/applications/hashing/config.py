@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-from hardmax.applications.argument_parser import Argument
+from hardmax.applications.argument_parser import Argument, Metavar
 from hardmax.errors import ArgumentError
 from hardmax.training.config import EstimatorConfig, EstimatorName, ImageConfig
 
@@ -79,7 +79,9 @@ class IndexOptions:
 
     Writes one file with the packed codes, the names, and the images in the size that the encoder reads.
 
-    Examples: hardmax index runs/codes fashion-mnist --out fashion.npz; hardmax index runs/codes my/photos --out my.npz
+    Examples:
+      hardmax index runs/codes fashion-mnist --out fashion.npz
+      hardmax index runs/codes my/photos --out my.npz
     """
 
     run: Annotated[str, Argument("RUN")]
@@ -115,7 +117,7 @@ class SearchOptions:
     """Number of similar images to find for each image."""
     out: str = "search.png"
     """Image file to write the results to."""
-    run: str | None = None
+    run: Annotated[str | None, Metavar("RUN")] = None
     """Folder of the run that computed the codes, if it has moved since."""
     json: bool = False
     """Print one JSON object for each image instead of a list."""

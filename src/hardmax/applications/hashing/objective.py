@@ -299,17 +299,19 @@ class TripletCodes(AbstractContrastedCodes):
 
     def losses(self) -> Float[Tensor, "M"]:
         """Return the loss of each code as a query; L is their mean."""
-        return (self._weight * self._shortfall(self.similarity, self._positive[:, None])).sum(-1)
+        return (self._weight * self._compute_shortfall(self.similarity, self._positive[:, None])).sum(-1)
 
     def _loss(self, similarity: Float[Tensor, "R M"], index: Int64[Tensor, "R"]) -> Float[Tensor, "R"]:
         partner, before = self.partner[index], self.losses()
         positive = similarity.gather(1, partner[:, None])
-        query_losses = (self._weight[index] * self._shortfall(similarity, positive)).sum(-1)
-        partner_losses = (self._weight[partner] * self._shortfall(self.similarity[partner], positive)).sum(-1)
-        changes = self._shortfall(similarity, self._positive) - self._shortfall(self.similarity[index], self._positive)
+        query_losses = (self._weight[index] * self._compute_shortfall(similarity, positive)).sum(-1)
+        partner_losses = (self._weight[partner] * self._compute_shortfall(self.similarity[partner], positive)).sum(-1)
+        changes = self._compute_shortfall(similarity, self._positive) - self._compute_shortfall(
+            self.similarity[index], self._positive
+        )
         total = query_losses + partner_losses - before[partner] + (self._weight.T[index] * changes).sum(-1)
         return (before.sum() - before[index] + total) / len(before)
 
-    def _shortfall(self, negative: Tensor, positive: Tensor) -> Tensor:
+    def _compute_shortfall(self, negative: Tensor, positive: Tensor) -> Tensor:
         """Return by how much similarities miss the margin: `max(0, margin + negative - positive)`."""
         return (self.margin + negative - positive).clamp_min(0)

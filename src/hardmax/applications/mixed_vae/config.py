@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-from hardmax.applications.argument_parser import Argument
+from hardmax.applications.argument_parser import Argument, Metavar
 from hardmax.errors import ArgumentError
 from hardmax.training.config import VAEConfig
 
@@ -29,7 +29,7 @@ class MixedConfig(VAEConfig):
     """Number of training images whose label is used, the same number of each class; 0: no labels."""
     label_seed: int | None = None
     """Random seed of the choice of these images; default: --seed."""
-    attributes: str | None = None
+    attributes: Annotated[str | None, Metavar("NAMES")] = None
     """Attributes to learn, such as smiling,male: z has one bit for each; default: z is the class."""
     categories: int | None = None
     """Number of values of z, for --labels 0; default: the number of classes."""
@@ -140,15 +140,16 @@ class EditOptions:
 
     Writes each edited image, and one sheet: the photo as the model sees it, its reconstruction, and the edited image.
 
-    Example: hardmax edit runs/faces photo.jpg --set smiling=1,male=0
-    Example: hardmax edit runs/digits 7.png --set class=3
+    Examples:
+      hardmax edit runs/faces photo.jpg --set smiling=1,male=0
+      hardmax edit runs/digits 7.png --set class=3
     """
 
     run: Annotated[str, Argument("RUN")]
     """Folder of a run of hardmax train --model mixed."""
     photos: Annotated[tuple[str, ...], Argument("PHOTO")]
     """Image files of any size; cropped around the centre to the proportions of the model's images, and resized."""
-    set: str
+    set: Annotated[str, Metavar("NAME=VALUE")]
     """What to change, such as smiling=1,male=0, class=3 or class=sneaker; the rest stays as recognised."""
     out: str | None = None
     """Folder to write to, or image file if there is one photo; default: figures/edited in the run's folder."""

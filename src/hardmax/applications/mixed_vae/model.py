@@ -312,7 +312,7 @@ class MixedVAE(AbstractVAE):
         r"""Return the bound and $\log p(x)$ of x `[B, *shape]`: exact in z_d if it is enumerable; z_c is sampled."""
         encoded = self.encode(x) if encoded is None else encoded
         arguments = (self.likelihood(x), self.join, encoded.scores, encoded.mean, encoded.log_variance)
-        if self.enumerable:
+        if self.is_enumerable:
             return exact_mixed_bounds(
                 *arguments, samples=samples, prior=self.prior, generator=generator, chunk_size=_CHUNK_SIZE
             )

@@ -110,7 +110,7 @@ def describe_method(run: MixedRun) -> str:
 
 def describe_measurement(run: MixedRun) -> str:
     """Describe what the numbers are means over, and which parts are exact."""
-    discrete = "enumerated" if run.model.enumerable else "sampled"
+    discrete = "enumerated" if run.model.is_enumerable else "sampled"
     return (
         f"Means over {len(run.test_examples):,} test images, in nats per image. The discrete latent is {discrete}, the "
         "continuous one is sampled once for each image. hardmax evaluate takes more samples, which lowers −log p(x)."

@@ -228,7 +228,7 @@ def make_scan_table(results: Sequence[Result], table: LabelTable) -> Table:
                 if agreement is None
                 else [_format_number(agreement.mean_dice, 3), _format_number(agreement.mean_distance, 2)]
             )
-        size = "" if result.volumes is None else f"{result.volumes[table.judged].sum() / 1000:,.0f}"
+        size = "" if result.volumes is None else f"{result.volumes[table.judged_indices].sum() / 1000:,.0f}"
         state = "failed" if result.error else "doubtful" if result.flags else ""
         cells += [size, _format_number(result.log_likelihood, 2), _format_number(result.seconds, 0)]
         out.add_row(escape_control_characters(result.scan.name), *cells, Text(state, style="bold red"))

@@ -23,7 +23,7 @@ class SegmentOptions:
     """Scans (.nii, .nii.gz, .mgh, .mgz), or folders of them."""
     out: str = "segmented"
     """Folder of the results; scans are added to those of earlier calls, and the same scan is replaced."""
-    model: str | None = None
+    model: Annotated[str | None, Metavar("FOLDER")] = None
     """Folder of a model or prior; default: the prior that comes with hardmax, or that hardmax segment prior made."""
     posteriors: bool = False
     """Also write the probability of each label: NAME_posteriors.nii.gz, 4-D, one byte each (255ths)."""
@@ -66,7 +66,7 @@ class EncoderOptions:
 
     scans: Annotated[tuple[str, ...], Argument("SCANS")]
     """Scans (.nii, .nii.gz, .mgh, .mgz), or folders of them."""
-    prior: str | None = None
+    prior: Annotated[str | None, Metavar("FOLDER")] = None
     """Folder of the prior; default: the one that hardmax segment run uses."""
     out: str = "segment-model"
     """Folder to create."""

@@ -129,8 +129,8 @@ class Segmenter:
         scale, centre = observation.scale, observation.centre
         means = (fit.gaussians.means * scale + centre).tolist()
         return Segmentation(
-            reorientation.back(labelling.labels),
-            None if labelling.posterior is None else reorientation.back(labelling.posterior),
+            reorientation.restore(labelling.labels),
+            None if labelling.posterior is None else reorientation.restore(labelling.posterior),
             labelling.evidence,
             time.monotonic() - began,
             dict(zip(self._tissues, means, strict=True)),

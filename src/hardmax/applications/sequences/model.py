@@ -163,7 +163,7 @@ class SequenceGAN(AbstractModel):
         >>> from hardmax.applications.sequences import SequenceGAN
         >>> model = SequenceGAN.build(["", "a", "cat", "sleeps"], length=3)
         >>> z = model.generator.draw(10)
-        >>> model.discriminator(z).shape, len(model.texts(z))
+        >>> model.discriminator(z).shape, len(model.to_texts(z))
         (torch.Size([10, 3]), 10)
 
     References:
@@ -228,11 +228,13 @@ class SequenceGAN(AbstractModel):
     def sample(self, count: int, *, generator: torch.Generator | None = None) -> tuple[list[str], Int64[Tensor, "N T"]]:
         """Draw `count` sequences; return them as texts and as tokens `[count, T]`."""
         z = self.generator.draw(count, generator=generator)
-        return self.texts(z), z.argmax(-1)
+        return self.to_texts(z), z.argmax(-1)
 
-    def texts(self, z: Float[Tensor, "N T K"]) -> list[str]:
+    def to_texts(self, z: Float[Tensor, "N T K"]) -> list[str]:
         """Return sequences as readable texts."""
         return [format_tokens(tokens, self.symbols, self.between) for tokens in z.argmax(-1).tolist()]
+
+    texts = RenamedMember("to_texts")
 
     @classmethod
     def _from_config(cls, config: dict[str, Any]) -> "SequenceGAN":

@@ -110,7 +110,7 @@ def draw_language(run: SequenceGANRun, name: str) -> Language | None:
         f"dotted line is the ideal: all sentences are equally probable. The curve drops at the right if the generator "
         f"leaves sentences out. {rare} sentences have less than a tenth of the uniform probability."
     )
-    texts = [(data.text(data.language[i]), f"{float(share):.2g} ×") for i, share in zip(order, shares, strict=True)]
+    texts = [(data.to_text(data.language[i]), f"{float(share):.2g} ×") for i, share in zip(order, shares, strict=True)]
     return Language(note, figure.svg, texts[:_LISTED], texts[: -_LISTED - 1 : -1])
 
 

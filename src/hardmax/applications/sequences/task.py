@@ -31,7 +31,7 @@ class SequenceGANTask(AbstractTask[SequenceGANConfig, SequenceGAN]):
     def __init__(self, config: SequenceGANConfig, data: Sequences, model: SequenceGAN, group: Group) -> None:
         self.config, self.group, self.data = config, group, data
         self.model = model.to(config.device)
-        estimator = self._estimator_at(0, 0)
+        estimator = self._choose_estimator(0, 0)
         estimator.check(model.generator.space, config.samples or estimator.default_samples)
         # An estimator with parameters is one object for the entire run; others are created for every step.
         self._fixed_estimator = (
@@ -70,7 +70,7 @@ class SequenceGANTask(AbstractTask[SequenceGANConfig, SequenceGAN]):
         """Describe pretraining, the loss and the estimator."""
         config = self.config
         first = f"{config.pretrain_epochs} epochs of maximum likelihood, then " if config.pretrain_epochs else ""
-        return f"{first}adversarial training with the reward {config.loss}, estimator {self._estimator_at(0, 0)}"
+        return f"{first}adversarial training with the reward {config.loss}, estimator {self._choose_estimator(0, 0)}"
 
     @property
     def extra_parameters(self) -> list[nn.Parameter]:
@@ -147,9 +147,9 @@ class SequenceGANTask(AbstractTask[SequenceGANConfig, SequenceGAN]):
         return self.model.generator.noise((samples, count), self.generators[name])[:, part]
 
     def _estimator(self, epoch: int, step: int) -> AbstractEstimator:
-        return self._fixed_estimator or self._estimator_at(epoch, step)
+        return self._fixed_estimator or self._choose_estimator(epoch, step)
 
-    def _estimator_at(self, epoch: int, step: int) -> AbstractEstimator:
+    def _choose_estimator(self, epoch: int, step: int) -> AbstractEstimator:
         return choose_estimator(self.config, self.model.generator.space, epoch, step)
 
     def evaluate(self, split: str) -> dict[str, Any]:

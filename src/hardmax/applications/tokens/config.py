@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal
 
-from hardmax.applications.argument_parser import Argument
+from hardmax.applications.argument_parser import Argument, Metavar
 from hardmax.errors import ArgumentError
 from hardmax.training.config import EstimatorName, ImageConfig, VAEConfig, make_absolute
 
@@ -123,8 +123,8 @@ class TokenPriorConfig(ImageConfig):
     groups: ClassVar[dict[str, tuple[str, ...]]] = {"model": ("tokenizer", "width", "layers", "heads")}
 
     model: Literal["token-prior"] = "token-prior"
-    tokenizer: str = ""
-    """Folder of a run of hardmax train --model dvae; its best model becomes a part of this model."""
+    tokenizer: Annotated[str, Metavar("RUN")] = ""
+    """Folder of a run of hardmax train --model dvae; its best model becomes a part of this model (required)."""
     data: str = ""
     """Images whose tokens are learned; default: the images that the dVAE was trained on. They are read with the --size,
     --limit and --binarize of the dVAE."""
@@ -152,7 +152,9 @@ class TokenPriorConfig(ImageConfig):
 class TokenizeOptions:
     """Turn images into tokens of a trained dVAE: a grid of integers for each image, all in one .npz file.
 
-    Examples: hardmax tokenize runs/dvae photos/ --out tokens.npz; hardmax tokenize runs/dvae fashion-mnist
+    Examples:
+      hardmax tokenize runs/dvae photos/ --out tokens.npz
+      hardmax tokenize runs/dvae fashion-mnist
     """
 
     run: Annotated[str, Argument("RUN")]

@@ -164,15 +164,17 @@ class TokenVAE(AbstractVAE):
             digest.update(name.encode() + weight.detach().cpu().contiguous().numpy().tobytes())
         return digest.hexdigest()[:16]
 
-    def vectors(self, x: Tensor) -> Tensor:
+    def encode(self, x: Tensor) -> Tensor:
         """Return the encoder's vectors of images, before quantization: `[B, *shape] -> [B, n, d]`."""
         e = self.encoder(x)
         # With a fixed norm, vectors cannot drift away from the codes, and the scale s keeps its meaning.
         return layer_norm(e, e.shape[-1:])
 
+    vectors = RenamedMember("encode")
+
     def scores(self, x: Tensor) -> Tensor:
         """Return the scores of the codes at each position: `[B, *shape] -> [B, n, K]`."""
-        return self.codebook.scores(self.vectors(x))
+        return self.codebook.scores(self.encode(x))
 
     def forward(
         self,
@@ -223,7 +225,7 @@ class TokenVAE(AbstractVAE):
         reconstruction with respect to a code is used as that of the vector which the code replaces (straight-through).
         The codebook learns only from its distance to the vectors.
         """
-        e = self.vectors(x)
+        e = self.encode(x)
         with torch.no_grad():
             z = self.space.argmax(self.codebook.scores(e))
         codes = self.codebook.look_up(z)

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from hardmax._deprecation import RenamedMember
 from hardmax.nn.convolutional import (
     LONGEST_SIDE,
     count_deepest_channels,
@@ -60,7 +61,7 @@ class Codebook(nn.Module):
         return z @ self.vectors
 
     @torch.no_grad()
-    def place(self, e: Float[Tensor, "*B d"], generator: torch.Generator | None = None) -> None:
+    def initialize(self, e: Float[Tensor, "*B d"], generator: torch.Generator | None = None) -> None:
         """Initialise the codes: place them on vectors of the encoder, before the first step.
 
         Also sets the scale s so that scores differ by about log K: q is neither uniform nor deterministic.
@@ -69,6 +70,8 @@ class Codebook(nn.Module):
         self._move_codes(torch.ones(len(self.vectors), dtype=torch.bool, device=e.device), points, generator)
         distance = torch.cdist(points[:: max(1, len(points) // 1000)], self.vectors).square().mean()
         self.log_scale.fill_(math.log(2 * math.log(len(self.vectors)) / max(float(distance), 1e-6)))
+
+    place = RenamedMember("initialize")
 
     @torch.no_grad()
     def revive(

@@ -49,7 +49,7 @@ class Usage:
     share: Float[Tensor, " K"]
 
     @property
-    def order(self) -> Int64[Tensor, " K"]:
+    def ranking(self) -> Int64[Tensor, " K"]:
         """The codes, from the most used to the least."""
         return self.share.argsort(descending=True, stable=True)
 
@@ -71,7 +71,7 @@ def measure_usage(run: DvaeRun, batch_size: int = 500) -> Usage:
 
 def draw_usage(usage: Usage, name: str) -> Markup:
     """Draw the share of each code, from the most used to the least, with a line at the uniform share."""
-    share, even = 100 * usage.share[usage.order], 100 / len(usage.share)
+    share, even = 100 * usage.share[usage.ranking], 100 / len(usage.share)
     alt = f"Share of the tokens of each of {len(share)} codes: between {share.min():.2f} and {share.max():.2f} percent"
     with draw_svg(name, alt, height=240) as figure:
         axes = figure.axes
@@ -110,7 +110,7 @@ def tile_codes(run: DvaeRun, usage: Usage) -> Tiles:
     sums.index_add_(0, tokens.flatten(), patches.flatten(0, 1))
     counts = tokens.flatten().bincount(minlength=len(sums))
     channels = run.test_examples.shape[1]
-    images = (sums / counts.clamp_min(1)[:, None]).unflatten(1, (channels, 3 * cell, 3 * cell))[usage.order]
+    images = (sums / counts.clamp_min(1)[:, None]).unflatten(1, (channels, 3 * cell, 3 * cell))[usage.ranking]
     note = (
         "For each code, the mean image patch around its tokens, from the most used code to the least. A patch is the "
         "part of the image that a token stands for, and one such part on each side. Black: a code that the first 500 "

@@ -165,9 +165,9 @@ class DvaeTask(AbstractTask[DvaeConfig, TokenVAE]):
         """
         if step > 0 and not is_revival_step(self.config, step, self._steps):
             return
-        vectors = self.model.vectors(self.train_images[index.to(self.train_images.device)])
+        vectors = self.model.encode(self.train_images[index.to(self.train_images.device)])
         if step == 0:
-            self.model.codebook.place(vectors, self.generators["codes"])
+            self.model.codebook.initialize(vectors, self.generators["codes"])
         else:
             self.model.codebook.revive(vectors, self.config.revive_below, self.generators["codes"])
 

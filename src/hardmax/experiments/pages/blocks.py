@@ -118,17 +118,17 @@ def split_markup(text: str) -> list[tuple[Kind, str]]:
 
 def as_markdown(page: Page) -> str:
     """Return the text of a Markdown file; it refers to figures in the same folder."""
-    return "\n\n".join([f"# {page.title}", *map(_block, page.blocks)]) + "\n"
+    return "\n\n".join([f"# {page.title}", *map(_format_block, page.blocks)]) + "\n"
 
 
-def _block(block: Block) -> str:
+def _format_block(block: Block) -> str:
     match block:
         case Heading():
             return f"## {block.text}"
         case Paragraph():
             return block.text
         case Table():
-            return _table(block)
+            return _format_table(block)
         case FigureBlock():
             return f"![{block.caption}]({block.name}.svg)"
         case Code():
@@ -138,19 +138,19 @@ def _block(block: Block) -> str:
     assert_never(block)
 
 
-def _table(table: Table) -> str:
-    heads = [_entry(Entry(column.head, note=column.note)) for column in table.columns]
-    lines = [heads, *([_entry(entry) for entry in line] for line in table.lines)]
+def _format_table(table: Table) -> str:
+    heads = [_format_entry(Entry(column.head, note=column.note)) for column in table.columns]
+    lines = [heads, *([_format_entry(entry) for entry in line] for line in table.lines)]
     rows = ["| " + " | ".join(line).lstrip() + " |" for line in lines]
-    rows.insert(1, "".join(map(_rule, table.columns)) + "|")
+    rows.insert(1, "".join(map(_format_rule, table.columns)) + "|")
     return "\n".join([*([f"**{table.caption}**", ""] if table.caption else []), *rows])
 
 
-def _rule(column: Column) -> str:
+def _format_rule(column: Column) -> str:
     return "|---:" if column.number else "|---"
 
 
-def _entry(entry: Entry) -> str:
+def _format_entry(entry: Entry) -> str:
     text, note = _escape_markdown(entry.text), _escape_markdown(entry.note)
     text = f"**{text}**" if entry.best else text
     return f"{text}<br>{note}" if note else text

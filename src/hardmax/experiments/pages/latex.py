@@ -41,25 +41,27 @@ _MARKS = {"plain": "{}", "strong": r"\textbf{{{}}}", "emphasis": r"\emph{{{}}}",
 
 def as_latex(page: Page) -> str:
     """Return the text of a LaTeX file; it refers to figures in the same folder."""
-    return "\n\n".join([_PREAMBLE, rf"\section*{{{_text(page.title)}}}", *map(_block, page.blocks)]) + "\n"
+    return (
+        "\n\n".join([_PREAMBLE, rf"\section*{{{_format_text(page.title)}}}", *map(_format_block, page.blocks)]) + "\n"
+    )
 
 
-def _block(block: Block) -> str:
+def _format_block(block: Block) -> str:
     match block:
         case Heading():
-            return rf"\subsection*{{{_text(block.text)}}}"
+            return rf"\subsection*{{{_format_text(block.text)}}}"
         case Paragraph():
-            return _text(block.text)
+            return _format_text(block.text)
         case Table():
-            return _table(block)
+            return _format_table(block)
         case FigureBlock():
-            return _figure(block)
+            return _format_figure(block)
         case Code():
-            return _code(block)
+            return _format_code(block)
     assert_never(block)
 
 
-def _text(text: str) -> str:
+def _format_text(text: str) -> str:
     return "".join(_MARKS[kind].format(_escape(piece, code=kind == "code")) for kind, piece in split_markup(text))
 
 
@@ -68,15 +70,15 @@ def _escape(text: str, *, code: bool = False) -> str:
     return text.replace("--", "-{}-") if code else text  # TeX would join two hyphens into a dash
 
 
-def _table(table: Table) -> str:
+def _format_table(table: Table) -> str:
     """Return a table, scaled down if it is wider than the text."""
-    places = "".join(_alignment(column) for column in table.columns)
+    places = "".join(_choose_alignment(column) for column in table.columns)
     lines = [
         rf"\begin{{tabular}}{{@{{}}{places}@{{}}}}",
         r"\toprule",
-        *_rows([Entry(column.head, note=column.note) for column in table.columns]),
+        *_format_rows([Entry(column.head, note=column.note) for column in table.columns]),
         r"\midrule",
-        *(row for line in table.lines for row in _rows(line)),
+        *(row for line in table.lines for row in _format_rows(line)),
         r"\bottomrule",
         r"\end{tabular}",
     ]
@@ -84,7 +86,7 @@ def _table(table: Table) -> str:
         [
             r"\begin{table}[htbp]",
             r"\centering",
-            *([rf"\caption{{{_text(table.caption)}}}"] if table.caption else []),
+            *([rf"\caption{{{_format_text(table.caption)}}}"] if table.caption else []),
             r"\sbox0{%",
             *lines[:-1],
             lines[-1] + "}",
@@ -94,32 +96,36 @@ def _table(table: Table) -> str:
     )
 
 
-def _alignment(column: Column) -> str:
+def _choose_alignment(column: Column) -> str:
     return "r" if column.number else "l"
 
 
-def _rows(line: Sequence[Entry]) -> list[str]:
+def _format_rows(line: Sequence[Entry]) -> list[str]:
     """Return a line, and a small one with the notes below it if there are any."""
-    rows = [" & ".join(rf"\textbf{{{_text(entry.text)}}}" if entry.best else _text(entry.text) for entry in line)]
+    rows = [
+        " & ".join(
+            rf"\textbf{{{_format_text(entry.text)}}}" if entry.best else _format_text(entry.text) for entry in line
+        )
+    ]
     if any(entry.note for entry in line):
-        notes = [rf"\scriptsize {_text(entry.note)}" if entry.note else "" for entry in line]
+        notes = [rf"\scriptsize {_format_text(entry.note)}" if entry.note else "" for entry in line]
         rows.append(" & ".join(notes))
     return [*(rf"{row} \\" for row in rows), *([r"\addlinespace[2pt]"] if len(rows) > 1 else [])]
 
 
-def _figure(figure: FigureBlock) -> str:
+def _format_figure(figure: FigureBlock) -> str:
     return "\n".join(
         [
             r"\begin{figure}[htbp]",
             r"\centering",
             rf"\includegraphics[width=\linewidth]{{{figure.name}}}",
-            rf"\caption{{{_text(figure.caption)}}}",
+            rf"\caption{{{_format_text(figure.caption)}}}",
             r"\end{figure}",
         ]
     )
 
 
-def _code(code: Code) -> str:
+def _format_code(code: Code) -> str:
     """Return commands as paragraphs, so that long ones are wrapped."""
     lines = [rf"\noindent {_escape(line, code=True)}\par" for line in code.lines]
     return "\n".join([r"{\footnotesize\ttfamily\raggedright", *lines, "}"])

@@ -93,7 +93,7 @@ def draw_figure(form: Measurement, pairs: MeasuredRows, name: str, files: Mappin
         figure = Figure(figsize=_SIZE, layout="constrained")
         FigureCanvasAgg(figure)
         strip, axes = figure.subplots(1, 2, sharey=True, width_ratios=_WIDTHS)
-        least = _least([row["deviation"] for _, row in points])
+        least = _find_least_deviation([row["deviation"] for _, row in points])
         _set_up_axes(strip, axes, [row for _, row in points], least, batch)
         unbiased, biased = _draw_points(strip, axes, points, least)
         when = f"after {last} epoch{'' if last == 1 else 's'}{' (quick form)' if quick else ''}"
@@ -105,7 +105,7 @@ def draw_figure(form: Measurement, pairs: MeasuredRows, name: str, files: Mappin
         save_figure(figure, files)
 
 
-def _least(deviations: Sequence[float]) -> float:
+def _find_least_deviation(deviations: Sequence[float]) -> float:
     """Return the least deviation that is drawn to scale: smaller ones would compress the axis."""
     enough = max(median(deviations) / _FAR, 1e-4)
     return min((value for value in deviations if value > enough), default=enough)

@@ -49,7 +49,7 @@ def summarize(experiment: Experiment, runs: Sequence[PlannedRun], rows: list[Row
             summaries[cell.name] = Summary(
                 cell=cell,
                 seeds=(len(finished), len(cell_runs)),
-                curve=_by_epoch(finished, experiment.metrics[0]),
+                curve=_average_by_epoch(finished, experiment.metrics[0]),
                 seconds=[mean(values) for values in zip(*map(_elapsed_seconds, finished), strict=False)],
                 last={
                     metric.key: metric.mean([end[metric.key] for end in ends])
@@ -58,7 +58,7 @@ def summarize(experiment: Experiment, runs: Sequence[PlannedRun], rows: list[Row
                 },
                 seconds_per_epoch=mean(median(_training_seconds(row)[1]) for row in finished),
                 command=finished[0]["command"],
-                evaluations=_mean_of([row.get("evaluations") for row in finished]),
+                evaluations=_average_known([row.get("evaluations") for row in finished]),
                 ends=ends,
             )
     return summaries
@@ -82,12 +82,12 @@ def _training_seconds(row: Row) -> tuple[float, list[float]]:
     return sum(start["seconds"] for start in starts), row["seconds"]
 
 
-def _mean_of(values: Sequence[float | None]) -> float | None:
+def _average_known(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return mean(known) if known else None
 
 
-def _by_epoch(rows: Sequence[Row], metric: Metric) -> list[Mean]:
+def _average_by_epoch(rows: Sequence[Row], metric: Metric) -> list[Mean]:
     """Return the means over seeds after each epoch, up to the last epoch that all have finished."""
     curves = [[epoch[metric.key] for epoch in row["test"] if metric.key in epoch] for row in rows]
     return [metric.mean(values) for values in zip(*curves, strict=False)]

@@ -36,9 +36,9 @@ def choose_styles(experiment: Experiment, panels: CurvesFigure) -> Styles:
 
 
 def _choose_style(experiment: Experiment, panels: CurvesFigure, cell: Cell) -> dict[str, Any]:
-    method = _position(cell.method, [other.method for other in experiment.cells])
-    problem = _position(cell.problem, [other.problem for other in experiment.cells])
-    group = min(_position(cell.group, [other.group for other in experiment.cells]), len(_DASHES) - 1)
+    method = _find_position(cell.method, [other.method for other in experiment.cells])
+    problem = _find_position(cell.problem, [other.problem for other in experiment.cells])
+    group = min(_find_position(cell.group, [other.group for other in experiment.cells]), len(_DASHES) - 1)
     colour = COLOURS[method % len(COLOURS)]
     return {
         "color": colour,
@@ -49,7 +49,7 @@ def _choose_style(experiment: Experiment, panels: CurvesFigure, cell: Cell) -> d
     }
 
 
-def _position(value: str, values: Sequence[str]) -> int:
+def _find_position(value: str, values: Sequence[str]) -> int:
     return list(dict.fromkeys(values)).index(value)
 
 
@@ -97,8 +97,8 @@ def limit_axis(axes: Axes, summaries: Sequence[Summary], metric: Metric) -> floa
     Returns:
         The worst value, if it is outside the axis; else None.
     """
-    values = _finite(summary.curve for summary in summaries)
-    late_values = _finite(summary.curve[(len(summary.curve) - 1) // 3 :] for summary in summaries)
+    values = _list_finite_values(summary.curve for summary in summaries)
+    late_values = _list_finite_values(summary.curve[(len(summary.curve) - 1) // 3 :] for summary in summaries)
     if not late_values:
         return None
     low, high = min(late_values), max(late_values)
@@ -110,7 +110,7 @@ def limit_axis(axes: Axes, summaries: Sequence[Summary], metric: Metric) -> floa
     return worst
 
 
-def _finite(curves: Iterable[Sequence[Mean]]) -> list[float]:
+def _list_finite_values(curves: Iterable[Sequence[Mean]]) -> list[float]:
     return [mean.value for curve in curves for mean in curve if math.isfinite(mean.value)]
 
 

@@ -47,7 +47,7 @@ def build_epoch_tables(experiment: Experiment, summaries: Mapping[str, Summary],
         summaries: results of its cells, by name; cells that have not run have a dash.
         quick: whether this is the quick form.
     """
-    sets = [experiment.config(cell, seed=0).data for cell in experiment.cells]
+    sets = [experiment.make_config(cell, seed=0).data for cell in experiment.cells]
     best = "the best of a column" if len(set(sets)) == 1 else "the best of a column and data set"
     first, *other_metrics = experiment.metrics
     text = (
@@ -59,7 +59,7 @@ def build_epoch_tables(experiment: Experiment, summaries: Mapping[str, Summary],
     epochs = [epoch for epoch in experiment.epochs if epoch < last] + ([last] if last else [])
     numbers = {
         **{
-            f"epoch {epoch}": _mark_by_data([_value_at(summary, epoch) for summary in by_cell], first, sets)
+            f"epoch {epoch}": _mark_by_data([_get_value_at(summary, epoch) for summary in by_cell], first, sets)
             for epoch in epochs
         },
         **{
@@ -100,7 +100,7 @@ def _mark_by_data(means: Sequence[Mean | None], metric: Metric, sets: Sequence[s
     return [entries[i] for i in range(len(means))]
 
 
-def _value_at(summary: Summary | None, epoch: int) -> Mean | None:
+def _get_value_at(summary: Summary | None, epoch: int) -> Mean | None:
     return summary.curve[epoch - 1] if summary is not None and len(summary.curve) >= epoch else None
 
 

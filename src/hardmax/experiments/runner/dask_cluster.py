@@ -67,7 +67,7 @@ class DaskCluster(AbstractExecutor):
         try:
             return len(self._client.nthreads())
         except OSError as error:
-            raise self._lost_error() from error
+            raise self._make_lost_error() from error
 
     def submit(self, job: Job) -> "Future[Outcome]":
         """Submit a job to one of the workers."""
@@ -87,9 +87,9 @@ class DaskCluster(AbstractExecutor):
     def check_alive(self) -> None:
         """Check that the scheduler still answers."""
         if self._client.status != "running":
-            raise self._lost_error()
+            raise self._make_lost_error()
 
-    def _lost_error(self) -> ClusterError:
+    def _make_lost_error(self) -> ClusterError:
         return ClusterError(
             f"the Dask scheduler at {self._address} no longer answers; once it is back, the same command resumes"
         )

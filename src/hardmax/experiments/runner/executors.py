@@ -119,7 +119,7 @@ class Processes(AbstractExecutor):
 
     def submit(self, job: Job) -> "Future[Outcome]":
         """Submit a job to an idle process; there must be one."""
-        return next(pool for pool in self._pools if pool.idle).submit(job)
+        return next(pool for pool in self._pools if pool.is_idle).submit(job)
 
     def call_everywhere(self, function: Callable[..., T], *arguments: Any) -> list[T]:
         """Call a function here: the processes have the same code and files."""
@@ -145,7 +145,7 @@ class _Pool:
         self._future: Future[Outcome] | None = None
 
     @property
-    def idle(self) -> bool:
+    def is_idle(self) -> bool:
         return self._future is None or self._future.done()
 
     def submit(self, job: Job) -> "Future[Outcome]":

@@ -98,7 +98,7 @@ class Sweep:
         while self._waiting or self._running or self._elsewhere:
             if self._callbacks.stop():
                 release()
-                self._drain()
+                self._wait_for_jobs()
                 return False
             self._submit()
             self._collect()
@@ -124,7 +124,7 @@ class Sweep:
             return
         for future in wait(self._running, timeout=_SECONDS, return_when="FIRST_COMPLETED").done:
             planned = self._running.pop(future)
-            if (error := _error_of(future)) is None:
+            if (error := _get_error(future)) is None:
                 self._handle_outcome(planned, future.result())
             else:
                 self._executor.check_alive()
@@ -169,12 +169,12 @@ class Sweep:
             else:
                 self._elsewhere.append(planned)
 
-    def _drain(self) -> None:
+    def _wait_for_jobs(self) -> None:
         """Wait until all running jobs are saved; runs that finish meanwhile count."""
         while self._running:
             for future in wait(self._running, timeout=_SECONDS).done:
                 planned = self._running.pop(future)
-                if _error_of(future) is None:
+                if _get_error(future) is None:
                     self._handle_outcome(planned, future.result())
             self._executor.check_alive()
 
@@ -200,7 +200,7 @@ class Sweep:
         )
 
 
-def _error_of(future: "Future[Outcome]") -> BaseException | None:
+def _get_error(future: "Future[Outcome]") -> BaseException | None:
     """Return the error that a lost process leaves, or None."""
     try:
         future.result()

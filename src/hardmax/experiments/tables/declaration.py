@@ -304,7 +304,7 @@ class AbstractTrainings(AbstractExperiment):
         """The cells."""
         return self.cells
 
-    def config(self, cell: Cell, seed: int, *, quick: bool = False) -> TrainConfig:
+    def make_config(self, cell: Cell, seed: int, *, quick: bool = False) -> TrainConfig:
         """Return the configuration of a cell's run, without its output folder."""
         chosen = {**self.options, **cell.options, **(self.quick.options if quick else {})}
         return find_application(chosen.get("model", "discrete")).load_config()(lr=cell.lr, seed=seed, **chosen)
@@ -345,7 +345,9 @@ class AbstractTrainings(AbstractExperiment):
             PlannedRun(
                 cell,
                 replace(
-                    self.config(cell, seed, quick=quick), out=str(out / f"{cell.name}-seed{seed}"), data_dir=data_dir
+                    self.make_config(cell, seed, quick=quick),
+                    out=str(out / f"{cell.name}-seed{seed}"),
+                    data_dir=data_dir,
                 ),
                 self.choose_figure(quick=quick),
             )

@@ -14,7 +14,7 @@ class Mean:
     error: float | None
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> "Mean":
+    def from_values(cls, values: Sequence[float]) -> "Mean":
         """Return the mean of one or more values."""
         known = len(values) > 1 and all(map(math.isfinite, values))
         return cls(mean(values), stdev(values) / math.sqrt(len(values)) if known else None)
@@ -51,7 +51,7 @@ class Metric:
 
     def mean(self, values: Sequence[float]) -> Mean:
         """Return the mean of numbers of rows, in the unit."""
-        return Mean.of([self.scale * value for value in values])
+        return Mean.from_values([self.scale * value for value in values])
 
     def best(self, values: Iterable[float]) -> float | None:
         """Return the best value; None if there are no values, or the metric is not compared."""

@@ -14,6 +14,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 from torch.nn import functional
 
+from hardmax._deprecation import RenamedMember
 from hardmax.applications.segmentation.volumes.geometry import Grid
 from hardmax.errors import ArgumentError, ShapeError
 
@@ -42,9 +43,11 @@ class Affine:
         """Return the transformed points."""
         return points @ self.matrix.T + self.shift
 
-    def after(self, first: "Affine") -> "Affine":
+    def compose(self, first: "Affine") -> "Affine":
         """Return the composition: `first`, then this map."""
         return Affine(self.matrix @ first.matrix, self.matrix @ first.shift + self.shift)
+
+    after = RenamedMember("compose")
 
     def inverse(self) -> "Affine":
         """Return the inverse map."""

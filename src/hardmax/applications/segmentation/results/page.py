@@ -43,7 +43,7 @@ def render_page(results: Sequence[Result], table: LabelTable) -> str:
         doubtful=sum(bool(result.flags or result.error) for result in results),
         summaries=summarise_agreement(results),
         rows=lambda result: _list_structures(result, table),
-        brain=lambda result: float(result.volumes[table.judged].sum()) / 1000,
+        brain=lambda result: float(result.volumes[table.judged_indices].sum()) / 1000,
         image=_encode_image,
         number=_format_number,
         words=lambda name: name.replace("_", " "),

@@ -140,7 +140,7 @@ def _parse_record(record: Mapping[str, Any], name: str, out: Path, table: LabelT
 
 
 def _parse_agreement(stored: Mapping[str, Any], table: LabelTable) -> Agreement:
-    names = [table.names[index] for index in table.judged]
+    names = [table.names[index] for index in table.judged_indices]
     if list(stored["names"]) != names:
         raise ValueError("its Dice is that of other structures than the model has")
     arrays = [np.array([_read_number(value) for value in stored[name]], dtype=np.float64) for name in _ARRAYS]

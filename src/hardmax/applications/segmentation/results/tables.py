@@ -47,12 +47,12 @@ def list_doubts(
     if math.isnan(log_likelihood) or (least is not None and log_likelihood < least):
         expected = "" if least is None else f", expected at least {least:.2f}"
         out.append(f"Low likelihood ({log_likelihood:.2f} per voxel{expected}): this may not be the scan of a brain.")
-    brain = float(sizes[table.judged].sum()) / 1000
+    brain = float(sizes[table.judged_indices].sum()) / 1000
     if not _LEAST <= brain <= _MOST:
         out.append(f"The brain has {brain:,.0f} ml, expected {_LEAST:,.0f} to {_MOST:,.0f}.")
-    missing = [table.names[index] for index in table.judged if not sizes[index]]
-    if len(missing) > _MISSING * len(table.judged):
-        out.append(f"{len(missing)} of {len(table.judged)} structures were not found: {', '.join(missing)}.")
+    missing = [table.names[index] for index in table.judged_indices if not sizes[index]]
+    if len(missing) > _MISSING * len(table.judged_indices):
+        out.append(f"{len(missing)} of {len(table.judged_indices)} structures were not found: {', '.join(missing)}.")
     return tuple(out)
 
 

@@ -12,7 +12,7 @@ from hardmax.applications.segmentation.tissues.gaussians import Gaussians
 from hardmax.applications.segmentation.tissues.partial_volume import log_density
 from hardmax.applications.segmentation.volumes.geometry import Grid
 
-# A mask includes some fluid around the brain, and seldom cuts into the brain.
+# A mask includes some fluid around the brain, and rarely cuts into the brain.
 _BACKGROUND_IN, _BRAIN_IN = 0.15, 0.99
 _EDGE = 6.0  # mm
 

@@ -101,7 +101,7 @@ def mixing_matrix(used: Sequence[int | Sequence[int]]) -> Float[Tensor, "M K"]:
 
 def tissue_names(tissues: Sequence[Sequence[str]]) -> list[str]:
     """Return the tissues that have Gaussians, in order of first appearance; see `tissue_mixing`."""
-    return list(dict.fromkeys(_appearance_of(name) for several in tissues for name in several))
+    return list(dict.fromkeys(_get_appearance(name) for several in tissues for name in several))
 
 
 def tissue_mixing(tissues: Sequence[Sequence[str]]) -> Float[Tensor, "M K"]:
@@ -121,10 +121,10 @@ def tissue_mixing(tissues: Sequence[Sequence[str]]) -> Float[Tensor, "M K"]:
                 [0.0000, 0.5000, 0.5000]])
     """
     names = tissue_names(tissues)
-    return mixing_matrix([[names.index(_appearance_of(name)) for name in several] for several in tissues])
+    return mixing_matrix([[names.index(_get_appearance(name)) for name in several] for several in tissues])
 
 
-def _appearance_of(tissue: str) -> str:
+def _get_appearance(tissue: str) -> str:
     return "fluid" if tissue == "background" else tissue
 
 

@@ -152,17 +152,17 @@ def compare_maps(
     """
     overlap = dice(predicted, true, len(table))
     sizes, true_sizes = (measure_volumes(labels, grid, len(table)) for labels in (predicted, true))
-    distances = [surface_distance(predicted == index, true == index, grid.spacing) for index in table.judged]
+    distances = [surface_distance(predicted == index, true == index, grid.spacing) for index in table.judged_indices]
     notes = [
         f"{message}: {', '.join(table.names[index] for index in which)}"
         for message, which in (
-            ("found, but not in the true map", [i for i in table.judged if sizes[i] > 0 and not true_sizes[i]]),
-            ("in the true map, but not found", [i for i in table.judged if true_sizes[i] > 0 and not sizes[i]]),
-            ("in neither map, not counted", [i for i in table.judged if not true_sizes[i] and not sizes[i]]),
+            ("found, but not in the true map", [i for i in table.judged_indices if sizes[i] > 0 and not true_sizes[i]]),
+            ("in the true map, but not found", [i for i in table.judged_indices if true_sizes[i] > 0 and not sizes[i]]),
+            ("in neither map, not counted", [i for i in table.judged_indices if not true_sizes[i] and not sizes[i]]),
         )
         if which
     ]
-    judged = table.judged
+    judged = table.judged_indices
     return Agreement(
         [table.names[index] for index in judged],
         overlap[judged],

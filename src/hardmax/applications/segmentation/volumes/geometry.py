@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 from scipy import ndimage
 
+from hardmax._deprecation import RenamedMember
 from hardmax.errors import ArgumentError, ShapeError
 
 _FWHM = 2 * np.sqrt(2 * np.log(2))  # full width at half maximum of a Gaussian of deviation 1
@@ -131,7 +132,7 @@ class Reorientation:
         >>> reorientation.canonical.axes
         'RAS'
         >>> values = np.arange(60.0).reshape(3, 4, 5)
-        >>> bool((reorientation.back(reorientation.forward(values)) == values).all())
+        >>> bool((reorientation.restore(reorientation.forward(values)) == values).all())
         True
     """
 
@@ -166,13 +167,15 @@ class Reorientation:
         reoriented = values.transpose(*lead, *(axis + len(lead) for axis in order))
         return reoriented[(..., *(slice(None, None, -1 if flip else 1) for flip in flipped))]
 
-    def back(self, values: Shaped[np.ndarray, "..."]) -> Shaped[np.ndarray, "..."]:
+    def restore(self, values: Shaped[np.ndarray, "..."]) -> Shaped[np.ndarray, "..."]:
         """Return values `[..., X, Y, Z]` of the canonical grid as those of the original one (a view)."""
         _check_shape(values, self.canonical)
         order, flipped = self._orientation
         lead = tuple(range(values.ndim - 3))
         reoriented = values[(..., *(slice(None, None, -1 if flip else 1) for flip in flipped))]
         return reoriented.transpose(*lead, *(int(axis) + len(lead) for axis in np.argsort(order)))
+
+    back = RenamedMember("restore")
 
 
 def resample(

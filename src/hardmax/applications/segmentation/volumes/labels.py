@@ -10,6 +10,7 @@ from typing import Literal, get_args
 import numpy as np
 from jaxtyping import Int64, Integer, Shaped
 
+from hardmax._deprecation import RenamedMember
 from hardmax.errors import ArgumentError, DataError
 from hardmax.json_files import parse_json
 
@@ -51,7 +52,7 @@ class LabelTable:
 
     Example:
         >>> from hardmax.applications.segmentation.volumes.labels import STRUCTURES
-        >>> len(STRUCTURES), STRUCTURES.names[13], STRUCTURES.judged[:3]
+        >>> len(STRUCTURES), STRUCTURES.names[13], STRUCTURES.judged_indices[:3]
         (19, 'hippocampus', [1, 2, 3])
     """
 
@@ -89,9 +90,11 @@ class LabelTable:
         return np.array([label.number for label in self.labels], dtype=np.int64)
 
     @cached_property
-    def judged(self) -> list[int]:
+    def judged_indices(self) -> list[int]:
         """Indices of the labels that count in comparisons."""
         return [index for index, label in enumerate(self.labels) if label.judged]
+
+    judged = RenamedMember("judged_indices")
 
     def index(self, name: str) -> int:
         """Return the index of a label by its name.
