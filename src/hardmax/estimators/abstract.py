@@ -125,7 +125,7 @@ class AbstractSampler(AbstractEstimator):
         """Return two tensors `[S, *B, *event]`: the hard z, detached, and the z that carries the gradient."""
 
     def sample_with_gradient(
-        self, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
+        self, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "R ..."]
     ) -> Float[Tensor, "S ..."]:
         """Return only the z that carries the gradient, `[S, *B, *event]`."""
         return self.sample(scores, space, noise)[1]

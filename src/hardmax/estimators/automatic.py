@@ -64,7 +64,7 @@ def choose_bound_estimator(name: str, likelihood: Objective, space: AbstractSpac
 
 
 def needs_many_evaluations(space: AbstractSpace) -> bool:
-    """Return whether z has so many single changes that sampling is cheaper than to evaluate them all."""
+    """Return whether evaluating z and all its single changes takes more than `MANY_EVALUATIONS`."""
     return 1 + space.changes > MANY_EVALUATIONS
 
 
