@@ -66,8 +66,7 @@ class GibbsCovariance(AbstractEstimator):
         z, log_prob = space.draw_with_log_prob(scores.detach(), noise)
         values = f.evaluate_distinct(z)
         deviations = (values - values.mean(0)).detach() / (len(noise) - 1)
-        deviations = deviations.view(*deviations.shape, *(1 for _ in space.score_shape))
-        gradient = (deviations * space.statistics(z)).sum(0)
+        gradient = space.sum_statistics(deviations, z)
         value = attach_gradient(values.mean(0), space.dot(gradient, scores))
         return Estimate(value, z, f.evaluations, solves=float(len(noise)), log_prob=log_prob)
 
