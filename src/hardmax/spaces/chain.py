@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hardmax.errors import ArgumentError
-from hardmax.solvers._dispatch import can_run_compiled
+from hardmax.solvers._dispatch import can_run_compiled, is_eager
 from hardmax.solvers.viterbi import viterbi
 from hardmax.spaces._compiled_sums import CompiledFunction
 from hardmax.spaces._inverse_cdf import invert_cdf
@@ -263,4 +263,7 @@ class Chain(AbstractGibbs):
         return torch.cat([into[..., :1, :, :] + values[..., :1, :, None], into[..., 1:, :, :]], -3)
 
     def _one_hot(self, path: Tensor, dtype: torch.dtype) -> Tensor:
+        if is_eager(path):  # vmap has no in-place scatter into a tensor that is not mapped
+            zeros = torch.zeros(*path.shape, self.states, dtype=dtype, device=path.device)
+            return zeros.scatter_(-1, path[..., None], 1.0)
         return (path[..., None] == torch.arange(self.states, device=path.device)).to(dtype)

@@ -30,8 +30,9 @@ class SpanningTree(AbstractGibbs):
     $$ w_{ij} + w_{ik} w_{jk} / d_k, \qquad d_k = \sum_j w_{jk} $$
 
     and $Z = \prod_k d_k$. That is elimination in the Laplacian without a subtraction, so it can use logarithms and is
-    accurate for scores of any size, while a determinant in float64 is meaningless once they differ by 100. Restoring
-    the nodes gives samples (`draw`). All take $O(n^3)$ time, with n sequential steps.
+    accurate for scores of any size, while a determinant in float64 is meaningless once they differ by 100 (by 30 in a
+    graph of clusters). The compiled code (Numba) uses the weights themselves unless they underflow. Restoring the nodes
+    gives samples (`draw`). All take $O(n^3)$ time, with n sequential steps.
 
     Perturb-and-MAP, the best tree under `scores + noise`, is another distribution. With zero scores q is uniform; the
     best tree of random weights is not: for n = 4 it is a star with probability 4/15, and with 1/4 under q. For
