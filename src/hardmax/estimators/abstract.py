@@ -189,24 +189,6 @@ class _ScoreGradient(torch.autograd.Function):
         return outer, outer.view(*outer.shape, *(1,) * (gradient.dim() - outer.dim())) * gradient, None
 
 
-def weigh_statistics(
-    space: AbstractSpace, z: Float[Tensor, "S ..."], weights: Float[Tensor, "S *B"]
-) -> Float[Tensor, "..."]:
-    r"""Return $\sum_s \mathrm{weights}_s \, \mathrm{statistics}(z_s)$.
-
-    Args:
-        space: the space of z.
-        z: `[S, *B, *event]`.
-        weights: `[S, *B]`.
-
-    Returns:
-        `[*B, *score]`.
-    """
-    statistics = space.statistics(z)
-    flat = statistics.flatten(weights.dim())
-    return torch.einsum("s...,s...d->...d", weights, flat).view(statistics.shape[1:])
-
-
 def mean_over_samples(values: Float[Tensor, "S ..."]) -> Float[Tensor, "..."]:
     """Return the mean over the samples; for one sample a view, which costs nothing."""
     return values.squeeze(0) if values.shape[0] == 1 else values.mean(0)

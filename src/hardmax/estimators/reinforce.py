@@ -14,7 +14,6 @@ from hardmax.estimators.abstract import (
     attach_score_gradient,
     mean_of_others,
     mean_over_samples,
-    weigh_statistics,
 )
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractSpace
@@ -93,7 +92,7 @@ class Reinforce(AbstractEstimator):
         advantage = (values.detach() - self._baseline(values.detach())) / len(noise)
         if self.baseline == "leave-one-out":
             # The gradient of log q(z) is statistics(z) - marginals, and these advantages sum to zero.
-            gradient = weigh_statistics(space, z, advantage)
+            gradient = space.sum_statistics(advantage, z)
             value = attach_score_gradient(values.mean(0), scores, gradient)
         else:
             surrogate = (advantage * space.log_prob(scores, z)).sum(0)

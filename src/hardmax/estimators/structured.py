@@ -9,7 +9,7 @@ from torch import Tensor
 
 from hardmax.errors import ArgumentError
 from hardmax.estimators._single_changes import evaluate_flips
-from hardmax.estimators.abstract import AbstractEstimator, attach_score_gradient, mean_over_samples, weigh_statistics
+from hardmax.estimators.abstract import AbstractEstimator, attach_score_gradient, mean_over_samples
 from hardmax.estimators.exact import Roulette
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractSpace
@@ -65,7 +65,7 @@ class GibbsCovariance(AbstractEstimator):
         """Weight the statistics of each draw by the deviation of f from its mean."""
         z, log_prob = space.draw_with_log_prob(scores.detach(), noise)
         values = f.evaluate_distinct(z)
-        gradient = weigh_statistics(space, z, (values - values.mean(0)).detach() / (len(noise) - 1))
+        gradient = space.sum_statistics((values - values.mean(0)).detach() / (len(noise) - 1), z)
         plain = values if f.linear is None else values - f.linear_part(z)
         value = attach_score_gradient(plain.mean(0), scores, gradient)
         return Estimate(value, z, f.evaluations, solves=float(len(noise)), log_prob=log_prob)

@@ -8,6 +8,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from hardmax.errors import ArgumentError, NotExactError
+from hardmax.solvers._dispatch import is_eager
 from hardmax.solvers.enumeration import enumerate_pairwise, enumerate_reduced
 from hardmax.solvers.heuristic import evaluate_bits, solve_dual, solve_heuristic
 from hardmax.solvers.max_flow import solve_max_flow, solve_pymaxflow
@@ -143,7 +144,8 @@ def pairwise_argmax(
         solver,
         None if start is None else start.detach(),
     )
-    return _solve_proved(*arguments) if _is_eager(unary) else _argmax(*arguments)
+    # Calling the operator costs as much as the rest of a call.
+    return _solve_proved(*arguments) if is_eager(unary) else _argmax(*arguments)
 
 
 def _solve_proved(
@@ -156,15 +158,6 @@ def _solve_proved(
 
 
 # ------------------------------------------------------------------------------- one operator for torch
-def _is_eager(tensor: Tensor) -> bool:
-    """Return whether a tensor holds concrete values: calling the operator costs as much as the rest of a call."""
-    return (
-        type(tensor) in (Tensor, torch.nn.Parameter)
-        and not torch.compiler.is_compiling()
-        and torch._C._functorch.maybe_current_level() is None  # pyright: ignore[reportAttributeAccessIssue]
-    )
-
-
 @torch.library.custom_op("hardmax::pairwise_argmax", mutates_args=())
 def _argmax(
     unary: Tensor, couplings: Tensor, edges: Tensor, supermodular: bool, solver: str, start: Tensor | None = None

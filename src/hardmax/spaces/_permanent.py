@@ -10,11 +10,15 @@ positive, so the computation uses logarithms and no score is too large.
 """
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+
+from hardmax.solvers._dispatch import is_eager
+from hardmax.spaces._inverse_cdf import invert_cdf
 
 MAX_ITEMS = 12
 """The largest n for which sums are offered: 4,096 sets of columns, and 24,576 sums for every example."""
@@ -58,9 +62,21 @@ def build_layers(n: int, device: torch.device) -> list[Layer]:
     return layers
 
 
+@lru_cache(maxsize=16)
+def _build_layers_once(n: int, device: torch.device) -> list[Layer]:
+    with torch.inference_mode(False):  # an index made in inference mode could not be used where gradients are needed
+        return build_layers(n, device)
+
+
+def _get_layers(scores: Tensor) -> list[Layer]:
+    """Return the layers for scores `[*B, n, n]`, from a cache where tensors are concrete."""
+    build = _build_layers_once if is_eager(scores) else build_layers
+    return build(scores.shape[-1], scores.device)
+
+
 def log_permanent(scores: Float[Tensor, "*B n n"]) -> Float[Tensor, "*B"]:
     """Return `log sum_s exp(sum_i scores[i, s(i)])` over all permutations s."""
-    return sum_before(scores, build_layers(scores.shape[-1], scores.device))[-1][..., 0]
+    return sum_before(scores, _get_layers(scores))[-1][..., 0]
 
 
 def sum_before(scores: Float[Tensor, "*B n n"], sets: list[Layer]) -> list[Float[Tensor, "*B _"]]:
@@ -81,7 +97,7 @@ def sum_after(scores: Float[Tensor, "*B n n"], sets: list[Layer]) -> list[Float[
 
 def log_permanent_and_marginals(scores: Float[Tensor, "*B n n"]) -> tuple[Float[Tensor, "*B"], Float[Tensor, "*B n n"]]:
     """Return the log-permanent, and the probability that row i takes column j; both differentiable."""
-    sets = build_layers(scores.shape[-1], scores.device)
+    sets = _get_layers(scores)
     before, after = sum_before(scores, sets), sum_after(scores, sets)
     # Every row's weights sum to Z. A softmax divides by their computed sum, so rows sum to one however Z is rounded.
     rows = [
@@ -91,17 +107,24 @@ def log_permanent_and_marginals(scores: Float[Tensor, "*B n n"]) -> tuple[Float[
     return before[-1][..., 0], torch.stack(rows, -2)
 
 
-def draw_columns(scores: Float[Tensor, "*B n n"], noise: Float[Tensor, "*SB n n"]) -> list[Tensor]:
-    """Return the columns of sampled permutations, `[*S, *B, 1]` for each row: Gumbel-max, row by row."""
-    sets = build_layers(scores.shape[-1], scores.device)
+def draw_columns(scores: Float[Tensor, "*B n n"], noise: Float[Tensor, "*SB n _"]) -> list[Tensor]:
+    """Return the columns of sampled permutations, `[*S, *B, 1]` for each row, drawn row by row.
+
+    Gumbel noise `[*S, *B, n, n]` gives them by Gumbel-max, uniform noise `[*S, *B, n, 1]` by the inverse of the CDF.
+    """
+    sets = _get_layers(scores)
     after = sum_after(scores, sets)
+    is_gumbel = noise.shape[-1] == scores.shape[-1]
     place = torch.zeros_like(noise[..., 0, :1], dtype=torch.int64)  # index of the set of used columns
     columns = []
     for row, perturbation, layer, below in zip(scores.unbind(-2), noise.unbind(-2), sets[:-1], after[1:], strict=True):
         open_columns, targets = layer.others[place[..., 0]], layer.targets[place[..., 0]]
-        value = row.expand(perturbation.shape).gather(-1, open_columns) + perturbation.gather(-1, open_columns)
+        value = row.expand(*place.shape[:-1], row.shape[-1]).gather(-1, open_columns)
         value = value + below.expand(*value.shape[:-1], below.shape[-1]).gather(-1, targets)
-        best = value.argmax(-1, keepdim=True)
+        if is_gumbel:
+            best = (value + perturbation.gather(-1, open_columns)).argmax(-1, keepdim=True)
+        else:
+            best = invert_cdf(value.softmax(-1).cumsum(-1), perturbation)
         columns.append(open_columns.gather(-1, best))
         place = targets.gather(-1, best)
     return columns

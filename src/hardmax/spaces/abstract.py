@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from hardmax.errors import NotExactError, ShapeError
-from hardmax.random import draw_gumbel
+from hardmax.random import draw_gumbel, draw_uniform
 from hardmax.tracing import can_read_values
 
 ENUMERATION_LIMIT = 2**20
@@ -246,6 +246,11 @@ class AbstractSpace(ABC):
         """Return `draw(scores, noise)`, and its log q where that has no additional cost, else None."""
         return self.draw(scores, noise), None
 
+    def sum_statistics(self, weights: Float[Tensor, "..."], z: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        r"""Return $\sum_s w_s \, \mathrm{statistics}(z_s)$: `[S, *B]` and `[S, *B, *event] -> [*B, *score]`."""
+        statistics = self.statistics(z)
+        return torch.einsum("s...,s...d->...d", weights, statistics.flatten(weights.dim())).view(statistics.shape[1:])
+
     def neighbours(self, z: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return every z one change away: `[*L, *event] -> [M, *L, *event]`."""
         lead = z.shape[: z.dim() - len(self.event_shape)]
@@ -367,6 +372,18 @@ class AbstractGibbs(AbstractSpace):
     ) -> Float[Tensor, "..."]:
         """Draw Gumbel noise, independent for every score."""
         return draw_gumbel((*shape, *self.score_shape), generator=generator, dtype=dtype, device=device)
+
+    def draw_noise(
+        self,
+        shape: tuple[int, ...],
+        generator: torch.Generator | None = None,
+        *,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str | None = None,
+    ) -> Float[Tensor, "..."]:
+        """Draw uniform noise of the shape `draw_shape`, or Gumbel noise where that is `score_shape`."""
+        draw = draw_gumbel if self.draw_shape == self.score_shape else draw_uniform
+        return draw((*shape, *self.draw_shape), generator=generator, dtype=dtype, device=device)
 
     def log_prob(self, scores: Float[Tensor, "..."], z: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         r"""Return $\langle \mathrm{scores}, \mathrm{statistics}(z) \rangle - \log Z$."""

@@ -1,5 +1,6 @@
 """Space of linear chains: sequences of states, each of which depends on the previous one."""
 
+import math
 from dataclasses import dataclass
 from typing import final
 
@@ -8,8 +9,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hardmax.errors import ArgumentError
+from hardmax.solvers._dispatch import can_run_compiled
 from hardmax.solvers.viterbi import viterbi
-from hardmax.spaces.abstract import AbstractGibbs, widen_dtype
+from hardmax.spaces._compiled_sums import CompiledFunction
+from hardmax.spaces._inverse_cdf import invert_cdf
+from hardmax.spaces.abstract import AbstractGibbs, make_one_hot, widen_dtype
 from hardmax.spaces.categorical import Categorical
 
 
@@ -98,6 +102,13 @@ class Chain(AbstractGibbs):
         """Return the transitions of z."""
         return z[..., :-1, :, None] * z[..., 1:, None, :]
 
+    def sum_statistics(
+        self, weights: Float[Tensor, "S *B"], z: Float[Tensor, "S *B length {self.states}"]
+    ) -> Float[Tensor, "*B T {self.states} {self.states}"]:
+        """Return the weighted sum of the transitions of samples, one product of matrices for each place."""
+        first, second = (weights[..., None, None] * z[..., :-1, :]).movedim(0, -1), z[..., 1:, :].movedim(0, -2)
+        return first @ second
+
     # ------------------------------------------------------------------------------- the Gibbs distribution
     def log_partition(self, scores: Float[Tensor, "*B T {self.states} {self.states}"]) -> Float[Tensor, "*B"]:
         """Return the log-weight of all paths together."""
@@ -134,18 +145,87 @@ class Chain(AbstractGibbs):
             joint.append(joint[-1].sum(-2)[..., None] * transition)
         return normalised, torch.stack(joint, -3)
 
-    def draw(
-        self, scores: Float[Tensor, "*B T {self.states} {self.states}"], noise: Float[Tensor, "*SB T K K"]
-    ) -> Float[Tensor, "*SB L {self.states}"]:
-        """Draw the first two states together, then each given the previous, by Gumbel-max with its noise."""
+    def marginals(
+        self, scores: Float[Tensor, "*B T {self.states} {self.states}"]
+    ) -> Float[Tensor, "*B T {self.states} {self.states}"]:
+        """Return the probabilities of the transitions."""
         self.batch_shape(scores)
-        perturbed = self._normalise(widen_dtype(scores.detach())) + widen_dtype(noise.detach())
+        wide = widen_dtype(scores)
+        if not can_run_compiled(wide):
+            return super().marginals(scores)
+        run_in_torch = lambda scores: self._moments(scores)[1:]  # noqa: E731
+        return CompiledFunction.apply(wide, self._run_compiled, run_in_torch, self._differentiate)[0].to(scores.dtype)
+
+    def _run_compiled(self, scores: Tensor) -> tuple[Tensor]:
+        """Return the marginals."""
+        from hardmax.solvers._compiled_chain import compute_marginals
+
+        flat = scores.reshape(math.prod(scores.shape[:-3]), *self.score_shape)
+        joint, is_accurate = compute_marginals(flat)
+        if not is_accurate.all():
+            joint[~is_accurate] = self._moments(flat[~is_accurate])[1]
+        return (joint.view(scores.shape),)
+
+    def _differentiate(
+        self, scores: Tensor, values: tuple[Tensor, ...], gradients: tuple[Tensor | None, ...]
+    ) -> Tensor:
+        """Return the gradient for scores from the marginals and their gradients."""
+        from hardmax.solvers._compiled_chain import compute_covariances
+
+        (joint,), (weights,) = values, gradients
+        assert weights is not None
+        shape = (math.prod(scores.shape[:-3]), *self.score_shape)
+        return compute_covariances(joint.reshape(shape), weights.reshape(shape)).view(scores.shape)
+
+    @property
+    def draw_shape(self) -> tuple[int, ...]:
+        """`[length, 1, 1]`: one uniform number for each place."""
+        return (self.length, 1, 1)
+
+    def draw(
+        self, scores: Float[Tensor, "*B T {self.states} {self.states}"], noise: Float[Tensor, "*SB _ _ _"]
+    ) -> Float[Tensor, "*SB L {self.states}"]:
+        """Draw each state given the previous one: uniform noise by the inverse of the CDF, Gumbel noise by an arg max.
+
+        With Gumbel noise the first two states are drawn together.
+        """
+        batch, scores, noise = self.batch_shape(scores), scores.detach(), noise.detach()
+        if noise.shape[-3:] == self.score_shape:
+            return self._draw_by_argmax(scores, noise)
+        lead = noise.shape[: noise.dim() - 3 - len(batch)]
+        if not can_run_compiled(scores) or noise.shape[len(lead) : -3] != batch:
+            return self._draw_by_cdf(scores, noise)
+        from hardmax.solvers._compiled_chain import draw_paths
+
+        flat = scores.reshape(math.prod(batch), *self.score_shape)
+        uniform = noise.reshape(math.prod(lead), len(flat), self.length)
+        z, is_accurate = draw_paths(flat, uniform)
+        if not is_accurate.all():
+            z[:, ~is_accurate] = self._draw_by_cdf(flat[~is_accurate], uniform[:, ~is_accurate, :, None, None])
+        return z.view(*lead, *batch, *self.event_shape)
+
+    def _draw_by_argmax(self, scores: Tensor, noise: Tensor) -> Tensor:
+        perturbed = self._normalise(widen_dtype(scores)) + widen_dtype(noise)
         first, *rest = perturbed.unbind(-3)
         pair = first.flatten(-2).argmax(-1, keepdim=True)
         path = [pair // self.states, pair % self.states]
         for step in rest:
             here = path[-1][..., None].expand(*path[-1].shape, self.states)
             path.append(step.gather(-2, here).argmax(-1))
+        return self._one_hot(torch.cat(path, -1), scores.dtype)
+
+    def _draw_by_cdf(self, scores: Tensor, noise: Tensor) -> Tensor:
+        p = self._normalise(widen_dtype(scores)).exp()
+        first, *rest = p.unbind(-3)
+        pairs = first.sum(-1)
+        p = torch.stack([first / pairs.clamp_min(torch.finfo(p.dtype).tiny)[..., None], *rest], -3)
+        cdf = p.cumsum(-1)
+        uniform = noise.squeeze(-1).to(cdf.dtype)  # [*SB, length, 1]
+        path = [invert_cdf(pairs.cumsum(-1), uniform[..., 0, :])]
+        for t, step in enumerate(cdf.unbind(-3), 1):
+            rows = step.expand(*path[-1].shape[:-1], *step.shape[-2:])
+            here = path[-1][..., None].expand(*path[-1].shape, self.states)
+            path.append(invert_cdf(rows.gather(-2, here).squeeze(-2), uniform[..., t, :]))
         return self._one_hot(torch.cat(path, -1), scores.dtype)
 
     def relax(
@@ -183,4 +263,4 @@ class Chain(AbstractGibbs):
         return torch.cat([into[..., :1, :, :] + values[..., :1, :, None], into[..., 1:, :, :]], -3)
 
     def _one_hot(self, path: Tensor, dtype: torch.dtype) -> Tensor:
-        return (path[..., None] == torch.arange(self.states, device=path.device)).to(dtype)
+        return make_one_hot(path[..., None], self.states, dtype)

@@ -207,16 +207,34 @@ class PairwiseBinary(AbstractSpace):
         return logsigmoid((2 * z - 1) * self.fields(scores, z)).sum(-1)
 
     # ------------------------------------------------------------------------------- the Gibbs distribution, n <= 20
-    def draw(self, scores: Float[Tensor, "*B D"], noise: Float[Tensor, "S *B D"]) -> Float[Tensor, "S *B {self.n}"]:
-        """Turn noise into samples of q, using the noise of two bits."""
+    @property
+    def draw_shape(self) -> tuple[int, ...]:
+        """`[2]`: one logistic number for each half of the bits."""
+        return (2,)
+
+    def draw_noise(
+        self,
+        shape: tuple[int, ...],
+        generator: torch.Generator | None = None,
+        *,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str | None = None,
+    ) -> Float[Tensor, "*shape 2"]:
+        """Draw two logistic numbers."""
+        return draw_logistic((*shape, 2), generator=generator, dtype=dtype, device=device)
+
+    def draw(self, scores: Float[Tensor, "*B D"], noise: Float[Tensor, "S *B _"]) -> Float[Tensor, "S *B {self.n}"]:
+        """Turn noise into samples of q; of the noise of all bits, that of two bits is used."""
         return self.draw_with_log_prob(scores, noise)[0]
 
     def draw_with_log_prob(
-        self, scores: Float[Tensor, "*B D"], noise: Float[Tensor, "S *B D"]
+        self, scores: Float[Tensor, "*B D"], noise: Float[Tensor, "S *B _"]
     ) -> tuple[Float[Tensor, "S *B {self.n}"], Float[Tensor, "S *B"]]:
         r"""Return samples of q and their $\log q$, from one sum over all codes."""
         flat, split = self._flatten_and_split(scores)
-        uniform = noise[..., [0, self.n - 1 if self.n == 1 else (self.n + 1) // 2]].to(flat.dtype).sigmoid()
+        if noise.shape[-1] != 2:
+            noise = noise[..., [0, 0 if self.n == 1 else (self.n + 1) // 2]]
+        uniform = noise.to(flat.dtype).sigmoid()
         first, second = uniform.reshape(len(noise), len(flat), 2).unbind(-1)
         z, log_z = gibbs.draw_samples(flat, first, second, split)
         z = z.view(*noise.shape[:-1], self.n).to(scores.dtype)

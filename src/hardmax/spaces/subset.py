@@ -10,6 +10,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from hardmax.errors import ArgumentError
+from hardmax.solvers._dispatch import can_run_compiled
+from hardmax.spaces._compiled_sums import CompiledFunction
 from hardmax.spaces.abstract import IMPOSSIBLE, AbstractGibbs, log_add, log_uniform, widen_dtype
 
 
@@ -100,7 +102,29 @@ class Subset(AbstractGibbs):
     def log_partition(self, scores: Float[Tensor, "*B {self.n}"]) -> Float[Tensor, "*B"]:
         """Return the logarithm of the elementary symmetric polynomial of degree k in `exp(scores)`."""
         self.batch_shape(scores)
-        return self._sum_choices(widen_dtype(scores))[-1][..., self.k].to(scores.dtype)
+        return self._log_z(widen_dtype(scores))[..., 0].to(scores.dtype)
+
+    def _log_z(self, scores: Tensor) -> Tensor:
+        """Return log Z, `[*B, 1]`."""
+        if self.k and can_run_compiled(scores):
+            return self._sum_subsets(scores)[0]
+        return self._sum_choices(scores)[-1][..., -1:]
+
+    def _sum_subsets(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        """Return log Z `[*B, 1]` and the marginals `[*B, n]`."""
+        if not can_run_compiled(scores):
+            return self._sum_in_logarithms(scores)
+        return CompiledFunction.apply(scores, self._run_compiled, self._sum_in_logarithms, None)
+
+    def _run_compiled(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        from hardmax.solvers._compiled_subset import sum_subsets
+
+        flat = scores.reshape(scores.shape[:-1].numel(), self.n)
+        log_z, marginals, is_accurate = sum_subsets(flat, self.k)
+        if not is_accurate.all():
+            sums, rest = self._sum_in_logarithms(flat[~is_accurate].double())
+            log_z[~is_accurate], marginals[~is_accurate] = sums[:, 0].to(flat.dtype), rest.to(flat.dtype)
+        return log_z.view(*scores.shape[:-1], 1), marginals.view(scores.shape)
 
     def _sum_choices(self, scores: Tensor) -> list[Tensor]:
         """Return the log-weight of all choices of 0 ... k of the first i items: `[*B, k + 1]` for i = 0 ... n."""
@@ -116,30 +140,66 @@ class Subset(AbstractGibbs):
         return self._sum_choices(scores.flip(-1))[::-1]
 
     def _normalise(self, scores: Tensor) -> Tensor:
-        return scores - self._sum_choices(scores)[-1][..., -1:] / max(self.k, 1)
+        return scores - self._log_z(scores) / max(self.k, 1)
 
     def _moments(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         if self.k == 0:
             return scores, torch.zeros_like(scores)
+        log_z, marginals = self._sum_subsets(scores)
+        return scores - log_z / self.k, marginals
+
+    def _sum_in_logarithms(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        """Return log Z `[*B, 1]` and the marginals `[*B, n]`, for scores of any size and differentiable."""
         before, after = self._sum_choices(scores), self._sum_remaining_choices(scores)
-        log_z = before[-1][..., -1:]
         # Item i is chosen with j items before it and k - 1 - j after it.
         pairs = torch.stack(before[:-1], -2)[..., : self.k] + torch.stack(after[1:], -2)[..., : self.k].flip(-1)
         # The weights sum to k Z. A softmax divides by their computed sum, so the result sums to k however Z is rounded.
-        return scores - log_z / self.k, self.k * (scores + pairs.logsumexp(-1)).softmax(-1)
+        return before[-1][..., -1:], self.k * (scores + pairs.logsumexp(-1)).softmax(-1)
+
+    @property
+    def draw_shape(self) -> tuple[int, ...]:
+        """`[k]`: one uniform number for each chosen item."""
+        return (self.k,)
 
     def draw(
-        self, scores: Float[Tensor, "*B {self.n}"], noise: Float[Tensor, "*SB {self.n}"]
+        self, scores: Float[Tensor, "*B {self.n}"], noise: Float[Tensor, "*SB _"]
     ) -> Float[Tensor, "*SB {self.n}"]:
-        """Include each item with its probability given the earlier ones; each uses one number of the noise."""
-        self.batch_shape(scores)
-        wide = widen_dtype(scores.detach())
+        """Include each item with its probability given the earlier ones.
+
+        Each number of Gumbel noise `[*SB, n]` decides for an item; each of uniform noise `[*SB, k]` picks the next one.
+        """
+        batch, scores, noise = self.batch_shape(scores), scores.detach(), noise.detach()
+        lead = noise.shape[: noise.dim() - 1 - len(batch)]
+        is_uniform = 0 < noise.shape[-1] < self.n
+        if not is_uniform or not can_run_compiled(scores) or noise.shape[len(lead) : -1] != batch:
+            return self._draw_in_logarithms(scores, noise)
+        from hardmax.solvers._compiled_subset import draw_subsets
+
+        flat = scores.reshape(math.prod(batch), self.n)
+        uniform = noise.reshape(math.prod(lead), len(flat), self.k)
+        z, is_accurate = draw_subsets(flat, uniform)
+        if not is_accurate.all():
+            z[:, ~is_accurate] = self._draw_in_logarithms(flat[~is_accurate], uniform[:, ~is_accurate])
+        return z.view(*lead, *batch, self.n)
+
+    def _draw_in_logarithms(self, scores: Tensor, noise: Tensor) -> Tensor:
+        wide = widen_dtype(scores)
         rest = self._sum_remaining_choices(wide)
-        missing = torch.full_like(noise[..., :1], self.k, dtype=torch.int64)
+        missing = torch.full((*noise.shape[:-1], 1), self.k, device=noise.device)
+        is_gumbel = noise.shape[-1] == self.n
+        levels = log_uniform(noise) if is_gumbel else torch.nn.functional.pad(noise.double(), (0, 1))
+        later = 1.0  # probability that the next chosen item is none of those seen
         bits = []
-        for item, level in enumerate(log_uniform(noise.detach()).split(1, -1)):
+        for item in range(self.n):
             with_it = wide[..., item : item + 1] + _look_up(rest[item + 1], missing - 1)
-            accepted = level < with_it - _look_up(rest[item], missing)
+            chance = with_it - _look_up(rest[item], missing)
+            if is_gumbel:
+                accepted = levels[..., item : item + 1] < chance
+            else:
+                # The inverse of the CDF of the next item's index: the first with `1 - CDF < 1 - level`.
+                later = later * (1 - chance.double().exp())
+                accepted = later < 1 - levels.gather(-1, self.k - missing)
+                later = torch.where(accepted, 1.0, later)
             # Regardless of rounding: accept all remaining items if all are needed, and none if k are chosen.
             accepted = (accepted | (missing == self.n - item)) & (missing > 0)
             missing = missing - accepted.long()
