@@ -112,7 +112,8 @@ class Categorical(AbstractFactorised):
         # Below the total also after rounding: values of probability zero at the end are never drawn.
         threshold = torch.minimum(noise * total, total.nextafter(total.new_zeros(())))
         threshold = threshold.squeeze(-1).movedim(0, -1).contiguous()  # all samples search the same CDF
-        index = torch.searchsorted(cdf, threshold, right=True).movedim(-1, 0)
+        # Scores of NaN, where validation is off, would give k.
+        index = torch.searchsorted(cdf, threshold, right=True).movedim(-1, 0).clamp_max(self.k - 1)
         return make_one_hot(index[..., None], self.k, dtype)
 
     def log_prob(
