@@ -12,7 +12,15 @@ from hardmax.applications.sequences.evaluation import evaluate
 from hardmax.applications.sequences.model import SequenceGAN
 from hardmax.applications.sequences.objective import draw_sequences, sequence_expectation
 from hardmax.data import Sequences, load_sequences
-from hardmax.estimators import AbstractControlled, AbstractEstimator
+from hardmax.estimators import (
+    AbstractControlled,
+    AbstractEstimator,
+    AveragedDirect,
+    Direct,
+    Exact,
+    LocalExpectation,
+)
+from hardmax.estimators.automatic import MANY_EVALUATIONS
 from hardmax.objectives import discriminator_loss, generator_reward
 from hardmax.spaces import Categorical
 from hardmax.training.estimators import choose_estimator
@@ -70,7 +78,15 @@ class SequenceGANTask(AbstractTask[SequenceGANConfig, SequenceGAN]):
         """Describe pretraining, the loss and the estimator."""
         config = self.config
         first = f"{config.pretrain_epochs} epochs of maximum likelihood, then " if config.pretrain_epochs else ""
-        return f"{first}adversarial training with the reward {config.loss}, estimator {self._choose_estimator(0, 0)}"
+        estimator = self._choose_estimator(0, 0)
+        how = f"{first}adversarial training with the reward {config.loss}, estimator {estimator}"
+        values = self.model.generator.space.size
+        if values <= MANY_EVALUATIONS or not isinstance(estimator, (AveragedDirect, Direct, Exact, LocalExpectation)):
+            return how
+        return (
+            f"{how}; it evaluates the discriminator {values} times per token: --estimator shortlist-direct takes "
+            f"{config.shortlist}, and straight-through or reinmax one"
+        )
 
     @property
     def extra_parameters(self) -> list[nn.Parameter]:
