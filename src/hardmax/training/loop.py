@@ -227,10 +227,9 @@ def _train_epoch(config: TrainConfig, state: State, run: Path, observer: Observe
         observer.on_step(progress.epoch, progress.position, len(batches))
         if progress.position == len(batches):  # the checkpoint after the epoch has the name of this step
             break
-        if config.checkpoint_every and progress.step % config.checkpoint_every == 0:
+        if stop or (config.checkpoint_every and progress.step % config.checkpoint_every == 0):
             save()
         if stop:
-            save()
             return False
     progress.totals = totals.tolist()
     return True
