@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hardmax.applications.discrete_vae.config import DiscreteConfig
-from hardmax.applications.runs import read_config, train
+from hardmax.applications.runs import load_run, read_config, read_run, train
 from hardmax.cli.main import main
 from hardmax.errors import ArgumentError, DataError
 from hardmax.training.loop import Observer
@@ -206,3 +206,18 @@ def test_a_run_that_does_not_store_what_its_data_were(config):
         del facts["data"][name]
     path.write_text(json.dumps(facts))
     assert train(replace(config, resume=True, epochs=3))
+
+
+def test_other_commands_warn_of_changed_data(config, images, tmp_path, caplog):
+    run = load_run(config.out)
+    run.load_data()
+    assert not caplog.messages
+    moved = tmp_path / "moved.npy"
+    shutil.copy(images, moved)
+    load_run(config.out, data=str(moved)).load_data()
+    assert not caplog.messages
+    np.save(moved, 255 - np.load(images))
+    load_run(config.out, data=str(moved)).load_data()
+    read_run(config.out, data=str(moved))
+    assert len(caplog.messages) == 2
+    assert "other data than the run was trained on: test images, train images" in caplog.messages[0]

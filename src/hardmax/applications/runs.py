@@ -1,5 +1,6 @@
 """Runs of any application: train them, read their configuration, load their models and metrics."""
 
+import logging
 from collections.abc import Collection, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
@@ -13,6 +14,7 @@ from hardmax.applications.argument_parser import check_values
 from hardmax.applications.registry import find_application, list_model_places
 from hardmax.errors import ArgumentError, DataError
 from hardmax.models.pretrained import AbstractModel, read_saved_config
+from hardmax.names import escape_control_characters
 from hardmax.report.page import render_page
 from hardmax.report.run import SPLITS, Run, TimingRow, parse_rows
 from hardmax.report.tables import format_option, format_value
@@ -20,11 +22,21 @@ from hardmax.training.config import MAY_CHANGE, PLACES, TrainConfig
 from hardmax.training.locks import lock_run
 from hardmax.training.loop import Observer, train_task
 from hardmax.training.processes import SINGLE_PROCESS, Group
-from hardmax.training.run_folder import CONFIG, METRICS, TIMING, find_checkpoint, has_run, read_facts
+from hardmax.training.run_folder import (
+    CONFIG,
+    METRICS,
+    TIMING,
+    find_changed_data,
+    find_checkpoint,
+    has_run,
+    read_facts,
+    summarize_data,
+)
 from hardmax.training.task import Data, load_stored_data
 from hardmax.validation import check_device
 
 M = TypeVar("M", bound=AbstractModel)
+_log = logging.getLogger(__name__)
 
 
 def train(
@@ -305,5 +317,13 @@ def _load_data(config: TrainConfig, facts: dict[str, Any]) -> Data:
     if list(data.shape) != shape:
         raise DataError(
             f"the run was trained on {examples} of {shape}, but those of {data.name} are {list(data.shape)}"
+        )
+    stored = facts.get("data", {})
+    if "train" in stored and (changed := find_changed_data(stored, summarize_data(data))):
+        _log.warning(
+            escape_control_characters(
+                f"WARNING: {data.name} holds other data than the run was trained on: {', '.join(changed)}; the results "
+                "are those of the present data"
+            )
         )
     return data

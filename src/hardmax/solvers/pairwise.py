@@ -250,7 +250,10 @@ def _solve_flat(
     if len(rest := (~still_wide).nonzero().squeeze(1)):
         solution = solve(unary[rest], couplings[rest], edges, None if start is None else start[rest])
         value = evaluate_bits(solution.z, a[rest], w[rest], edges)
-        parts.append((rest, Solution(solution.z, value, value + solution.gap, solution.solver)))
+        # A small gap above a value of 1e30 is lost in their sum, but the z is still not proved.
+        above = torch.maximum(value + solution.gap, value.nextafter(torch.tensor(torch.inf, dtype=value.dtype)))
+        bound = torch.where(solution.gap > 0, above, value)
+        parts.append((rest, Solution(solution.z, value, bound, solution.solver)))
     for at in still_wide.nonzero():
         begin = None if start is None else start[at]
         exact = solver not in UNPROVED_SOLVERS

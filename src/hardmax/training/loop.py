@@ -227,10 +227,9 @@ def _train_epoch(config: TrainConfig, state: State, run: Path, observer: Observe
         observer.on_step(progress.epoch, progress.position, len(batches))
         if progress.position == len(batches):  # the checkpoint after the epoch has the name of this step
             break
-        if config.checkpoint_every and progress.step % config.checkpoint_every == 0:
+        if stop or (config.checkpoint_every and progress.step % config.checkpoint_every == 0):
             save()
         if stop:
-            save()
             return False
     progress.totals = totals.tolist()
     return True
@@ -306,7 +305,8 @@ def choose_start(
         values.append(value)
         result = f"-ELBO {-value:.2f}" if metrics.criterion == "elbo" else f"{metrics.criterion} {value:.3f}"
         on_message(f"start {start + 1} of {config.starts}: {result} after {config.start_epochs} epochs")
-    return max(range(config.starts), key=lambda start: metrics.score(values[start]))
+    # A start that has diverged to NaN is never chosen; `max` would return it if it were the first.
+    return max(range(config.starts), key=lambda start: (not isnan(values[start]), metrics.score(values[start])))
 
 
 def _read_starts(path: Path, criterion: str) -> list[float]:

@@ -97,7 +97,7 @@ def check_data(folder: Path, data: str, summary: dict[str, Any]) -> None:
     before, stored = make_absolute(str(facts["config"].get("data"))), facts.get("data", {})
     if "train" not in stored and data == before:
         return
-    if changed := ", ".join(_find_changed_data(stored, summary)):
+    if changed := ", ".join(find_changed_data(stored, summary)):
         if data == before:
             raise DataError(f"the data have changed since the run was started: {changed}; train a new run")
         raise DataError(
@@ -106,8 +106,8 @@ def check_data(folder: Path, data: str, summary: dict[str, Any]) -> None:
         )
 
 
-def _find_changed_data(stored: dict[str, Any], summary: dict[str, Any]) -> list[str]:
-    """Return the names of tensors that are not as the run stores them."""
+def find_changed_data(stored: dict[str, Any], summary: dict[str, Any]) -> list[str]:
+    """Return the names of tensors that are not as a run stores them in the data of its `config.json`."""
     hashes = stored.get("hashes")
     if isinstance(hashes, dict):
         names = sorted({*hashes, *summary["hashes"]})
@@ -153,25 +153,44 @@ def find_checkpoint(folder: Path, pointer: Literal["latest", "best"]) -> str | N
     The latest checkpoint stores the name of the best one; in folders of earlier versions only the file `best` does.
 
     Raises:
-        DataError: a file that names a checkpoint is broken.
+        DataError: a file that names a checkpoint is broken, or the checkpoint is missing, as in an incomplete copy.
     """
-    latest = _read_pointer(folder / "latest")
-    if pointer == "latest" or latest is None:
-        return latest
-    try:
-        progress = read_progress(folder / latest)
-    except DataError:
-        if latest != _read_pointer(folder / "latest"):
-            return find_checkpoint(folder, pointer)  # a run in training has replaced it in the meantime
-        if (folder / latest / TRAINING_FILES[1]).exists():
-            raise
-        progress = {}  # the run was copied without its training state
-    name = progress["best_checkpoint"] if "best_checkpoint" in progress else _read_pointer(folder / "best")
-    return name if name is not None and (folder / name).is_dir() else None
+    while (latest := _read_pointer(folder / "latest")) is not None:
+        name, problem = None, None
+        try:
+            _check_complete(folder, latest, "latest")
+            name = latest if pointer == "latest" else _find_best(folder, latest)
+        except DataError as error:
+            problem = error
+        if latest == _read_pointer(folder / "latest"):  # else a run in training has replaced it in the meantime
+            if problem is not None:
+                raise problem
+            return name
+    return None
+
+
+def _find_best(folder: Path, latest: str) -> str | None:
+    """Return the name of the best checkpoint that the latest one stores, or None."""
+    has_progress = (folder / latest / TRAINING_FILES[1]).exists()  # it may be copied without its training state
+    progress = read_progress(folder / latest) if has_progress else {}
+    if "best_checkpoint" not in progress:
+        name = _read_pointer(folder / "best")
+        return name if name is not None and (folder / name).is_dir() else None
+    name = progress["best_checkpoint"]
+    if name is not None:
+        _check_complete(folder, name, "best")
+    return name
+
+
+def _check_complete(folder: Path, name: str, pointer: str) -> None:
+    """Check that a checkpoint exists which a run names as its latest or best one."""
+    if not (folder / name).is_dir():
+        other = ", or use --checkpoint latest" if pointer == "best" else ""
+        raise DataError(f"{folder} is not complete: its {pointer} checkpoint, {name}, is missing; copy it, too{other}")
 
 
 def _read_pointer(path: Path) -> str | None:
-    """Return the name of the checkpoint in a file, or None if there is no such file or checkpoint."""
+    """Return the name of the checkpoint in a file, or None if there is no such file."""
     try:
         name = path.read_text().strip()
     except FileNotFoundError:
@@ -180,7 +199,7 @@ def _read_pointer(path: Path) -> str | None:
         raise DataError(f"{path} does not name a checkpoint: {error}") from error
     if not _CHECKPOINT.fullmatch(name):
         raise DataError(f"{path} does not name a checkpoint, such as checkpoint-100: it holds {name[:80]!r}")
-    return name if (path.parent / name).is_dir() else None
+    return name
 
 
 _CHECKPOINT = re.compile(r"checkpoint-[0-9]{1,100}")

@@ -143,6 +143,18 @@ def test_an_exact_search_that_takes_too_long_is_refused(monkeypatch):
         space.argmax(scores)
 
 
+@pytest.mark.parametrize("forced", [1e12, 1e30])
+def test_a_gap_that_is_lost_in_a_large_value_is_still_a_gap(forced):
+    generator, edges = torch.Generator().manual_seed(0), [*combinations(range(24), 2)]
+    scores = torch.randn(24 + len(edges), generator=generator, dtype=torch.float64)
+    scores[0] = forced  # a bit that is always one
+    unary, couplings = scores[:24], scores[24:]
+    for options in ({"solver": "branch-and-bound", "node_limit": 2}, {"solver": "heuristic"}):
+        solution = solve_pairwise(unary, couplings, torch.tensor(edges), supermodular=False, **options)
+        assert not solution.exact
+        assert solution.gap > 0
+
+
 @settings(max_examples=150, deadline=None)
 @given(problem=problems())
 def test_the_reduction_keeps_the_best_bits(problem):

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from hardmax.applications.runs import load_run, train
+from hardmax.errors import DataError
 from hardmax.training import checkpoint
 from hardmax.training.run_folder import find_checkpoint
 
@@ -81,3 +82,20 @@ def test_folders_of_earlier_versions_are_read(config):
     assert train(config)
     assert find_checkpoint(folder, "best") == "checkpoint-4"
     assert find_checkpoint(folder, "latest") == "checkpoint-12"
+
+
+def test_an_incomplete_copy_is_refused(config):
+    """Neither is another checkpoint loaded instead, nor is the run trained again from its beginning."""
+    folder = Path(config.out)
+    shutil.copytree(folder / "checkpoint-8", folder / "checkpoint-4")
+    path = folder / "checkpoint-8" / "training.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"best_checkpoint": "checkpoint-4"}))
+    shutil.rmtree(folder / "checkpoint-4")
+    with pytest.raises(DataError, match="its best checkpoint, checkpoint-4, is missing"):
+        load_run(folder, "best")
+    assert load_run(folder, "latest").checkpoint == "checkpoint-8"
+    shutil.rmtree(folder / "checkpoint-8")
+    rows = (folder / "metrics.jsonl").read_text()
+    with pytest.raises(DataError, match="its latest checkpoint, checkpoint-8, is missing"):
+        train(config)
+    assert (folder / "metrics.jsonl").read_text() == rows

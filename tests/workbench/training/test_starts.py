@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
@@ -44,8 +45,8 @@ def test_one_start_is_the_first_of_several(config, tmp_path):
 
 def test_a_better_start_is_chosen_by_the_written_results(config, tmp_path):
     messages: list[str] = []
-    for best in range(_COUNT):
-        rows = [{"start": i, "elbo": -100.0 + (i == best)} for i in range(_COUNT)]
+    for best, other in product(range(_COUNT), [-100.0, float("nan")]):  # a start that has diverged is NaN
+        rows = [{"start": i, "elbo": -99.0 if i == best else other} for i in range(_COUNT)]
         (tmp_path / "starts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         images = load_images(config.data)
         discrete = find_application("discrete")
