@@ -19,6 +19,7 @@ from hardmax.training.run_folder import (
     TIMING,
     append_rows,
     check_data,
+    check_rows_until,
     find_checkpoint,
     make_line_error,
     read_facts,
@@ -135,6 +136,7 @@ def train_task(
     group.check_same("steps done", state.progress.step)
     if group.is_first:
         if config.resume:  # not earlier: a checkpoint that cannot be loaded leaves the folder as it is
+            check_rows_until(run / METRICS, state.progress.epoch)
             write_config(run, config, images)
         for name in (METRICS, TIMING):
             remove_rows_after(run / name, state.progress.epoch)

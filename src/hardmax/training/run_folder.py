@@ -276,6 +276,20 @@ def make_line_error(path: Path, number: int, line: str) -> DataError:
     return DataError(f"line {number} of {path} is broken: {line.strip()[:80]!r}; remove the line, or train again")
 
 
+def check_rows_until(path: Path, epoch: int) -> None:
+    """Check that a file has rows of all epochs up to one: rows are written before the checkpoint of their epoch.
+
+    Raises:
+        DataError: rows are missing or broken, or the file cannot be read.
+    """
+    missing = set(range(1, epoch + 1)) - {row.get("epoch") for row in read_rows(path)}
+    if missing:
+        raise DataError(
+            f"{path} has no rows of epoch {min(missing)}, but the checkpoint was written after epoch {epoch}; restore "
+            "the file, or train again"
+        )
+
+
 def remove_rows_after(path: Path, epoch: int) -> None:
     """Remove the rows after an epoch: the run resumes from there and writes them again.
 

@@ -99,3 +99,14 @@ def test_an_incomplete_copy_is_refused(config):
     with pytest.raises(DataError, match="its latest checkpoint, checkpoint-8, is missing"):
         train(config)
     assert (folder / "metrics.jsonl").read_text() == rows
+
+
+def test_a_run_that_lost_its_rows_is_not_resumed(config):
+    """It would report the remaining epochs as the whole run."""
+    path = Path(config.out) / "metrics.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if json.loads(line)["epoch"] != 1))
+    before = (Path(config.out) / "config.json").read_bytes()
+    with pytest.raises(DataError, match=r"metrics\.jsonl has no rows of epoch 1"):
+        train(config)
+    assert (Path(config.out) / "config.json").read_bytes() == before

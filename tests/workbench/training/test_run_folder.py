@@ -3,7 +3,7 @@
 import pytest
 
 import hardmax as hm
-from hardmax.training.run_folder import append_rows, read_facts, read_rows, remove_rows_after
+from hardmax.training.run_folder import append_rows, check_rows_until, read_facts, read_rows, remove_rows_after
 
 ROWS = [{"epoch": epoch, "elbo": -0.1 * epoch} for epoch in (1, 2, 3)]
 
@@ -41,6 +41,19 @@ def test_cut_back(tmp_path):
     remove_rows_after(path, 2)
     assert read_rows(path) == ROWS[:2]
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_lost_rows_are_noticed(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    append_rows(path, ROWS)
+    check_rows_until(path, 3)
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[::2]))
+    check_rows_until(path, 1)
+    with pytest.raises(hm.DataError, match=r"no rows of epoch 2, but the checkpoint was written after epoch 3"):
+        check_rows_until(path, 3)
+    path.unlink()
+    with pytest.raises(hm.DataError, match="no rows of epoch 1"):
+        check_rows_until(path, 1)
 
 
 DEEP = "[" * 100_000
