@@ -108,7 +108,23 @@ class Subset(AbstractGibbs):
         """Return log Z, `[*B, 1]`."""
         if self.k and can_run_compiled(scores):
             return self._sum_subsets(scores)[0]
-        return self._sum_choices(scores)[-1][..., -1:]
+        limited, offset = self._limit_range(scores)
+        return self._sum_choices(limited)[-1][..., -1:] + offset
+
+    def _limit_range(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        """Return scores of the same q that differ from the k-th largest by less than numbers underflow, and an offset.
+
+        The offset `[*B, 1]` is the difference of log Z. An item that exceeds the k-th largest score by c is left out
+        with a probability below $n e^{-c}$, and one that falls short of it by c is chosen with at most that. Without
+        the limit, a mask of -1e30 on an item that has to be chosen would swallow all other scores.
+        """
+        if self.k == 0:
+            return scores, torch.zeros_like(scores[..., :1])
+        pivot = scores.detach().topk(self.k, -1).values[..., -1:]
+        limit = 800.0 if scores.dtype == torch.float64 else 120.0
+        centred = scores - pivot
+        limited = centred.clamp(-limit, limit)
+        return limited, self.k * pivot + (centred - limited).clamp_min(0).sum(-1, keepdim=True)
 
     def _sum_subsets(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         """Return log Z `[*B, 1]` and the marginals `[*B, n]`."""
@@ -150,11 +166,12 @@ class Subset(AbstractGibbs):
 
     def _sum_in_logarithms(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         """Return log Z `[*B, 1]` and the marginals `[*B, n]`, for scores of any size and differentiable."""
+        scores, offset = self._limit_range(scores)
         before, after = self._sum_choices(scores), self._sum_remaining_choices(scores)
         # Item i is chosen with j items before it and k - 1 - j after it.
         pairs = torch.stack(before[:-1], -2)[..., : self.k] + torch.stack(after[1:], -2)[..., : self.k].flip(-1)
         # The weights sum to k Z. A softmax divides by their computed sum, so the result sums to k however Z is rounded.
-        return before[-1][..., -1:], self.k * (scores + pairs.logsumexp(-1)).softmax(-1)
+        return before[-1][..., -1:] + offset, self.k * (scores + pairs.logsumexp(-1)).softmax(-1)
 
     @property
     def draw_shape(self) -> tuple[int, ...]:
@@ -183,7 +200,7 @@ class Subset(AbstractGibbs):
         return z.view(*lead, *batch, self.n)
 
     def _draw_in_logarithms(self, scores: Tensor, noise: Tensor) -> Tensor:
-        wide = widen_dtype(scores)
+        wide, _ = self._limit_range(widen_dtype(scores))
         rest = self._sum_remaining_choices(wide)
         missing = torch.full((*noise.shape[:-1], 1), self.k, device=noise.device)
         is_gumbel = noise.shape[-1] == self.n

@@ -1,6 +1,7 @@
 """Subset: k of n."""
 
 import math
+import sys
 from itertools import permutations
 
 import pytest
@@ -137,3 +138,20 @@ def test_a_planted_error_in_parts_is_found(monkeypatch):
     monkeypatch.setattr(hm.Subset, "parts", lambda self, z, gains: right(self, z, 1.1 * gains))
     with pytest.raises(AssertionError, match="parts"):
         assert_space(hm.Subset(5, 2))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("mask", [-1e3, -1e12, -1e30])
+def test_masked_items_that_must_be_chosen(dtype, mask, monkeypatch):
+    """If fewer than k items are not masked, all of these are chosen, and the rest of equal masks equally often."""
+    for numba in (True, False):
+        if not numba:
+            monkeypatch.setitem(sys.modules, "numba", None)
+        space, scores = hm.Subset(4, 3), torch.tensor([0.0, mask, 1.0, mask], dtype=dtype, requires_grad=True)
+        torch.testing.assert_close(space.marginals(scores), torch.tensor([1, 0.5, 1, 0.5], dtype=dtype))
+        (gradient,) = torch.autograd.grad(space.log_partition(scores), scores)
+        torch.testing.assert_close(gradient, torch.tensor([1, 0.5, 1, 0.5], dtype=dtype))
+        z = space.sample(scores, 200, generator=torch.Generator().manual_seed(0))
+        assert (z.sum(-1) == 3).all()
+        assert (z[:, [0, 2]] == 1).all()
+        assert 60 < z[:, 1].sum() < 140
