@@ -23,7 +23,7 @@ PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS)
 PLAIN := $$(find tests -name '*_plain.py') -o addopts='--strict-markers --import-mode=importlib'
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-slow fuzz lint format bench docs serve lock clean
+.PHONY: help venv demo test test-slow fuzz lint format bench speed docs serve lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -71,6 +71,9 @@ format: venv ## format the code and mend what ruff can mend
 
 bench: venv ## run the benchmarks on one thread; their options in BENCH_ARGS
 	$(ONE_THREAD) $(BIN)/python -m benchmarks $(BENCH_ARGS)
+
+speed: venv ## compare our code with hand-written code on one thread; --save in BENCH_ARGS writes docs/results/speed.md
+	$(ONE_THREAD) $(BIN)/python -m benchmarks.speed $(BENCH_ARGS)
 
 docs: venv ## build the documentation into site/; open site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir site

@@ -13,8 +13,7 @@ HEAD = """# Speed
 This page compares the processor time of hardmax with that of the leanest hand-written PyTorch (or Numba) code for the
 same computation. It is for anyone who wants to know what the generality of hardmax costs, and for those who work on it.
 
-    make venv
-    OMP_NUM_THREADS=1 .venv/bin/python -m benchmarks.speed --save
+    make speed BENCH_ARGS=--save
 
 Each number is a ratio of processor times, ours over hand-written: 1.00 is equal, less is faster. Both are called
 alternately in one process on one thread, and the ratio is that of the medians. For growth, the number is the slope on

@@ -228,7 +228,7 @@ class Evaluator:
         size = self._space.size
         if not self.has_table:
             separate_rows = self.has_rows and 2 * size > 3 * samples
-            return not separate_rows and self.fits(size)
+            return not separate_rows and self.fits_in_one_call(size)
         if not hasattr(self._f, "pairs"):
             return True
         draws = samples * math.prod(self._batch_shape)
@@ -249,9 +249,11 @@ class Evaluator:
         rows = max(_ROWS, _NUMBERS // math.prod(self._space.event_shape))
         return max(rows // (1 if shared else max(math.prod(self._batch_shape), 1)), 1)
 
-    def fits(self, count: int) -> bool:
+    def fits_in_one_call(self, count: int) -> bool:
         """Return whether f may evaluate this number of candidates in one call."""
         return self.chunk_size is None or count <= self.chunk_size
+
+    fits = RenamedMember("fits_in_one_call")
 
     plain = RenamedMember("evaluate_plain")
 

@@ -68,7 +68,7 @@ class Roulette:
     r"""Russian roulette: evaluate only a random part of the variables, mostly those that are uncertain under q.
 
     The single changes of a variable are evaluated with probability `p = clamp(rate * uncertainty, floor, 1)`, and its
-    gradient is weighted by $1/p$. A variable that is nearly certain under q has a small gradient, and is seldom worth
+    gradient is weighted by $1/p$. A variable that is nearly certain under q has a small gradient, and is rarely worth
     an evaluation of f.
 
     Args:
