@@ -254,6 +254,9 @@ class Relax(AbstractControlled):
         return control if self.rebar is None else control + self.rebar.control(f, perturbed, space)
 
 
+_NUMBERS = 2**21  # perturbed scores at a time: 8 MB in float32
+
+
 @final
 @dataclass(frozen=True)
 class DebiasedDirect(AbstractEstimator):
@@ -322,23 +325,29 @@ class DebiasedDirect(AbstractEstimator):
     ) -> Estimate:
         """Evaluate f around z, and correct the direct gradient of each draw by the residue of its control variate."""
         assert isinstance(space, AbstractFactorised)  # check() refuses all other spaces
-        detached, draws = scores.detach(), self.draws
-        perturbed = space.perturb(detached, noise)
-        z = space.argmax(perturbed).to(scores.dtype)
-        first = z[::draws]
-        values, parts = evaluate_single_changes(f, space, first)
+        detached = scores.detach()
+        by_sample = noise.unflatten(0, (-1, self.draws))
+        z = space.argmax(space.perturb(detached, by_sample[:, 0])).to(scores.dtype)
+        values, parts = evaluate_single_changes(f, space, z)
+        # Some draws at a time: their perturbed scores need more memory than the rest of a step.
+        size = max(_NUMBERS // max(by_sample[:, 0].numel(), 1), 1)
+        gradient = sum(
+            self._correct(detached, space, block, parts) * (block.shape[1] / self.draws)
+            for block in by_sample.split(size, 1)
+        )
+        assert isinstance(gradient, Tensor)
+        value = attach_score_gradient(mean_over_samples(values), scores, gradient.to(scores.dtype))
+        return Estimate(value, z, f.evaluations, solves=3.0 * len(noise))
+
+    def _correct(self, scores: Tensor, space: AbstractFactorised, noise: Tensor, parts: Tensor) -> Tensor:
+        """Return the mean of the corrected direct gradients of some draws, noise `[S, draws, *B, *score]`."""
         # One categorical variable has a single table for all samples.
-        parts = parts if parts.dim() == detached.dim() else parts.repeat_interleave(draws, 0)
+        parts = parts if parts.dim() == scores.dim() else parts.repeat_interleave(noise.shape[1], 0)
+        noise = noise.flatten(0, 1)
+        perturbed = space.perturb(scores, noise)
         scores_plus, scores_minus = perturbed + self.epsilon * parts, perturbed - self.epsilon * parts
-        z_plus, z_minus = space.argmax(scores_plus).to(scores.dtype), space.argmax(scores_minus).to(scores.dtype)
+        z, z_plus, z_minus = (space.argmax(s).to(scores.dtype) for s in (perturbed, scores_plus, scores_minus))
         control = space.per_variable(z_plus * scores_plus - z_minus * scores_minus) / (2 * self.epsilon)
         residue = space.per_variable(z * parts) - control
         slope = (z_plus - z_minus) / (2 * self.epsilon)
-        gradient = estimate_conditioned_gradient(detached, space, noise, z, residue, slope)
-        gradient = gradient.to(scores.dtype)
-        return Estimate(
-            attach_score_gradient(mean_over_samples(values), scores, gradient),
-            first,
-            f.evaluations,
-            solves=3.0 * len(noise),
-        )
+        return estimate_conditioned_gradient(scores, space, noise, z, residue, slope)
