@@ -142,10 +142,14 @@ class Evaluator:
         if pairs:
             self.evaluations += self._space.size
             return self._call_in_chunks(self._call_pairs, self._list_members(), -1)
+        return self._evaluate_members().movedim(0, -1)
+
+    def _evaluate_members(self) -> Tensor:
+        """Evaluate f without its linear part at every member by itself, `[M, *B]`."""
         members = self._space.enumerate(dtype=self._scores.dtype, device=self._scores.device)
         event_shape = self._space.event_shape
         spread = members.view(-1, *(1 for _ in self._batch_shape), *event_shape)
-        return self.evaluate_plain(spread.expand(-1, *self._batch_shape, *event_shape)).movedim(0, -1)
+        return self.evaluate_plain(spread.expand(-1, *self._batch_shape, *event_shape))
 
     def _list_members(self) -> Tensor:
         """Return all members of the space, as categories `[K]` if f takes them, else `[M, *event]`."""
@@ -165,6 +169,9 @@ class Evaluator:
         """
         index = index.view(*index.shape[: 1 + len(self._batch_shape)], 1)
         if self.keeps_table(len(index)):
+            if not self.has_table:
+                values = self._evaluate_members()
+                return values.gather(0, index.squeeze(-1)), values.detach().movedim(0, -1)
             table = self._plain_table()
             return self._look_up(table, index), table.detach()
         with torch.no_grad():

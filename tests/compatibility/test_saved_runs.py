@@ -1,9 +1,9 @@
 """Runs and models that were saved before each application got its own folder: they load and give the same results.
 
 `saved/` was written by the code before that change, with tiny networks; `expected.json` has its results for them, but
-for numbers that depend on random draws: these are of version 2 of the random numbers (`hardmax.random.VERSION`). On
-the same kind of processor and with the same torch, numbers are the same to the last bit; elsewhere sums are rounded
-differently.
+for numbers that depend on random draws: these are of version 2 of the random numbers (`hardmax.random.VERSION`).
+Numbers are compared up to rounding, since faster code adds them in another order. That a run which is interrupted and
+resumed by the same code is the same to the last bit is tested with the training loop.
 """
 
 import json
@@ -11,7 +11,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-import torch
 
 import hardmax as hm
 from hardmax.applications.registry import find_application
@@ -24,15 +23,11 @@ SAVED = Path(__file__).parent / "saved"
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 EXPECTED = json.loads((SAVED / "expected.json").read_text())
 RUNS = sorted(EXPECTED["evaluations"])
-SAME_MACHINE = (torch.__version__, torch.backends.cpu.get_cpu_capability()) == (
-    EXPECTED["torch"],
-    EXPECTED["capability"],
-)
 
 
 def is_same(result, expected):
-    """Return whether numbers have not changed."""
-    return result == expected if SAME_MACHINE else result == pytest.approx(expected, rel=1e-4, abs=1e-5, nan_ok=True)
+    """Return whether numbers have not changed, except for rounding."""
+    return result == pytest.approx(expected, rel=1e-4, abs=1e-5, nan_ok=True)
 
 
 @pytest.fixture
@@ -64,7 +59,7 @@ def test_runs_are_read_and_reported(saved, name):
     assert f"<title>{name}" in page
 
 
-def test_an_interrupted_run_is_resumed_bit_for_bit(saved, capsys):
+def test_an_interrupted_run_is_resumed(saved, capsys):
     """It was begun with other random numbers, so it goes on with a message."""
     assert main(["train", "--resume", "--out", "interrupted"]) == 0
     assert "random numbers: this version draws other noise" in capsys.readouterr().out

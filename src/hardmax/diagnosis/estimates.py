@@ -92,11 +92,11 @@ class RepeatedObjective:
         """Evaluate f, `[C, D, *B, *event] -> [C, D, *B]`."""
         return self._f(z.flatten(0, 1)).unflatten(0, z.shape[:2])
 
-    def _rows(self, z: Float[Tensor, "R ..."], index: Int[Tensor, " R"]) -> Float[Tensor, " R"]:
+    def _rows(self, z: Float[Tensor, "R ..."] | Int[Tensor, " R"], index: Int[Tensor, " R"]) -> Float[Tensor, " R"]:
         """Evaluate f at chosen examples; index counts over `[D, *B]`; f makes no difference between copies."""
         return self._f.rows(z, index % self._examples)  # pyright: ignore[reportFunctionMemberAccess]
 
-    def _pairs(self, z: Float[Tensor, "M ..."]) -> Float[Tensor, "D *B M"]:
+    def _pairs(self, z: Float[Tensor, "M ..."] | Int[Tensor, " M"]) -> Float[Tensor, "D *B M"]:
         """Evaluate f at the same z for every example, once for all copies."""
         return self._expand(self._f.pairs(z))  # pyright: ignore[reportFunctionMemberAccess]
 

@@ -101,8 +101,9 @@ class AbstractLikelihood(ABC):
         K is the width of the decoder's first linear layer.
         """
         if self._first is not None and self.takes_categories:
-            parameters = self._first.finish(self._first.look_up())
-            return self._pairs(parameters.reshape(-1, self.x.shape[-1])).view(*self.batch_shape, -1)
+            size = self._first.entries
+            parameters = self._first.finish(self._first.look_up()).reshape(size, self.x.shape[-1])
+            return self._pairs(parameters).view(*self.batch_shape, size)
         first = next((layer for layer in self.decoder.modules() if isinstance(layer, nn.Linear)), None)
         if first is None:
             raise ArgumentError(

@@ -151,7 +151,7 @@ def test_a_gap_that_is_lost_in_a_large_value_is_still_a_gap(forced):
     unary, couplings = scores[:24], scores[24:]
     for options in ({"solver": "branch-and-bound", "node_limit": 2}, {"solver": "heuristic"}):
         solution = solve_pairwise(unary, couplings, torch.tensor(edges), supermodular=False, **options)
-        assert not solution.exact
+        assert not solution.is_exact
         assert solution.gap > 0
 
 
