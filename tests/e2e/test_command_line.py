@@ -146,6 +146,7 @@ def test_every_option_trains(options, tmp_path, run_here):
     assert np.isfinite(output["elbo"])
 
 
+@pytest.mark.slow
 def test_pairwise_bits_train_and_are_evaluated(tmp_path):
     folder = tmp_path / "run"
     options = ["--space", "pairwise", "--variables", 6, "--supermodular", "--hidden", 20, "--batch-size", 500]

@@ -67,6 +67,7 @@ def test_json_and_out(run, tmp_path):
     assert [row["bias"] for row in diagnosis["rows"]] == [row["bias"] for row in again["rows"]]
 
 
+@pytest.mark.slow
 def test_more_z_than_can_be_enumerated(tmp_path):
     folder = tmp_path / "large"
     options = ["--space", "binary", "--variables", 20, "--hidden", 20, "--batch-size", 500]

@@ -74,6 +74,7 @@ def _assert_same(out, complete):
     assert left == set()  # no temporary file of a killed process
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_the_checkpoint_before(uninterrupted, tmp_path):
     """Files may not grow beyond a megabyte: the weights do not fit, as on a full disk."""
     complete, _ = uninterrupted

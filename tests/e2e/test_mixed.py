@@ -68,6 +68,7 @@ class TestEvaluate:
         assert 0.1 < metrics["accuracy_sampled"] <= metrics["accuracy"] + 0.05
         assert "attributes" not in metrics
 
+    @pytest.mark.slow
     def test_attributes_one_by_one(self, attributes):
         metrics = json.loads(hardmax("evaluate", attributes, "--json", "--samples", 2))
         assert set(metrics["attributes"]) == {"red", "on_the_right"}

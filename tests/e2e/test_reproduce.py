@@ -17,6 +17,7 @@ def test_some_cells_then_the_same_again(tmp_path):
     assert "2 of 2 runs are finished already" in reproduce("figure3", "--quick", "--only", *cells, cwd=tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "part", "figure", "count"), [
     ("figure1", "likelihood", "figure1", 24),
     ("gradient-quality", "2-evaluations", "gradient-quality-2-evaluations", 34),

@@ -11,6 +11,7 @@ def rows(out):
     return [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_a_grid_that_fills(tmp_path):
     """Two cells of ninety: the other cells are dashes, and the figure of the same runs trains nothing again."""
     reproduce("table1", "--quick", "--only", "mnist-k-10-exact", "omniglot-k-10-direct", "--out", tmp_path / "table1")
@@ -59,6 +60,7 @@ def test_few_labels(tmp_path):
     assert "2 of 2 runs are finished already" in reproduce("table2", "--quick", "--only", *cells, "--out", tmp_path)
 
 
+@pytest.mark.slow
 def test_a_gallery(tmp_path):
     """One cell, made by a worker, which also draws the figure of the model; other panels have no image."""
     output = reproduce("figure4", "--quick", "--workers", 1, "--only", "mnist-with-100-labels", "--out", tmp_path)

@@ -52,6 +52,7 @@ def test_two_workers_give_the_same_numbers_bit_for_bit(quick, tmp_path):
     assert "2 of 2 runs are finished already" in finish(start(tmp_path, "--quick", "--workers", 2))
 
 
+@pytest.mark.slow
 def test_rows_of_another_folder(quick, tmp_path):
     rows = shutil.copy(quick / "results.jsonl", tmp_path / "rows.jsonl")
     output = finish(start(tmp_path / "out", "--quick", "--rows", rows))

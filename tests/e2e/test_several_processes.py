@@ -73,6 +73,7 @@ def epochs(out):
     return json.loads((out / latest(out).strip() / "training.json").read_text())["epoch"]
 
 
+@pytest.mark.slow
 def test_stopped_in_two_processes_then_one_then_two_by_torchrun(tmp_path):
     out, complete = tmp_path / "run", tmp_path / "complete"
     process = begin(out, "--epochs", "500", "--checkpoint-every", "5", *OPTIONS)

@@ -124,6 +124,7 @@ def test_help_does_not_import_torch(command):
     assert "hardmax" in output
 
 
+@pytest.mark.slow
 def test_two_processes_train_as_one(tmp_path):
     """Codes are placed, counted and moved in the same way in both processes."""
     options = ["train", "--model", "dvae", "--data", "sample", "--epochs", 1, *SMALL, "--revive-every", 3]

@@ -280,8 +280,8 @@ class DebiasedDirect(AbstractEstimator):
     Bias: none. Variance: lowest where epsilon is about 1 over the differences of f; a smaller epsilon has the variance
     of `Direct`, which grows as $1/\epsilon$. More draws reduce the variance from the noise, not the variance from the
     other variables. The limit of many draws is `LocalExpectation`, which needs the same evaluations of f and no arg
-    max: prefer it where it applies. Cost: as `Direct`, 1 + (number of single changes) evaluations per sample; 3 arg
-    maxes per draw.
+    max: prefer it where it applies. Cost: as `Direct`, 1 + (number of single changes) evaluations per sample; an arg
+    max per sample and 3 per draw.
 
     Args:
         epsilon: how strongly f perturbs the arg max, > 0.
@@ -297,7 +297,7 @@ class DebiasedDirect(AbstractEstimator):
         >>> out = hm.expectation(lambda z: z.prod(-1), scores, hm.Binary(6), hm.DebiasedDirect(epsilon=1.0, draws=8))
         >>> out.value.sum().backward()
         >>> out.evaluations, out.solves
-        (7.0, 24.0)
+        (7.0, 25.0)
 
     References:
         Ours, after Tucker, Mnih, Maddison, Lawson & Sohl-Dickstein, "REBAR", 2017, and the hope for a control variate
@@ -337,7 +337,7 @@ class DebiasedDirect(AbstractEstimator):
         )
         assert isinstance(gradient, Tensor)
         value = attach_score_gradient(mean_over_samples(values), scores, gradient.to(scores.dtype))
-        return Estimate(value, z, f.evaluations, solves=3.0 * len(noise))
+        return Estimate(value, z, f.evaluations, solves=3.0 * len(noise) + len(z))
 
     def _correct(self, scores: Tensor, space: AbstractFactorised, noise: Tensor, parts: Tensor) -> Tensor:
         """Return the mean of the corrected direct gradients of some draws, noise `[S, draws, *B, *score]`."""

@@ -98,6 +98,7 @@ def test_a_tilted_head_of_inverted_contrast(tilt, atlas, segmenter, plain):
     assert segmentation.means["white"] < segmentation.means["grey"] < segmentation.means["fluid"]
 
 
+@pytest.mark.slow
 def test_noise_in_the_shape_of_a_brain_is_doubtful(plain, segmenter):
     scan, _, _ = plain
     rng = np.random.default_rng(1)
