@@ -15,7 +15,7 @@ from torch import Tensor
 import hardmax as hm
 from benchmarks.speed.comparison import Call, Comparison
 
-GROUP = "structures"
+GROUP = "Structured spaces"
 GOAL = 1.2
 LENGTH, STATES, BATCH, SAMPLES = 50, 20, 32, 16
 
