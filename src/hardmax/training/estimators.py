@@ -5,7 +5,7 @@ import math
 from torch import nn
 
 from hardmax.estimators import AbstractEstimator, AveragedDirect, ConditionalGradient, Exact, GibbsCovariance
-from hardmax.estimators.automatic import needs_many_evaluations
+from hardmax.estimators.automatic import MANY_EVALUATIONS, needs_many_evaluations
 from hardmax.estimators.registry import Settings, make_estimator
 from hardmax.nn import split_first_layer
 from hardmax.spaces import AbstractFactorised, AbstractSpace
@@ -78,4 +78,19 @@ def explain_estimator(config: VAEConfig, space: AbstractSpace, decoder: nn.Modul
     return (
         "auto: local expectation with roulette, the best measured for independent variables; at most "
         f"{evaluations}, and fewer as the encoder becomes certain"
+    )
+
+
+def explain_cost(evaluations: float, decoder: nn.Module) -> str:
+    """Return a line that names a cheaper estimator if this one evaluates a decoder many times, else an empty text.
+
+    Args:
+        evaluations: number of evaluations of the decoder per image and step.
+        decoder: the decoder; if it begins with a linear layer, single changes of z share most of the work.
+    """
+    if evaluations <= MANY_EVALUATIONS or split_first_layer(decoder) is not None:
+        return ""
+    return (
+        f"\nthe estimator evaluates the decoder {evaluations:.0f} times per image and step, which takes most of the "
+        "time; --estimator reinmax takes 1, gibbs-covariance 16"
     )

@@ -7,8 +7,9 @@ import hardmax as hm
 from hardmax.applications.discrete_vae.config import DiscreteConfig
 from hardmax.applications.runs import train
 from hardmax.estimators.registry import ESTIMATORS, Settings, make_estimator
+from hardmax.nn import ConvDecoder, MLPDecoder
 from hardmax.spaces.registry import make_space
-from hardmax.training.estimators import choose_estimator
+from hardmax.training.estimators import choose_estimator, explain_cost, explain_estimator
 from hardmax.training.loop import Observer
 from hardmax.training.run_folder import read_rows
 
@@ -96,3 +97,20 @@ def test_what_an_estimator_learns_survives_a_stop(images, tmp_path):
     assert train(resumed)
     texts = [(tmp_path / name / "run" / "metrics.jsonl").read_text() for name in ("whole", "halves")]
     assert texts[0] == texts[1]
+
+
+def test_an_expensive_estimator_is_named_after_the_first_epoch():
+    conv = ConvDecoder((1, 40, 40), hm.Binary(25))
+    assert "26 times per image and step" in explain_cost(26.0, conv)
+    assert explain_cost(16.0, conv) == ""
+    assert explain_cost(26.0, MLPDecoder((1, 6, 6), hm.Binary(25))) == ""
+
+
+def test_auto_of_a_convolutional_decoder():
+    """Samples instead of single changes, which would take a pass of the decoder each."""
+    config = DiscreteConfig(space="binary", variables=25)
+    conv, mlp = ConvDecoder((1, 40, 40), hm.Binary(25)), MLPDecoder((1, 6, 6), hm.Binary(25))
+    assert choose_estimator(config, hm.Binary(25), 0, 0, decoder=conv) == hm.GibbsCovariance()
+    assert choose_estimator(config, hm.Binary(19), 0, 0, decoder=conv) == hm.LocalExpectation(roulette=True)
+    assert choose_estimator(config, hm.Binary(25), 0, 0, decoder=mlp) == hm.LocalExpectation(roulette=True)
+    assert "16 samples, since local expectation would take up to 26" in explain_estimator(config, hm.Binary(25), conv)

@@ -12,7 +12,7 @@ from hardmax.data import Images, binarize
 from hardmax.estimators import AbstractControlled, AbstractEstimator
 from hardmax.random import make_generator
 from hardmax.spaces.registry import make_space
-from hardmax.training.estimators import choose_estimator, explain_estimator
+from hardmax.training.estimators import choose_estimator, explain_cost, explain_estimator
 from hardmax.training.processes import SINGLE_PROCESS, Group
 from hardmax.training.task import SPLITS, AbstractTask, Row, Split, choose_networks, draw_initial_weights, prepare_split
 
@@ -190,10 +190,11 @@ class DiscreteTask(AbstractTask[DiscreteConfig, DiscreteVAE]):
         return evaluate(self.model, self.held_out[split], seed=self.config.seed, group=self.group)
 
     def summarize_epoch(self, rows: Mapping[str, Row]) -> str:
-        """Return a line with the bounds of an epoch."""
+        """Return a line with the bounds of an epoch, and after the first a second one if the estimator is expensive."""
         test = rows["test"]
+        hint = explain_cost(rows["train"]["evaluations"], self.model.decoder) if test["epoch"] == 1 else ""
         return (
             f"epoch {test['epoch']:>3}  -ELBO train {-rows['train']['elbo']:.2f}  "
             f"validation {-rows['validation']['elbo']:.2f}  test {-test['elbo']:.2f}  "
-            f"-log p {test['nll']:.2f}  active {test['active']}"
+            f"-log p {test['nll']:.2f}  active {test['active']}{hint}"
         )
