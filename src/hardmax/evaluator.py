@@ -193,7 +193,8 @@ class Evaluator:
         """Evaluate f without its linear part at chosen examples, `[R, *event]` and flat batch index `[R] -> [R]`."""
         examples = max(math.prod(self._batch_shape), 1)
         self.evaluations += len(index) / examples
-        step = max(len(index) if self.chunk_size is None else self.chunk_size * examples, 1)
+        keeps_graph = torch.is_grad_enabled() and self.chunk_size is None
+        step = max(len(index) if keeps_graph else self.choose_chunk_size() * examples, 1)
         rows = self._f.rows  # pyright: ignore[reportFunctionMemberAccess]
         pairs = zip(z.split(step), index.split(step), strict=True)
         values = torch.cat([self._call_without_writes(rows, "f.rows()", *pair) for pair in pairs])
