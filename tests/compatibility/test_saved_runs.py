@@ -109,5 +109,6 @@ def test_no_rows_of_results_are_left_out():
     named = {path.name for path in TABLES.values()} | {
         "discrete-vae.jsonl",
         "segmentation.jsonl",
+        "speed.jsonl",
     }  # written by other tools
     assert {path.name for path in RESULTS.glob("*.jsonl")} == named
