@@ -1,11 +1,10 @@
 """Fast heuristics for couplings of any sign and size, with the roof dual as a bound: exact where the gap is zero."""
 
-from importlib.util import find_spec
-
 import torch
 from torch import Tensor
 
 from hardmax.solvers.solution import ROUNDING, Solution, certify_solution
+from hardmax.tracing import has_numba
 
 MAX_ROUNDS = 1000
 
@@ -122,7 +121,7 @@ def solve_heuristic(unary: Tensor, couplings: Tensor, edges: Tensor, start: Tens
     Returns:
         A solution whose bound is that of the roof dual or close to it; usually above the value.
     """
-    if unary.shape[1] <= MAX_TABU_BITS and find_spec("numba") is not None:
+    if unary.shape[1] <= MAX_TABU_BITS and has_numba():
         from hardmax.solvers.branch_and_bound import solve_branch_and_bound
         from hardmax.solvers.tabu import improve_by_tabu_search
 

@@ -8,13 +8,13 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from hardmax.errors import ArgumentError, NotExactError
-from hardmax.solvers._dispatch import is_eager
 from hardmax.solvers.enumeration import enumerate_pairwise, enumerate_reduced
 from hardmax.solvers.heuristic import evaluate_bits, solve_dual, solve_heuristic
 from hardmax.solvers.max_flow import solve_max_flow, solve_pymaxflow
 from hardmax.solvers.push_relabel import solve_push_relabel
 from hardmax.solvers.solution import Solution, note_solver
 from hardmax.solvers.wide_range import cap_scores, find_wide_ranges, may_have_wide_ranges, solve_wide_range
+from hardmax.tracing import has_numba, is_eager
 
 Solver = Literal[
     "auto",
@@ -311,7 +311,7 @@ def _run_solver(
 
 def choose_solver(n: int, positive: bool) -> str:
     """Return the solver that `"auto"` uses for n bits; `positive` means that no coupling is negative."""
-    if find_spec("numba") is not None:
+    if has_numba():
         if positive:
             return "min-cut"
         return "branch-and-bound" if n <= MAX_BITS_TO_BRANCH else "heuristic"
@@ -362,5 +362,5 @@ def _raise_not_exact(solution: Solution, n: int) -> NoReturn:
         f"the best of 2^{n} codes was not proved: {solution.solver} (n = {n}) stopped at a gap of {gap:.3g}; use "
         f"solver='heuristic' if a good z is enough, a larger node_limit (space.solve, or solve_pairwise), or "
         f"couplings >= 0 (supermodular=True), which are solved exactly at any size"
-        + ("" if find_spec("numba") else "; pip install 'hardmax[solvers]' brings branch and bound")
+        + ("" if has_numba() else "; pip install 'hardmax[solvers]' brings branch and bound")
     )

@@ -4,8 +4,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hardmax.solvers._dispatch import is_eager
 from hardmax.solvers.assignment import solve_assignment
+from hardmax.tracing import is_eager
 
 ROUNDS = 10  # of Sinkhorn, enough for scores N(0, 1) and n = 100
 NEWTON_STEPS = 21

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from hardmax.solvers._dispatch import can_run_compiled
+from hardmax.tracing import can_run_compiled
 
 
 def viterbi(transitions: Float[Tensor, "*B T K K"]) -> Int64[Tensor, "*B length"]:

@@ -17,8 +17,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hardmax.solvers._dispatch import is_eager
-from hardmax.spaces._inverse_cdf import invert_cdf
+from hardmax.spaces.abstract import invert_cdf
+from hardmax.tracing import is_eager
 
 MAX_ITEMS = 12
 """The largest n for which sums are offered: 4,096 sets of columns, and 24,576 sums for every example."""

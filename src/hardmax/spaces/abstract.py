@@ -213,8 +213,13 @@ class AbstractSpace(ABC):
         dtype: torch.dtype = torch.float32,
         device: torch.device | str | None = None,
     ) -> Float[Tensor, "..."]:
-        """Draw noise that serves `draw` and nothing else: `[*shape, *draw_shape]`, the fewest numbers possible."""
-        return self.noise(shape, generator, dtype=dtype, device=device)
+        """Draw noise that serves `draw` and nothing else: `[*shape, *draw_shape]`, the fewest numbers possible.
+
+        It is uniform, or `noise` where `draw` needs a number for every score.
+        """
+        if self.draw_shape == self.score_shape:
+            return self.noise(shape, generator, dtype=dtype, device=device)
+        return draw_uniform((*shape, *self.draw_shape), generator=generator, dtype=dtype, device=device)
 
     # ------------------------------------------------------------------------------- derived from the methods above
     def log_probs(self, scores: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -373,18 +378,6 @@ class AbstractGibbs(AbstractSpace):
         """Draw Gumbel noise, independent for every score."""
         return draw_gumbel((*shape, *self.score_shape), generator=generator, dtype=dtype, device=device)
 
-    def draw_noise(
-        self,
-        shape: tuple[int, ...],
-        generator: torch.Generator | None = None,
-        *,
-        dtype: torch.dtype = torch.float32,
-        device: torch.device | str | None = None,
-    ) -> Float[Tensor, "..."]:
-        """Draw uniform noise of the shape `draw_shape`, or Gumbel noise where that is `score_shape`."""
-        draw = draw_gumbel if self.draw_shape == self.score_shape else draw_uniform
-        return draw((*shape, *self.draw_shape), generator=generator, dtype=dtype, device=device)
-
     def log_prob(self, scores: Float[Tensor, "..."], z: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         r"""Return $\langle \mathrm{scores}, \mathrm{statistics}(z) \rangle - \log Z$."""
         self.batch_shape(scores)
@@ -417,6 +410,19 @@ def make_one_hot(index: Int[Tensor, "*_ 1"], k: int, dtype: torch.dtype) -> Floa
     if can_read_values():  # one pass over memory; writing in place has no rule for vmap, and F.one_hot neither
         return torch.zeros(*index.shape[:-1], k, dtype=dtype, device=index.device).scatter_(-1, index, 1.0)
     return (index == torch.arange(k, device=index.device)).to(dtype)
+
+
+def invert_cdf(cdf: Float[Tensor, "..."], uniform: Float[Tensor, "..."]) -> Int[Tensor, "..."]:
+    """Return the values that uniform numbers on [0, 1) select: `[*B, K]` and `[*SB, 1] -> [*SB, 1]`.
+
+    Args:
+        cdf: ascending sums of probabilities, times any positive constant.
+        uniform: one number for each sample.
+    """
+    total = cdf[..., -1:]
+    # Below the total also after rounding: values of probability zero at the end are never drawn.
+    level = torch.minimum(uniform * total, total.nextafter(torch.zeros_like(total)))
+    return (cdf <= level).sum(-1, keepdim=True)
 
 
 def widen_dtype(scores: Tensor) -> Tensor:

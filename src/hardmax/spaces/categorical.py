@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from hardmax.errors import ArgumentError
-from hardmax.random import draw_gumbel, draw_uniform
+from hardmax.random import draw_gumbel
 from hardmax.spaces.abstract import AbstractFactorised, make_one_hot
 
 
@@ -89,17 +89,6 @@ class Categorical(AbstractFactorised):
     def draw_shape(self) -> tuple[int, ...]:
         """`[1]`, or `[n, 1]` if n was given: one uniform number for each variable."""
         return (*self.score_shape[:-1], 1)
-
-    def draw_noise(
-        self,
-        shape: tuple[int, ...],
-        generator: torch.Generator | None = None,
-        *,
-        dtype: torch.dtype = torch.float32,
-        device: torch.device | str | None = None,
-    ) -> Float[Tensor, "*_ 1"]:
-        """Draw a uniform number for each variable."""
-        return draw_uniform((*shape, *self.draw_shape), generator=generator, dtype=dtype, device=device)
 
     def draw(self, scores: Float[Tensor, "*_B {self.k}"], noise: Float[Tensor, "*_SB _"]) -> Float[Tensor, "*_SB _"]:
         """Turn noise into samples of q: Gumbel noise by its arg max, uniform noise by the inverse of the CDF."""

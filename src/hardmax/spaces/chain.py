@@ -9,12 +9,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hardmax.errors import ArgumentError
-from hardmax.solvers._dispatch import can_run_compiled
 from hardmax.solvers.viterbi import viterbi
 from hardmax.spaces._compiled_sums import CompiledFunction
-from hardmax.spaces._inverse_cdf import invert_cdf
-from hardmax.spaces.abstract import AbstractGibbs, make_one_hot, widen_dtype
+from hardmax.spaces.abstract import AbstractGibbs, invert_cdf, make_one_hot, widen_dtype
 from hardmax.spaces.categorical import Categorical
+from hardmax.tracing import can_run_compiled
 
 
 @final

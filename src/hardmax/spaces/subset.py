@@ -10,9 +10,9 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from hardmax.errors import ArgumentError
-from hardmax.solvers._dispatch import can_run_compiled
 from hardmax.spaces._compiled_sums import CompiledFunction
 from hardmax.spaces.abstract import IMPOSSIBLE, AbstractGibbs, log_add, log_uniform, widen_dtype
+from hardmax.tracing import can_run_compiled
 
 
 @final

@@ -8,8 +8,8 @@ from cases import Toy
 from scipy.stats import chisquare
 
 import hardmax as hm
-from hardmax.solvers._dispatch import can_run_compiled
 from hardmax.testing import assert_space, assert_unbiased
+from hardmax.tracing import can_run_compiled
 
 SPACES = [hm.Subset(6, 2), hm.Subset(5, 4), hm.Permutation(4), hm.Chain(4, 3), hm.SpanningTree(5), hm.PairwiseBinary(4)]
 SUMMED = [space for space in SPACES if not isinstance(space, hm.PairwiseBinary)]
