@@ -90,6 +90,7 @@ if TYPE_CHECKING:
     from hardmax.spaces import Chain as Chain
     from hardmax.spaces import PairwiseBinary as PairwiseBinary
     from hardmax.spaces import Permutation as Permutation
+    from hardmax.spaces import Perturbation as Perturbation
     from hardmax.spaces import SpanningTree as SpanningTree
     from hardmax.spaces import Subset as Subset
     from hardmax.types import Estimate as Estimate
@@ -145,6 +146,7 @@ _HOMES = {
     "NotExactError": "errors",
     "PairwiseBinary": "spaces",
     "Permutation": "spaces",
+    "Perturbation": "spaces",
     "PerturbedOptimizer": "estimators",
     "Rebar": "estimators",
     "ReinMax": "estimators",

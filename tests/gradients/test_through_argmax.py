@@ -11,7 +11,6 @@ import torch
 from cases import SMALL_SPACES, Toy, gradients
 
 import hardmax as hm
-from hardmax.estimators import perturbed_optimizer
 from hardmax.estimators._linearization import lay_out_slope
 from hardmax.estimators.adaptive import AdaptiveImplicitMLE, find_moving_step
 from hardmax.estimators.implicit_mle import Blackbox, IdentityBackward, ImplicitMLE
@@ -387,7 +386,7 @@ class TestPerturbedOptimizer:
 
     @pytest.mark.parametrize("space", [hm.Categorical(4), hm.Binary(3)], ids=str)
     def test_the_density_of_other_noise_is_caught(self, space, monkeypatch):
-        monkeypatch.setattr(perturbed_optimizer, "_nu_gradient", lambda space, noise: noise)  # of normal noise
+        monkeypatch.setattr(type(space), "noise_slope", lambda self, scores, noise: noise)  # of normal noise
         with pytest.raises(AssertionError, match="biased"):
             assert_unbiased(PerturbedOptimizer(), space, f=linear(space), samples=2, resolution=0.5, seed=1)
 

@@ -9,8 +9,7 @@ from torch import Tensor
 from hardmax.errors import NotExactError
 from hardmax.estimators.abstract import AbstractSampler, attach_gradient, mean_of_others
 from hardmax.evaluator import Evaluator
-from hardmax.spaces import AbstractSpace, Binary, Categorical, PairwiseBinary
-from hardmax.spaces.abstract import AbstractGibbs
+from hardmax.spaces import AbstractSpace, PairwiseBinary
 from hardmax.types import Estimate
 from hardmax.validation import check_positive
 
@@ -28,7 +27,8 @@ class PerturbedOptimizer(AbstractSampler):
     $$ \frac{\partial \, \mathbb{E}[z]}{\partial \, \mathrm{scores}}
        = \frac{\mathbb{E}[z \, \nabla \nu(\mathrm{noise})]}{\sigma}, $$
 
-    with $\nabla \nu(g) = 1 - \exp(-g)$ for Gumbel noise and $\nabla \nu(g) = \tanh(g / 2)$ for logistic noise. A draw
+    with $\nabla \nu(g) = 1 - \exp(-g)$ for Gumbel noise, $\tanh(g / 2)$ for logistic and g for normal noise
+    (`space.noise_slope`; `Perturbation` for spaces with a choice). A draw
     $z_s$ has the Jacobian $(z_s - \mathrm{baseline}) \, \nabla \nu(\mathrm{noise}_s) / \sigma$. The baseline, which
     does not change the mean, is the mean of the other samples; with a single sample, the arg max of the scores without
     noise.
@@ -78,10 +78,10 @@ class PerturbedOptimizer(AbstractSampler):
     def check(self, space: AbstractSpace, samples: int) -> None:
         """Refuse spaces where some scores are not perturbed, or the density of the noise is unknown."""
         super().check(space, samples)
-        if not isinstance(space, Categorical | Binary | AbstractGibbs | PairwiseBinary):
+        if not space.offers("noise_slope"):
             raise NotExactError(
-                f"{self} needs the density of the noise, which is known for Gumbel and logistic noise, but not for the "
-                f"noise of {space}; use ImplicitMLE() or Direct()"
+                f"{self} needs the density of the noise (noise_slope), which {space} does not offer; "
+                f"use ImplicitMLE() or Direct()"
             )
         if isinstance(space, PairwiseBinary) and space.score_shape != space.event_shape:
             raise NotExactError(
@@ -97,7 +97,7 @@ class PerturbedOptimizer(AbstractSampler):
         hard = space.argmax(space.perturb(detached, self.sigma * noise)).to(scores.dtype)
         baseline = mean_of_others(hard) if len(hard) > 1 else space.argmax(detached).to(scores.dtype)
         # The derivative of <grad nu, scores> is grad nu; the factor (z - baseline) multiplies the slope of f.
-        factor = space.dot(_nu_gradient(space, noise) / self.sigma, scores).to(scores.dtype)
+        factor = space.dot(space.noise_slope(detached, noise) / self.sigma, scores).to(scores.dtype)
         factor = factor.view(*factor.shape, *(1 for _ in space.event_shape))
         return hard, attach_gradient(hard, (hard - baseline) * factor)
 
@@ -106,10 +106,3 @@ class PerturbedOptimizer(AbstractSampler):
     ) -> Estimate:
         """Evaluate f at z and differentiate by autograd; a single sample needs one more arg max."""
         return replace(super().estimate(f, scores, space, noise), solves=float(max(len(noise), 2)))
-
-
-def _nu_gradient(space: AbstractSpace, noise: Tensor) -> Tensor:
-    """Return the derivative of minus the log-density of the noise, per coordinate."""
-    if isinstance(space, Binary | PairwiseBinary):
-        return (noise / 2).tanh()
-    return -(-noise).expm1()

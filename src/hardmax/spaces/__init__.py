@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from hardmax.spaces.chain import Chain as Chain
     from hardmax.spaces.pairwise_binary import PairwiseBinary as PairwiseBinary
     from hardmax.spaces.permutation import Permutation as Permutation
+    from hardmax.spaces.perturbation import Perturbation as Perturbation
     from hardmax.spaces.spanning_tree import SpanningTree as SpanningTree
     from hardmax.spaces.subset import Subset as Subset
 
@@ -24,6 +25,7 @@ _HOMES = {
     "Chain": "chain",
     "PairwiseBinary": "pairwise_binary",
     "Permutation": "permutation",
+    "Perturbation": "perturbation",
     "SpanningTree": "spanning_tree",
     "Subset": "subset",
 }

@@ -187,6 +187,16 @@ class AbstractSpace(ABC):
         """
         raise self._not_exact("noise beyond z")
 
+    def noise_slope(self, scores: Float[Tensor, "..."], noise: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        r"""Return the derivative of the log-density of the perturbed scores: `[*B, *score], [S, *B, *score]`.
+
+        $$ \nabla_{\mathrm{scores}} \log p(\mathrm{perturb}(\mathrm{scores}, \mathrm{noise}) \mid \mathrm{scores}) $$
+
+        at the perturbed scores, `[S, *B, *score]`. For additive noise it is minus the derivative of the noise's
+        log-density.
+        """
+        raise self._not_exact("density of its noise")
+
     def antithetic(self, noise: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         r"""Return noise of the same distribution that is small where this is large: $F^{-1}(1 - F(\mathrm{noise}))$."""
         raise self._not_exact("antithetic noise")
@@ -377,6 +387,10 @@ class AbstractGibbs(AbstractSpace):
     ) -> Float[Tensor, "..."]:
         """Draw Gumbel noise, independent for every score."""
         return draw_gumbel((*shape, *self.score_shape), generator=generator, dtype=dtype, device=device)
+
+    def noise_slope(self, scores: Float[Tensor, "..."], noise: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        r"""Return $1 - e^{-g}$, for Gumbel noise g."""
+        return -(-noise).expm1()
 
     def log_prob(self, scores: Float[Tensor, "..."], z: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         r"""Return $\langle \mathrm{scores}, \mathrm{statistics}(z) \rangle - \log Z$."""

@@ -75,6 +75,10 @@ class Binary(AbstractFactorised):
         """Draw logistic noise."""
         return draw_logistic((*shape, self.n), generator=generator, dtype=dtype, device=device)
 
+    def noise_slope(self, scores: Float[Tensor, "..."], noise: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        r"""Return $\tanh(g / 2)$, for logistic noise g."""
+        return (noise / 2).tanh()
+
     def log_prob(self, scores: Float[Tensor, "*B {self.n}"], z: Float[Tensor, "*LB {self.n}"]) -> Float[Tensor, "*LB"]:
         r"""Return $\sum_i \log \operatorname{sigmoid}((2 z_i - 1) \, \mathrm{scores}_i)$."""
         self.batch_shape(scores)

@@ -85,6 +85,10 @@ class Categorical(AbstractFactorised):
         """Draw Gumbel noise, independent for every value of every variable."""
         return draw_gumbel((*shape, *self.score_shape), generator=generator, dtype=dtype, device=device)
 
+    def noise_slope(self, scores: Float[Tensor, "..."], noise: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        r"""Return $1 - e^{-g}$, for Gumbel noise g."""
+        return -(-noise).expm1()
+
     @property
     def draw_shape(self) -> tuple[int, ...]:
         """`[1]`, or `[n, 1]` if n was given: one uniform number for each variable."""

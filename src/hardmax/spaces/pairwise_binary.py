@@ -180,6 +180,10 @@ class PairwiseBinary(AbstractSpace):
         unary = draw_logistic((*shape, self.n), generator=generator, dtype=dtype, device=device)
         return pad(unary, (0, len(self._edges)))
 
+    def noise_slope(self, scores: Float[Tensor, "..."], noise: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        r"""Return $\tanh(g / 2)$, for logistic noise g; zero for couplings, which have no noise."""
+        return (noise / 2).tanh()
+
     def fields(self, scores: Float[Tensor, "*B D"], z: Float[Tensor, "*LB {self.n}"]) -> Float[Tensor, "*LB {self.n}"]:
         r"""Return the log-odds of each bit given the rest, $\mathrm{scores}_i + \sum_j \alpha_{ij} z_j$."""
         i, j = self._edge_ends(z.device)
