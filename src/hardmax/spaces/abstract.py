@@ -8,7 +8,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from hardmax.errors import NotExactError, ShapeError
-from hardmax.random import draw_gumbel, draw_uniform
+from hardmax.random import draw_uniform
+from hardmax.spaces.perturbation import Perturbation
 from hardmax.tracing import can_read_values
 
 ENUMERATION_LIMIT = 2**20
@@ -73,7 +74,9 @@ class AbstractSpace(ABC):
     def statistics(self, z: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return the features of z that scores weigh: `[*L, *event] -> [*L, *score]`."""
 
-    @abstractmethod
+    perturbation: Perturbation = Perturbation()
+    """Distribution of the noise, and how it changes scores."""
+
     def noise(
         self,
         shape: tuple[int, ...],
@@ -82,11 +85,16 @@ class AbstractSpace(ABC):
         dtype: torch.dtype = torch.float32,
         device: torch.device | str | None = None,
     ) -> Float[Tensor, "..."]:
-        """Draw the perturbation of the scores: `[*shape, *score]`, in float32 or wider."""
+        """Draw the perturbation of the scores: `[*shape, *score]`, in float32 or wider; by default Gumbel noise."""
+        return self.perturbation.draw((*shape, *self.score_shape), generator, dtype=dtype, device=device)
 
     def perturb(self, scores: Float[Tensor, "..."], noise: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return the perturbed scores: `[*B, *score]` and `[S, *B, *score] -> [S, *B, *score]`."""
-        return scores + noise
+        return self.perturbation.apply(scores, noise)
+
+    def pull_back(self, gradient: Float[Tensor, "..."], noise: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """Return the gradient for scores, given that for the perturbed scores: `[S, *B, *score]` twice."""
+        return self.perturbation.pull_back(gradient, noise)
 
     def augment(self, scores: Float[Tensor, "..."], values: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return scores plus the values of f for each part (for the loss-augmented arg max): all `[*L, *score]`."""
@@ -195,7 +203,7 @@ class AbstractSpace(ABC):
         at the perturbed scores, `[S, *B, *score]`. For additive noise it is minus the derivative of the noise's
         log-density.
         """
-        raise self._not_exact("density of its noise")
+        return self.perturbation.slope(scores, noise)
 
     def antithetic(self, noise: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         r"""Return noise of the same distribution that is small where this is large: $F^{-1}(1 - F(\mathrm{noise}))$."""
@@ -274,6 +282,11 @@ class AbstractSpace(ABC):
 
     def offers(self, name: str) -> bool:
         """Return whether this space implements a method of the second block."""
+        if name == "noise_slope" and not (self._implements("noise") or self._implements("perturb")):
+            return True  # `perturbation` has its density
+        return self._implements(name)
+
+    def _implements(self, name: str) -> bool:
         return getattr(type(self), name) is not getattr(AbstractSpace, name)
 
     def batch_shape(self, scores: Tensor) -> tuple[int, ...]:
@@ -376,21 +389,6 @@ class AbstractGibbs(AbstractSpace):
     @abstractmethod
     def _moments(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         """Return the normalised scores and the marginals, in the dtype of scores: `[*B, *score]` each."""
-
-    def noise(
-        self,
-        shape: tuple[int, ...],
-        generator: torch.Generator | None = None,
-        *,
-        dtype: torch.dtype = torch.float32,
-        device: torch.device | str | None = None,
-    ) -> Float[Tensor, "..."]:
-        """Draw Gumbel noise, independent for every score."""
-        return draw_gumbel((*shape, *self.score_shape), generator=generator, dtype=dtype, device=device)
-
-    def noise_slope(self, scores: Float[Tensor, "..."], noise: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        r"""Return $1 - e^{-g}$, for Gumbel noise g."""
-        return -(-noise).expm1()
 
     def log_prob(self, scores: Float[Tensor, "..."], z: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         r"""Return $\langle \mathrm{scores}, \mathrm{statistics}(z) \rangle - \log Z$."""

@@ -9,7 +9,6 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from hardmax.errors import ArgumentError
-from hardmax.random import draw_gumbel
 from hardmax.spaces.abstract import AbstractFactorised, make_one_hot
 
 
@@ -73,21 +72,6 @@ class Categorical(AbstractFactorised):
     def argmax(self, scores: Float[Tensor, "*_ {self.k}"]) -> Float[Tensor, "*_ {self.k}"]:
         """Return the best value of each variable, the first of equal ones."""
         return make_one_hot(scores.argmax(-1, keepdim=True), self.k, scores.dtype)
-
-    def noise(
-        self,
-        shape: tuple[int, ...],
-        generator: torch.Generator | None = None,
-        *,
-        dtype: torch.dtype = torch.float32,
-        device: torch.device | str | None = None,
-    ) -> Float[Tensor, "*_ {self.k}"]:
-        """Draw Gumbel noise, independent for every value of every variable."""
-        return draw_gumbel((*shape, *self.score_shape), generator=generator, dtype=dtype, device=device)
-
-    def noise_slope(self, scores: Float[Tensor, "..."], noise: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        r"""Return $1 - e^{-g}$, for Gumbel noise g."""
-        return -(-noise).expm1()
 
     @property
     def draw_shape(self) -> tuple[int, ...]:

@@ -71,6 +71,10 @@ class Perturbation:
         """Return the perturbed scores, `[*B, *score]` and `[S, *B, *score] -> [S, *B, *score]`."""
         return scores * noise.exp() if self.kind == "multiplicative" else scores + noise
 
+    def pull_back(self, gradient: Tensor, noise: Tensor) -> Tensor:
+        """Return the gradient for scores, given that for the perturbed scores: `[S, *B, *score]` twice."""
+        return gradient * noise.exp() if self.kind == "multiplicative" else gradient
+
     def slope(self, scores: Tensor, noise: Tensor) -> Tensor:
         r"""Return $\nabla_{\mathrm{scores}} \log p(\mathrm{perturbed} \mid \mathrm{scores})$ at the perturbed scores.
 
