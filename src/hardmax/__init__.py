@@ -11,6 +11,8 @@ from hardmax._lazy import load_lazily
 from hardmax.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from hardmax import nn as nn
+    from hardmax import testing as testing
     from hardmax.applications.discrete_vae.model import DiscreteVAE as DiscreteVAE
     from hardmax.applications.runs import load_model as load_model
     from hardmax.diagnosis import Diagnosis as Diagnosis
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from hardmax.errors import MissingExtraError as MissingExtraError
     from hardmax.errors import NotExactError as NotExactError
     from hardmax.errors import ShapeError as ShapeError
+    from hardmax.errors import SolverError as SolverError
     from hardmax.estimators import AbstractControlled as AbstractControlled
     from hardmax.estimators import AbstractEstimator as AbstractEstimator
     from hardmax.estimators import AbstractSampler as AbstractSampler
@@ -68,6 +71,8 @@ if TYPE_CHECKING:
     from hardmax.objectives import Bounds as Bounds
     from hardmax.objectives import Elbo as Elbo
     from hardmax.objectives import GaussianLikelihood as GaussianLikelihood
+    from hardmax.objectives import LinearObjective as LinearObjective
+    from hardmax.objectives import direct_loss as direct_loss
     from hardmax.objectives import discriminator_loss as discriminator_loss
     from hardmax.objectives import elbo as elbo
     from hardmax.objectives import exact_bounds as exact_bounds
@@ -83,6 +88,8 @@ if TYPE_CHECKING:
     from hardmax.objectives import importance_weighted_bound as importance_weighted_bound
     from hardmax.objectives import importance_weighted_elbo as importance_weighted_elbo
     from hardmax.objectives import perturb_and_map_bound as perturb_and_map_bound
+    from hardmax.objectives import regret as regret
+    from hardmax.objectives import spo_plus_loss as spo_plus_loss
     from hardmax.spaces import AbstractFactorised as AbstractFactorised
     from hardmax.spaces import AbstractSpace as AbstractSpace
     from hardmax.spaces import Binary as Binary
@@ -91,6 +98,7 @@ if TYPE_CHECKING:
     from hardmax.spaces import PairwiseBinary as PairwiseBinary
     from hardmax.spaces import Permutation as Permutation
     from hardmax.spaces import Perturbation as Perturbation
+    from hardmax.spaces import SolverSpace as SolverSpace
     from hardmax.spaces import SpanningTree as SpanningTree
     from hardmax.spaces import Subset as Subset
     from hardmax.types import Estimate as Estimate
@@ -140,6 +148,7 @@ _HOMES = {
     "HardmaxError": "errors",
     "IdentityBackward": "estimators",
     "ImplicitMLE": "estimators",
+    "LinearObjective": "objectives",
     "LocalExpectation": "estimators",
     "MissingExtraError": "errors",
     "MuProp": "estimators",
@@ -156,11 +165,14 @@ _HOMES = {
     "Roulette": "estimators",
     "ShapeError": "errors",
     "ShortlistDirect": "estimators",
+    "SolverError": "errors",
+    "SolverSpace": "spaces",
     "SpanningTree": "spaces",
     "StraightThrough": "estimators",
     "Subset": "spaces",
     "UnorderedSet": "estimators",
     "diagnose": "diagnosis",
+    "direct_loss": "objectives",
     "discriminator_loss": "objectives",
     "elbo": "objectives",
     "exact_bounds": "objectives",
@@ -179,7 +191,9 @@ _HOMES = {
     "importance_weighted_elbo": "objectives",
     "load_model": "applications.runs",
     "perturb_and_map_bound": "objectives",
+    "regret": "objectives",
     "sample": "expectations",
+    "spo_plus_loss": "objectives",
     "to_distribution": "distributions",
 }
 # Names that serve one application; deprecated here, removed in the next release.
@@ -215,11 +229,12 @@ _MOVED = {
     "sequence_expectation": "hardmax.applications.sequences",
     "triplet_loss": "hardmax.applications.hashing",
 }
+_MODULES = ("nn", "testing")
 __all__ = sorted([*_HOMES, "__version__"])  # pyright: ignore[reportUnsupportedDunderAll]
-_load, _ = load_lazily(__name__, _HOMES)
+_load, _ = load_lazily(__name__, _HOMES, modules=_MODULES)
 _PLACES = {name: place if ":" in place else f"{place}:{name}" for name, place in _MOVED.items()}
 __getattr__ = load_renamed(__name__, _PLACES, otherwise=_load)
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return sorted([*__all__, *_MODULES])

@@ -32,6 +32,10 @@ class NotExactError(HardmaxError):
     """A space cannot compute a requested quantity exactly, or not at this size."""
 
 
+class SolverError(HardmaxError):
+    """A solver that the user provides failed, took too long or returned something that cannot be used."""
+
+
 class DataError(HardmaxError, ValueError):
     """A data file is missing, broken or not what was expected."""
 

@@ -225,6 +225,16 @@ class Evaluator:
 
         return self._check_values(gains, (count,), "f.changes(z).gains()", example)
 
+    def augment(self, scores: Tensor, epsilon: float) -> Tensor:
+        """Return `f.augment(scores, epsilon)`: scores whose arg max also weighs f, `[S, *B, *score]` twice."""
+        augmented = self._f.augment(scores, epsilon)  # pyright: ignore[reportFunctionMemberAccess]
+        if not isinstance(augmented, Tensor) or augmented.shape != scores.shape:
+            got = list(augmented.shape) if isinstance(augmented, Tensor) else type(augmented).__name__
+            raise ShapeError(f"f.augment() must return scores of shape {list(scores.shape)}, got {got}")
+        if self._validate and not augmented.isfinite().all():
+            raise ArgumentError("f.augment() returned scores that are not finite; look at epsilon and the values of f")
+        return augmented
+
     def keeps_table(self, samples: int) -> bool:
         """Return whether to keep the graph of a complete table, in order to use its entries at z.
 

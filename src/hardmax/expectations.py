@@ -116,6 +116,7 @@ def estimate(
     the value that of f alone: the caller knows the linear part, and often its expectation, better than from draws.
     """
     batch_shape = check_scores(scores, space, values=validate and can_read_values())
+    estimator = estimator.specialise(f)
     if chunk_size is not None and chunk_size < 1:
         raise ArgumentError(f"chunk_size must be at least 1, got {chunk_size}")
     noise = _prepare_noise(scores, space, estimator, batch_shape, samples, generator, noise)

@@ -1,6 +1,5 @@
 """Direct optimization through the arg max: as published, averaged over the noise, and on short lists of values."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
@@ -9,85 +8,20 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hardmax.errors import ArgumentError, NotExactError
+from hardmax.estimators._direct_search import (
+    Solve,
+    search_all,
+    search_bounded_changes,
+    search_neighbours,
+    search_single_changes,
+)
 from hardmax.estimators._single_changes import evaluate_single_changes
 from hardmax.estimators.abstract import AbstractEstimator, attach_score_gradient, mean_over_samples
-from hardmax.evaluator import CountedChanges, Evaluator
+from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractFactorised, AbstractSpace, Categorical
 from hardmax.spaces.abstract import make_one_hot
-from hardmax.types import Estimate
+from hardmax.types import Estimate, Objective
 from hardmax.validation import check_positive
-
-# Maps a step to z(step) `[S, *B, *event]` and the number of arg maxes solved for all S samples, mean per example.
-Solve = Callable[[float | Tensor], tuple[Tensor, float]]
-
-
-def search_all(
-    f: Evaluator, space: AbstractSpace, perturbed: Float[Tensor, "S ..."], z: Float[Tensor, "S ..."]
-) -> tuple[Float[Tensor, "S *B"], Solve]:
-    """Return f(z) and the function `step -> argmax_z' {<perturbed, statistics(z')> + step f(z')}`, by enumeration."""
-    with torch.no_grad():
-        table = f.table()
-    members = space.enumerate(dtype=perturbed.dtype, device=perturbed.device)
-    flat = perturbed.flatten(perturbed.dim() - len(space.score_shape))
-    base = flat @ space.statistics(members).flatten(1).mT
-
-    def solve(step: float | Tensor) -> tuple[Tensor, float]:
-        return members[(base + step * table).argmax(-1)], float(len(z))
-
-    return f.evaluate_plain(z), solve
-
-
-def search_single_changes(
-    f: Evaluator, space: AbstractSpace, perturbed: Float[Tensor, "S ..."], z: Float[Tensor, "S ..."]
-) -> tuple[Float[Tensor, "S *B"], Solve]:
-    """Return f(z) and the function `step -> z(step)`, with f approximated from all single changes of z."""
-    values, parts = evaluate_single_changes(f, space, z)
-
-    def solve(step: float | Tensor) -> tuple[Tensor, float]:
-        return space.argmax(space.augment(perturbed, step * parts)), float(len(z))
-
-    return values, solve
-
-
-def search_bounded_changes(
-    f: Evaluator,
-    space: AbstractSpace,
-    perturbed: Float[Tensor, "S ..."],
-    z: Float[Tensor, "S ..."],
-    changes: CountedChanges,
-    bounds: Float[Tensor, "S *B M"],
-) -> tuple[Float[Tensor, "S *B"], Solve]:
-    """Return the same as `search_single_changes`, for a positive step; evaluates only changes that can matter.
-
-    The gain of each change starts at its upper bound. An arg max is the true one if all changes that it uses have been
-    evaluated, since the value of any other z' is at most what its bounds give. Until then, the changes that it uses are
-    evaluated and the arg max is solved again.
-    """
-    linear = 0.0 if f.linear is None else f.linear
-
-    @torch.no_grad()
-    def solve(step: float | Tensor) -> tuple[Tensor, float]:
-        gains = bounds.clone()
-        weights = step * linear if isinstance(linear, Tensor) else 0.0
-
-        def solve_rows(mask: Tensor) -> Tensor:
-            parts = space.parts(z[mask], gains[mask].movedim(-1, 0))
-            tilt = weights.expand(perturbed.shape)[mask] if isinstance(weights, Tensor) else 0.0
-            return space.argmax(perturbed[mask] + step * parts + tilt).to(z.dtype)
-
-        best, is_evaluated = torch.empty_like(z), torch.zeros_like(gains, dtype=torch.bool)
-        is_open = torch.ones(gains.shape[:-1], dtype=torch.bool, device=z.device)
-        solves = 0.0
-        while is_open.any():
-            best[is_open] = solve_rows(is_open)
-            solves += float(is_open.sum()) * len(z) / is_open.numel()
-            is_new = space.changes_between(z, best) & ~is_evaluated & is_open[..., None]
-            gains[is_new] = changes.gains(is_new)
-            is_evaluated |= is_new
-            is_open = is_new.any(-1)
-        return best, solves
-
-    return f.evaluate_plain(z), solve
 
 
 @final
@@ -113,7 +47,9 @@ class Direct(AbstractEstimator):
 
     so that f is evaluated only at $z^*$ and at its single changes. Where f offers `changes` with upper bounds, it is
     evaluated only at those that can change the arg max, with the same result. With `full`, f is evaluated at every z of
-    the space.
+    the space. Where f has a method `augment(scores, epsilon)`, it returns scores whose arg max is $z(\epsilon)$, and
+    nothing is approximated (`LinearObjective` has it). A space with `neighbours` alone, such as a `SolverSpace`, is
+    searched among $z^*$ and these.
 
     Bias: $O(\epsilon)$ one-sided, $O(\epsilon^2)$ two-sided; none in the limit. With independent variables this also
     holds for the approximation of f. Where variables interact, several change at once however small epsilon is, and a
@@ -156,14 +92,23 @@ class Direct(AbstractEstimator):
 
     @property
     def needs(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Single changes of z, or all z."""
-        return ("enumerate",) if self.full else ("change", "parts")
+        """All z, or nothing more than `check` requires."""
+        return ("enumerate",) if self.full else ()
 
     def check(self, space: AbstractSpace, samples: int) -> None:
-        """Refuse to enumerate too many z."""
+        """Refuse to enumerate too many z, and spaces where f cannot be evaluated around z."""
         super().check(space, samples)
         if self.full:
             space.check_enumerable()
+        elif not _has_changes(space) and not space.offers("neighbours"):
+            raise NotExactError(
+                f"{self} evaluates f around z, and {space} offers neither single changes of z (change, parts) nor "
+                f"neighbours; give f a method augment (LinearObjective has it), or use ImplicitMLE()"
+            )
+
+    def specialise(self, f: Objective) -> AbstractEstimator:
+        """Solve the augmented arg max exactly if f can augment scores."""
+        return _AugmentedDirect(self.epsilon, self.two_sided) if hasattr(f, "augment") else self
 
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
@@ -177,7 +122,7 @@ class Direct(AbstractEstimator):
         z_plus, solves_plus = solve(self.epsilon)
         z_minus, solves_minus = solve(-self.epsilon) if self.two_sided else (z, 0.0)
         distance = (2 if self.two_sided else 1) * self.epsilon
-        gradient = (space.statistics(z_plus.to(scores.dtype)) - space.statistics(z_minus.to(scores.dtype))) / distance
+        gradient = measure_difference(space, z_plus, z_minus, distance, noise, scores.dtype)
         value = attach_score_gradient(mean_over_samples(values), scores, mean_over_samples(gradient))
         return Estimate(value, z, f.evaluations, len(noise) + solves_plus + solves_minus)
 
@@ -205,12 +150,56 @@ class Direct(AbstractEstimator):
     def _search(self, f: Evaluator, space: AbstractSpace, perturbed: Tensor, z: Tensor) -> tuple[Tensor, Solve]:
         if self.full:
             return search_all(f, space, perturbed, z)
+        if not _has_changes(space):
+            return search_neighbours(f, space, perturbed, z)
         # Upper bounds are valid for a positive step only.
         changes = None if self.two_sided else f.changes(z)
         bounds = None if changes is None else changes.bounds
         if changes is None or bounds is None:
             return search_single_changes(f, space, perturbed, z)
         return search_bounded_changes(f, space, perturbed, z, changes, bounds)
+
+
+@final
+@dataclass(frozen=True)
+class _AugmentedDirect(AbstractEstimator):
+    """`Direct` for an f that augments scores by itself: both arg maxes are solved exactly, on any space."""
+
+    epsilon: float
+    two_sided: bool
+
+    takes_integrand = True
+    perturbs = True
+
+    def estimate(
+        self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
+    ) -> Estimate:
+        """Solve for z*, and again with scores that f augments."""
+        perturbed = space.perturb(scores.detach(), noise)
+        z = space.argmax(perturbed).to(scores.dtype)
+
+        def solve(step: float) -> Tensor:
+            with torch.no_grad():
+                augmented = f.augment(perturbed, step)
+            return space.argmax(augmented if f.linear is None else augmented + step * f.linear)
+
+        z_plus, z_minus = solve(self.epsilon), solve(-self.epsilon) if self.two_sided else z
+        distance = (2 if self.two_sided else 1) * self.epsilon
+        gradient = measure_difference(space, z_plus, z_minus, distance, noise, scores.dtype)
+        value = mean_over_samples(f.evaluate_plain(z))
+        value = attach_score_gradient(value, scores, mean_over_samples(gradient))
+        return Estimate(value, z, f.evaluations, float((3 if self.two_sided else 2) * len(noise)))
+
+
+def measure_difference(
+    space: AbstractSpace, plus: Tensor, minus: Tensor, distance: float, noise: Tensor, dtype: torch.dtype
+) -> Tensor:
+    """Return the gradient for scores, `(statistics(plus) - statistics(minus)) / distance`: `[S, *B, *score]`."""
+    return space.pull_back((space.statistics(plus.to(dtype)) - space.statistics(minus.to(dtype))) / distance, noise)
+
+
+def _has_changes(space: AbstractSpace) -> bool:
+    return space.offers("change") and space.offers("parts")
 
 
 @final

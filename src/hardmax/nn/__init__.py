@@ -1,4 +1,4 @@
-"""Encoders and decoders as plain PyTorch modules."""
+"""Layers that make a discrete choice, and encoders and decoders, as plain PyTorch modules."""
 
 from hardmax._deprecation import load_renamed
 from hardmax.nn.convolutional import ConvDecoder, ConvEncoder, build_conv_decoder, build_conv_trunk
@@ -13,6 +13,7 @@ from hardmax.nn.mlp import (
     index_decoder_variables,
     make_decoder_input,
 )
+from hardmax.nn.solver_layer import SolverLayer
 
 __all__ = [
     "ComponentHead",
@@ -23,6 +24,7 @@ __all__ = [
     "MLPDecoder",
     "MLPEncoder",
     "ScoreHead",
+    "SolverLayer",
     "build_conv_decoder",
     "build_conv_trunk",
     "build_leaky_relu",

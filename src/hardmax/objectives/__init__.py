@@ -8,6 +8,7 @@ from hardmax.objectives.bounds import (
     importance_weighted_bound,
     perturb_and_map_bound,
 )
+from hardmax.objectives.decisions import LinearObjective, direct_loss, regret, spo_plus_loss
 from hardmax.objectives.elbo import Elbo, elbo, importance_weighted_elbo
 from hardmax.objectives.fenchel_young import fenchel_young_loss
 from hardmax.objectives.gaussian import (
@@ -26,6 +27,8 @@ __all__ = [
     "Bounds",
     "Elbo",
     "GaussianLikelihood",
+    "LinearObjective",
+    "direct_loss",
     "discriminator_loss",
     "elbo",
     "exact_bounds",
@@ -41,4 +44,6 @@ __all__ = [
     "importance_weighted_bound",
     "importance_weighted_elbo",
     "perturb_and_map_bound",
+    "regret",
+    "spo_plus_loss",
 ]

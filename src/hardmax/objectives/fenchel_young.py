@@ -78,7 +78,7 @@ def fenchel_young_loss(
     """
     validate = validate and can_read_values()
     batch_shape = check_scores(scores, space, values=validate)
-    _check_target(target, space, batch_shape, values=validate)
+    check_target(target, space, batch_shape, values=validate)
     if noise is None:
         check_samples(samples)
         shape = (samples, *batch_shape)
@@ -94,7 +94,8 @@ def fenchel_young_loss(
     return regret.mean(0).to(scores.dtype)
 
 
-def _check_target(target: Tensor, space: AbstractSpace, batch_shape: tuple[int, ...], *, values: bool) -> None:
+def check_target(target: Tensor, space: AbstractSpace, batch_shape: tuple[int, ...], *, values: bool) -> None:
+    """Check that there is one finite z of the right shape for each example."""
     shape = (*batch_shape, *space.event_shape)
     if tuple(target.shape) != shape:
         raise ShapeError(

@@ -20,7 +20,7 @@ class Solution:
     """The best known z of each example, with a certificate.
 
     Attributes:
-        z: `[*B, n]`. Zeros and ones, in the dtype of the scores.
+        z: `[*B, *event]`. Usually zeros and ones, in the dtype of the scores.
         value: `[*B]`. The score of z, summed in float64.
         bound: `[*B]`. Upper bound of the score of any z; equal to the value where z is proved best.
         solver: the algorithm that ran.
@@ -34,7 +34,7 @@ class Solution:
         ([1.0, 1.0], 2.0, 0.0, True)
     """
 
-    z: Float[Tensor, "*B n"]
+    z: Float[Tensor, "..."]
     value: Float64[Tensor, "*B"]
     bound: Float64[Tensor, "*B"]
     solver: str
@@ -53,7 +53,7 @@ class Solution:
 
 
 def certify_solution(
-    z: Float64[Tensor, "B n"],
+    z: Float64[Tensor, "B ..."],
     value: Float64[Tensor, "B"],
     bound: Float64[Tensor, "B"],
     scale: Float64[Tensor, "B"],
@@ -62,7 +62,7 @@ def certify_solution(
     """Return a solution whose bound is the value itself where they differ only by rounding.
 
     Args:
-        z: `[B, n]`.
+        z: `[B, *event]`.
         value: `[B]`, of z.
         bound: `[B]`, as computed.
         scale: `[B]`, the sum of all |scores|, to which rounding is relative.

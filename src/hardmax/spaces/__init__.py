@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hardmax.spaces.pairwise_binary import PairwiseBinary as PairwiseBinary
     from hardmax.spaces.permutation import Permutation as Permutation
     from hardmax.spaces.perturbation import Perturbation as Perturbation
+    from hardmax.spaces.solver_space import SolverSpace as SolverSpace
     from hardmax.spaces.spanning_tree import SpanningTree as SpanningTree
     from hardmax.spaces.subset import Subset as Subset
 
@@ -26,6 +27,7 @@ _HOMES = {
     "PairwiseBinary": "pairwise_binary",
     "Permutation": "permutation",
     "Perturbation": "perturbation",
+    "SolverSpace": "solver_space",
     "SpanningTree": "spanning_tree",
     "Subset": "subset",
 }

@@ -2,6 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -28,6 +29,9 @@ class AbstractSpace(ABC):
     `perturb` and `argmax` together sample *perturb-and-MAP*; `draw` samples q. For factorised spaces the two
     are the same distribution (Gumbel-max), for structured ones they are not.
     """
+
+    alternatives: ClassVar[str] = "use another estimator"
+    """What to do if the space lacks a method that an estimator needs, for error messages."""
 
     # ------------------------------------------------------------------------------- every space
     @property
