@@ -65,5 +65,5 @@ def test_copies_and_state():
 def test_errors():
     with pytest.raises(hm.ArgumentError, match="samples must be at least 1"):
         hm.nn.SolverLayer(hm.Subset(4, 2), samples=0)
-    with pytest.raises(hm.NotExactError, match="relaxation|relax"):
+    with pytest.raises(hm.NotExactError, match="relax"):
         hm.nn.SolverLayer(hm.SolverSpace(choose_three, (8,), sense="min"), hm.GumbelSoftmax())

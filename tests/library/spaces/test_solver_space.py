@@ -226,9 +226,13 @@ class TestErrors:
         solve = {"max": choose_cheapest, "min": choose_best}[sense]
         space = hm.SolverSpace(solve, (N,), sense=sense)
         other = {"max": "min", "min": "max"}[sense]
-        with pytest.raises(hm.ArgumentError, match=f"pass sense='{other}'"):
+
+        def solve_all():
             for scores in SCORES.split(batch):
                 space.argmax(scores)
+
+        with pytest.raises(hm.ArgumentError, match=f"pass sense='{other}'"):
+            solve_all()
 
     def test_a_solver_that_is_not_exact_is_reported_once(self):
         calls = []
