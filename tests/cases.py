@@ -77,6 +77,7 @@ VALUE_STYLE = [
     hm.MuProp("leave-one-out"),
     hm.DoubleControlVariates(),
     hm.Rodeo(),
+    hm.PerturbedReinforce(),
 ]
 SAMPLE_STYLE = [
     hm.GumbelSoftmax(0.5),

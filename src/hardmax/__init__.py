@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from hardmax.estimators import LocalExpectation as LocalExpectation
     from hardmax.estimators import MuProp as MuProp
     from hardmax.estimators import PerturbedOptimizer as PerturbedOptimizer
+    from hardmax.estimators import PerturbedReinforce as PerturbedReinforce
     from hardmax.estimators import Rebar as Rebar
     from hardmax.estimators import Reinforce as Reinforce
     from hardmax.estimators import ReinMax as ReinMax
@@ -157,6 +158,7 @@ _HOMES = {
     "Permutation": "spaces",
     "Perturbation": "spaces",
     "PerturbedOptimizer": "estimators",
+    "PerturbedReinforce": "estimators",
     "Rebar": "estimators",
     "ReinMax": "estimators",
     "Reinforce": "estimators",

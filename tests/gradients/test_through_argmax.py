@@ -673,3 +673,61 @@ class TestTogether:
     def test_bad_settings(self, make):
         with pytest.raises(hm.ArgumentError, match="must be"):
             make()
+
+
+class TestPerturbedReinforce:
+    @pytest.mark.parametrize("space", [hm.Categorical(4), hm.Categorical(3, 2), hm.Binary(3)], ids=str)
+    def test_unbiased_for_any_f(self, space):
+        """Where perturb-and-MAP samples q, enumeration knows the gradient."""
+        assert_unbiased(hm.PerturbedReinforce(), space, samples=4, resolution=0.5, seed=1)
+
+    @pytest.mark.parametrize("wrong", [-1.0, 0.5])
+    def test_planted_errors_are_caught(self, wrong):
+        with pytest.raises(AssertionError, match="biased"):
+            assert_unbiased(
+                Scaled(hm.PerturbedReinforce(), wrong), hm.Categorical(4), samples=4, resolution=0.5, seed=1
+            )
+
+    def test_other_noise(self):
+        """A solver with normal noise: against finite differences of the mean of f, which is not differentiable."""
+        space = hm.SolverSpace(
+            hm.Subset(4, 2).argmax, 4, batched=True, arrays="torch", perturbation=hm.Perturbation("normal", 0.8)
+        )
+        scores = torch.tensor([0.2, -0.1, 0.4, 0.0], dtype=torch.float64)
+        noise = space.noise((1_000_000,), make_generator(0), dtype=torch.float64)
+
+        def f(z):
+            return ((z[..., 0] == z[..., 1]) * (1 + z[..., 2])).double()
+
+        leaf, step = scores.clone().requires_grad_(), 0.05
+        hm.expectation(f, leaf, space, hm.PerturbedReinforce(), noise=noise).value.backward()
+        shifts = step * torch.eye(4, dtype=torch.float64)
+        slopes = [
+            (f(space.argmax(scores + e + noise)) - f(space.argmax(scores - e + noise))).mean() / (2 * step)
+            for e in shifts
+        ]
+        assert torch.allclose(leaf.grad, torch.stack(slopes), atol=0.012)
+        assert leaf.grad.abs().max() > 0.1
+
+    def test_it_is_the_reference_of_solver_spaces(self):
+        """hm.diagnose works where the space has an arg max alone."""
+        space = hm.SolverSpace(hm.Subset(4, 2).argmax, 4, batched=True, arrays="torch")
+        worth = torch.tensor([1.0, 0.0, -1.0, 0.5])
+        scores = torch.tensor([[0.2, -0.1, 0.4, 0.0]])
+        estimators = {"small": hm.ImplicitMLE(0.1), "identity": hm.IdentityBackward()}
+        generator = make_generator(1)
+        result = hm.diagnose(
+            lambda z: z @ worth,
+            scores,
+            space,
+            estimators,
+            exact="monte-carlo",
+            draws=3000,
+            samples=4,
+            generator=generator,
+        )
+        rows = {row.name: row for row in result.rows}
+        assert not rows["small"].biased
+        assert rows["identity"].biased
+        assert "PerturbedReinforce" in result.source
+        assert hm.diagnose(lambda z: z @ worth, scores, space, exact="monte-carlo", draws=50).rows

@@ -58,8 +58,8 @@ def diagnose(
         draws: number of independent estimates of each estimator, at least 2.
         exact: how to compute the exact gradient. "enumerate": sum over every z. "monte-carlo", for larger spaces: the
             mean of 4 x `draws` estimates of an unbiased estimator (`LocalExpectation` for independent variables,
-            `GibbsCovariance` for structured spaces with exact samples). Its variance is subtracted as well, and
-            reported.
+            `GibbsCovariance` for structured spaces with exact samples, `PerturbedReinforce` for a `SolverSpace`). Its
+            variance is subtracted as well, and reported.
         evaluations: budget of an estimate, in evaluations of f for each example; None is the cost of the most expensive
             estimator with its fewest samples. The number actually used is reported.
         samples: S of every estimator, instead of as many as fit the budget.

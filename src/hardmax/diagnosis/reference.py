@@ -11,7 +11,7 @@ from torch import Tensor
 from hardmax._deprecation import RenamedMember
 from hardmax.diagnosis.estimates import ROWS_PER_BLOCK, Call, GradientSampler, Moments, draw_seed
 from hardmax.errors import ArgumentError, NotExactError
-from hardmax.estimators import AbstractEstimator, GibbsCovariance, LocalExpectation
+from hardmax.estimators import AbstractEstimator, GibbsCovariance, LocalExpectation, PerturbedReinforce
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractFactorised, AbstractSpace
 from hardmax.types import Objective
@@ -126,6 +126,8 @@ def choose_unbiased(space: AbstractSpace) -> tuple[AbstractEstimator, int]:
         return LocalExpectation(), 1
     if space.offers("draw"):
         return GibbsCovariance(), GibbsCovariance.default_samples
+    if space.offers("noise_slope"):
+        return PerturbedReinforce(), PerturbedReinforce.default_samples
     raise NotExactError(
         f"{space} has no exact samples, so no estimator gives its gradient without bias; diagnose a smaller space of "
         "the same kind"
@@ -144,7 +146,8 @@ def estimate_reference(
 ) -> Reference:
     """Return the mean of many estimates of an unbiased estimator, and its variance.
 
-    The estimator is `LocalExpectation` for independent variables, otherwise `GibbsCovariance`.
+    The estimator is `LocalExpectation` for independent variables, otherwise `GibbsCovariance`; where the space has an
+    arg max alone, `PerturbedReinforce`, for the expectation over perturb-and-MAP.
 
     Args:
         call: defines what is estimated, as for `measure_estimators`.

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from hardmax.estimators.implicit_mle import IdentityBackward as IdentityBackward
     from hardmax.estimators.implicit_mle import ImplicitMLE as ImplicitMLE
     from hardmax.estimators.perturbed_optimizer import PerturbedOptimizer as PerturbedOptimizer
+    from hardmax.estimators.perturbed_optimizer import PerturbedReinforce as PerturbedReinforce
     from hardmax.estimators.reinforce import MuProp as MuProp
     from hardmax.estimators.reinforce import Reinforce as Reinforce
     from hardmax.estimators.rodeo import DoubleControlVariates as DoubleControlVariates
@@ -71,6 +72,7 @@ _HOMES = {
     "LocalExpectation": "exact",
     "MuProp": "reinforce",
     "PerturbedOptimizer": "perturbed_optimizer",
+    "PerturbedReinforce": "perturbed_optimizer",
     "Rebar": "control_variates",
     "ReinMax": "straight_through",
     "Reinforce": "reinforce",

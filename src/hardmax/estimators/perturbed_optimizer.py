@@ -1,4 +1,4 @@
-"""Perturbed optimizers: the mean of the arg max, differentiated through the density of the noise."""
+"""Estimators that differentiate the mean of a perturbed arg max through the density of its noise."""
 
 from dataclasses import dataclass, replace
 from typing import final
@@ -7,7 +7,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hardmax.errors import NotExactError
-from hardmax.estimators.abstract import AbstractSampler, attach_gradient, mean_of_others
+from hardmax.estimators.abstract import (
+    AbstractEstimator,
+    AbstractSampler,
+    attach_gradient,
+    attach_score_gradient,
+    mean_of_others,
+    mean_over_samples,
+)
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractSpace, PairwiseBinary
 from hardmax.types import Estimate
@@ -78,16 +85,7 @@ class PerturbedOptimizer(AbstractSampler):
     def check(self, space: AbstractSpace, samples: int) -> None:
         """Refuse spaces where some scores are not perturbed, or the density of the noise is unknown."""
         super().check(space, samples)
-        if not space.offers("noise_slope"):
-            raise NotExactError(
-                f"{self} needs the density of the noise (noise_slope), which {space} does not offer; "
-                f"use ImplicitMLE() or Direct()"
-            )
-        if isinstance(space, PairwiseBinary) and space.score_shape != space.event_shape:
-            raise NotExactError(
-                f"{self} needs noise on every score, but {space} perturbs the bits and not the couplings, so it has no "
-                f"gradient for these; use ImplicitMLE() or Direct()"
-            )
+        _check_noise_density(self, space)
 
     def sample(
         self, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
@@ -106,3 +104,80 @@ class PerturbedOptimizer(AbstractSampler):
     ) -> Estimate:
         """Evaluate f at z and differentiate by autograd; a single sample needs one more arg max."""
         return replace(super().estimate(f, scores, space, noise), solves=float(max(len(noise), 2)))
+
+
+@final
+@dataclass(frozen=True)
+class PerturbedReinforce(AbstractEstimator):
+    r"""REINFORCE for the noise of a perturbed arg max: unbiased for any f, and needs an arg max alone.
+
+    With $z_s = \operatorname{argmax}(\mathrm{perturbed}_s)$,
+
+    $$ \mathrm{gradient} = \frac{1}{S} \sum_s (f(z_s) - b_s) \,
+       \nabla_{\mathrm{scores}} \log p(\mathrm{perturbed}_s \mid \mathrm{scores}), $$
+
+    where the baseline $b_s$ is the mean of f at the other samples. f may be any function of z, also one without a
+    derivative: the result of a simulation, or of another solver.
+
+    Bias: none, for the expectation over perturb-and-MAP (the arg max of perturbed scores). Variance: high; it grows
+    with the number of scores and as $1/\mathrm{scale}^2$ of the noise, since every score shares the weight of each
+    draw. Use many samples, and `ImplicitMLE` or `Direct` where f allows. Cost: one evaluation of f and one arg max per
+    sample.
+
+    Raises:
+        ArgumentError: fewer than two samples.
+        NotExactError: a space with scores that are not perturbed (`PairwiseBinary` with edges), or one whose noise
+            density is unknown.
+
+    Example:
+        >>> import torch, hardmax as hm
+        >>> scores = torch.zeros(4, requires_grad=True)
+        >>> f = lambda z: (z[..., 0] * z[..., 1] > 0).float()  # not differentiable
+        >>> generator = torch.Generator().manual_seed(0)
+        >>> out = hm.expectation(f, scores, hm.Subset(4, 2), hm.PerturbedReinforce(), samples=2000, generator=generator)
+        >>> out.value.backward()
+        >>> (scores.grad > 0).tolist()
+        [True, True, False, False]
+
+    References:
+        Silvestri, Berden, Mandi, Mahmutogullari, Mulamba, De Filippo, Guns & Lombardi, "Score function gradient
+        estimation to widen the applicability of decision-focused learning", 2023; Williams, 1992.
+    """
+
+    needs_two_samples = True
+    couples_samples = True
+    perturbs = True
+    default_samples = 16
+
+    def check(self, space: AbstractSpace, samples: int) -> None:
+        """Refuse spaces where some scores are not perturbed, or the density of the noise is unknown."""
+        super().check(space, samples)
+        _check_noise_density(self, space)
+
+    def estimate(
+        self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
+    ) -> Estimate:
+        """Evaluate f at the arg max of each sample, and weigh the slopes of the noise by it."""
+        detached = scores.detach()
+        z = space.argmax(space.perturb(detached, noise)).to(scores.dtype)
+        values = f.evaluate_plain(z)
+        weights = values.detach() + f.linear_part(z).detach()
+        weights = weights - mean_of_others(weights)
+        slopes = space.noise_slope(detached, noise)
+        gradient = (weights.view(*weights.shape, *(1 for _ in space.score_shape)) * slopes).mean(0).to(scores.dtype)
+        value = attach_score_gradient(mean_over_samples(values), scores, gradient)
+        return Estimate(value, z, f.evaluations, float(len(noise)))
+
+
+def _check_noise_density(estimator: AbstractEstimator, space: AbstractSpace) -> None:
+    """Raise `NotExactError` unless all scores are perturbed by noise of a known density."""
+    if not space.offers("noise_slope"):
+        raise NotExactError(
+            f"{estimator} needs the density of the noise (noise_slope), which {space} does not offer; "
+            f"use ImplicitMLE() or Direct()"
+        )
+    if isinstance(space, PairwiseBinary) and space.score_shape != space.event_shape:
+        raise NotExactError(
+            f"{estimator} needs noise on every score, but {space} perturbs the bits and not the couplings, so it has "
+            f"no gradient for these; use ImplicitMLE() or Direct()"
+        )

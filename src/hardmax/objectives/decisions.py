@@ -9,10 +9,10 @@ from torch import Tensor
 from hardmax.errors import ArgumentError, ShapeError
 from hardmax.estimators._linearization import lay_out_slope
 from hardmax.estimators.abstract import attach_score_gradient
-from hardmax.objectives.fenchel_young import check_target, fenchel_young_loss
+from hardmax.objectives.fenchel_young import check_target
 from hardmax.spaces import AbstractSpace
 from hardmax.tracing import can_read_values
-from hardmax.validation import check_finite, check_noise, check_positive, check_samples, check_scores
+from hardmax.validation import check_noise, check_positive, check_samples, check_scores, find_first_index
 
 
 class LinearObjective:
@@ -55,6 +55,9 @@ def spo_plus_loss(
     space: AbstractSpace,
     *,
     target: Tensor | None = None,
+    samples: int | None = None,
+    generator: torch.Generator | None = None,
+    noise: Tensor | None = None,
     validate: bool = True,
 ) -> Tensor:
     r"""Return the SPO+ loss of predicted scores: a convex upper bound of the regret of the decision that they cause.
@@ -68,19 +71,27 @@ def spo_plus_loss(
        \end{aligned} $$
 
     (z stands for its statistics). It equals `fenchel_young_loss(2 * scores, z*, space, noise=true_costs[None])`: scores
-    are good if the true costs, added to them with a minus sign, do not change the decision.
+    are good if the true costs, added to them, do not change the decision.
 
-    Bias: none, it is deterministic. Cost: one arg max, and one for $z^*$ unless `target` is given.
+    With `samples`, the noise of the space perturbs $c + 2 \, \mathrm{scores}$, and the loss is the mean over the noise:
+    a smooth loss, still convex, whose gradient is zero only where the mean of the perturbed decisions is $z^*$. In the
+    benchmark of decisions its regret is lower than that of SPO+ without noise.
+
+    Bias: none. Variance: none without noise. Cost: one arg max (one per sample), and one for $z^*$ unless `target` is
+    given.
 
     Args:
         scores: `[*B, *score]`, predicted, larger is better: minus the predicted costs.
         true_costs: `[*B, *score]`, smaller is better. For a problem that maximises values, minus the values.
         space: the space of decisions.
         target: `[*B, *event]`, the best decisions for the true costs, if they are known; else they are solved for.
-        validate: check values, see `fenchel_young_loss`.
+        samples: number of samples of the noise for each example; None: no noise.
+        generator: source of the noise; None is torch's global generator.
+        noise: `[S, *B, *score]`, to use instead of new noise.
+        validate: check values: scores, costs and targets must be finite.
 
     Returns:
-        `[*B]`, at least the regret, and zero where scores are minus the true costs.
+        `[*B]`. Without noise at least the regret, and zero where scores are minus the true costs.
 
     Raises:
         ShapeError: true costs or target have the wrong shape.
@@ -97,11 +108,23 @@ def spo_plus_loss(
     References:
         Elmachtoub & Grigas, "Smart 'predict, then optimize'", 2022, definition 3 and proposition 3.
     """
-    _check_costs(true_costs, scores)
-    true_costs = true_costs.to(scores.dtype)
+    validate = validate and can_read_values()
+    batch_shape = check_scores(scores, space, values=validate)
+    _check_costs(true_costs, scores, batch_shape, values=validate)
+    costs = true_costs.detach().to(scores.dtype)
     if target is None:
-        target = space.argmax(-true_costs.detach())
-    return fenchel_young_loss(2 * scores, target, space, noise=true_costs[None], validate=validate)
+        target = space.argmax(-costs)
+    check_target(target, space, batch_shape, values=validate)
+    noise = _draw_noise(scores, space, batch_shape, samples, generator, noise)
+    combined, solved = 2 * scores + costs, space.augment(2 * scores.detach(), costs)
+    if noise is not None:
+        combined, solved = space.perturb(combined, noise), space.perturb(solved, noise)
+    else:
+        combined, solved = combined[None], solved[None]
+    # Danskin's theorem: the derivative of a maximum is the derivative of the maximised function at the arg max.
+    best = space.statistics(space.argmax(solved).to(combined.dtype))
+    gap = space.dot(combined, best - space.statistics(target.to(combined.dtype)))
+    return gap.mean(0).to(scores.dtype)
 
 
 def direct_loss(
@@ -174,15 +197,9 @@ def direct_loss(
             raise ArgumentError(f"loss must be 'hamming' or a tensor of costs, got {loss!r}")
         weights = lay_out_slope(space, target, 1 - 2 * target)  # |z - y| = y + (1 - 2 y) z for zeros and ones
     else:
-        _check_costs(loss, scores)
-        if validate:
-            check_finite(loss, "loss", lambda at: at[: len(batch_shape)])
+        _check_costs(loss, scores, batch_shape, values=validate)
         weights = loss.detach().to(scores.dtype)
-    if noise is not None:
-        check_noise(noise, scores, samples, 1, scores.shape)
-    elif samples is not None:
-        check_samples(samples)
-        noise = space.noise((samples, *batch_shape), generator, dtype=scores.dtype, device=scores.device)
+    noise = _draw_noise(scores, space, batch_shape, samples, generator, noise)
     detached = scores.detach()
     perturbed = detached[None] if noise is None else space.perturb(detached, noise)
     z = space.argmax(perturbed).to(scores.dtype)
@@ -224,17 +241,39 @@ def regret(
         >>> hm.regret(torch.tensor([[0.0, 1.0, 0.0]]), costs, hm.Categorical(3))
         tensor([1.])
     """
-    space.batch_shape(scores)
-    _check_costs(true_costs, scores)
+    _check_costs(true_costs, scores, space.batch_shape(scores), values=False)
     best = space.argmax(-true_costs) if target is None else target
     chosen = space.argmax(scores)
     difference = space.statistics(chosen.to(true_costs.dtype)) - space.statistics(best.to(true_costs.dtype))
     return space.dot(true_costs, difference)
 
 
-def _check_costs(costs: Tensor, scores: Tensor) -> None:
+def _draw_noise(
+    scores: Tensor,
+    space: AbstractSpace,
+    batch_shape: tuple[int, ...],
+    samples: int | None,
+    generator: torch.Generator | None,
+    noise: Tensor | None,
+) -> Tensor | None:
+    """Check the caller's noise and return it, or draw noise for each sample; None if neither is given."""
+    if noise is not None:
+        check_noise(noise, scores, samples, 1, scores.shape)
+        return noise
+    if samples is None:
+        return None
+    check_samples(samples)
+    return space.noise((samples, *batch_shape), generator, dtype=scores.dtype, device=scores.device)
+
+
+def _check_costs(costs: Tensor, scores: Tensor, batch_shape: tuple[int, ...], *, values: bool) -> None:
     if costs.shape != scores.shape:
         raise ShapeError(
             f"costs have shape {list(costs.shape)}, but scores have {list(scores.shape)}; both need one number for "
             "each part of z, and the same batch"
+        )
+    if values and not costs.isfinite().all():
+        index = find_first_index(~costs.isfinite())
+        raise ArgumentError(
+            f"costs must be finite, got {costs[tuple(index)].item()} for example {index[: len(batch_shape)]}"
         )

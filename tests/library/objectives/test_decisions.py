@@ -55,6 +55,29 @@ class TestSPOPlus:
         assert torch.allclose(hm.spo_plus_loss(-costs, costs, space), torch.zeros(6, dtype=torch.float64))
         assert (regret > 0.1).any()
 
+    def test_it_is_a_fenchel_young_loss(self, space):
+        scores, costs = draw(space, "scores"), draw(space, "costs")
+        same = hm.fenchel_young_loss(2 * scores, space.argmax(-costs), space, noise=costs[None])
+        assert torch.allclose(hm.spo_plus_loss(scores, costs, space), same)
+
+    def test_noise_smooths(self, space):
+        """With noise, value and gradient are those of the mean over the noise, by enumeration of z for every draw."""
+        scores, costs = draw(space, "scores").requires_grad_(), draw(space, "costs")
+        noise = space.noise((50, 6), make_generator(4), dtype=torch.float64)
+        value = hm.spo_plus_loss(scores, costs, space, noise=noise)
+        value.sum().backward()
+        combined = (2 * scores.detach() + costs + noise).flatten(0, 1)
+        table = enumerate_values(space, combined)
+        members = space.statistics(space.enumerate(dtype=torch.float64))
+        best = members[table.argmax(-1)].view(50, *scores.shape)
+        target = space.statistics(space.argmax(-costs))
+        assert torch.allclose(scores.grad, 2 * (best.mean(0) - target))
+        expected = table.max(-1).values.view(50, 6) - space.dot(combined.view(50, *scores.shape), target)
+        assert torch.allclose(value, expected.mean(0))
+        generator = make_generator(4)
+        drawn = hm.spo_plus_loss(scores, costs, space, samples=50, generator=generator)
+        assert torch.allclose(drawn, value)
+
     def test_known_targets_give_the_same(self, space):
         scores, costs = draw(space, "scores"), draw(space, "costs")
         target = space.argmax(-costs)
@@ -141,7 +164,7 @@ class TestErrors:
             hm.direct_loss(self.SCORES, target[0], self.SPACE)
         with pytest.raises(hm.ArgumentError, match="epsilon must be a positive"):
             hm.direct_loss(self.SCORES, target, self.SPACE, epsilon=0.0)
-        with pytest.raises(hm.ArgumentError, match="loss returned nan for example"):
+        with pytest.raises(hm.ArgumentError, match=r"costs must be finite, got nan for example \[0\]"):
             hm.direct_loss(self.SCORES, target, self.SPACE, loss=self.SCORES + float("nan"))
         with pytest.raises(hm.ArgumentError, match="samples must be at least 1"):
             hm.direct_loss(self.SCORES, target, self.SPACE, samples=0)
