@@ -261,6 +261,12 @@ class AbstractSpace(ABC):
         """Return `draw(scores, noise)`, and its log q where that has no additional cost, else None."""
         return self.draw(scores, noise), None
 
+    def draw_with_marginals(
+        self, scores: Float[Tensor, "..."], noise: Float[Tensor, "..."]
+    ) -> tuple[Float[Tensor, "..."], Float[Tensor, "..."]]:
+        """Return `draw(scores, noise)`, detached, and `marginals(scores)`; a space may share work between the two."""
+        return self.draw(scores.detach(), noise), self.marginals(scores)
+
     def sum_statistics(self, weights: Float[Tensor, "..."], z: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         r"""Return $\sum_s w_s \, \mathrm{statistics}(z_s)$: `[S, *B]` and `[S, *B, *event] -> [*B, *score]`."""
         statistics = self.statistics(z)

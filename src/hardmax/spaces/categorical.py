@@ -98,16 +98,27 @@ class Categorical(AbstractFactorised):
         """Turn noise into samples of q: Gumbel noise by its arg max, uniform noise by the inverse of the CDF."""
         if noise.shape[-1] == self.k:
             return super().draw(scores, noise)
-        dtype = scores.dtype
-        scores = scores.to(noise.dtype)
-        cdf = scores.softmax(-1).cumsum(-1)
+        return self._invert_cdf(scores.to(noise.dtype).softmax(-1), noise).to(scores.dtype)
+
+    def draw_with_marginals(
+        self, scores: Float[Tensor, "*_B {self.k}"], noise: Float[Tensor, "*_SB _"]
+    ) -> tuple[Float[Tensor, "*_SB _"], Float[Tensor, "*_B {self.k}"]]:
+        """Return samples of q and its probabilities, computed once where uniform noise has the dtype of the scores."""
+        if noise.shape[-1] == self.k or noise.dtype != scores.dtype:
+            return super().draw_with_marginals(scores, noise)
+        q = self.marginals(scores)
+        return self._invert_cdf(q.detach(), noise), q
+
+    def _invert_cdf(self, q: Tensor, uniform: Tensor) -> Tensor:
+        """Return the values that uniform numbers `[S, *B, 1]` select from probabilities `[*B, k]`: `[S, *B, k]`."""
+        cdf = q.cumsum(-1)
         total = cdf[..., -1:]
         # Below the total also after rounding: values of probability zero at the end are never drawn.
-        threshold = torch.minimum(noise * total, total.nextafter(total.new_zeros(())))
+        threshold = torch.minimum(uniform * total, total.nextafter(total.new_zeros(())))
         threshold = threshold.squeeze(-1).movedim(0, -1).contiguous()  # all samples search the same CDF
         # Scores of NaN, where validation is off, would give k.
         index = torch.searchsorted(cdf, threshold, right=True).movedim(-1, 0).clamp_max(self.k - 1)
-        return make_one_hot(index[..., None], self.k, dtype)
+        return make_one_hot(index[..., None], self.k, q.dtype)
 
     def log_prob(
         self, scores: Float[Tensor, "*_B {self.k}"], z: Float[Tensor, "*_LB {self.k}"]
