@@ -10,7 +10,7 @@ from torch import Tensor
 
 from hardmax.errors import ArgumentError
 from hardmax.random import draw_gumbel
-from hardmax.spaces.abstract import AbstractFactorised, make_one_hot
+from hardmax.spaces.abstract import AbstractFactorised, find_largest, make_one_hot
 
 
 @final
@@ -72,7 +72,7 @@ class Categorical(AbstractFactorised):
 
     def argmax(self, scores: Float[Tensor, "*_ {self.k}"]) -> Float[Tensor, "*_ {self.k}"]:
         """Return the best value of each variable, the first of equal ones."""
-        return make_one_hot(scores.argmax(-1, keepdim=True), self.k, scores.dtype)
+        return make_one_hot(find_largest(scores), self.k, scores.dtype)
 
     def noise(
         self,
@@ -193,6 +193,22 @@ class Categorical(AbstractFactorised):
         below = (perturbed - top).clamp_max(-torch.finfo(noise.dtype).eps)
         rest = noise - torch.log(-torch.expm1(below))
         return torch.where(z > 0, top - scores.logsumexp(-1, keepdim=True), rest)
+
+    def deduct_conditional(
+        self,
+        scores: Float[Tensor, "*_B {self.k}"],
+        noise: Float[Tensor, "*_SB {self.k}"],
+        z: Float[Tensor, "*_SB {self.k}"],
+        slope: Float[Tensor, "*_SB {self.k}"],
+    ) -> Float[Tensor, "*_B {self.k}"]:
+        r"""Return the mean of $r \odot \mathrm{slope} - q \sum_c r_c \, \mathrm{slope}_c$, $r_c = e^{p_c - \max p}$.
+
+        $r_c$ is the derivative of the perturbed score $p_c$ of `conditional` for the maximum, whose derivative for the
+        scores is q; the derivative of $p_c$ for its own score is $1 - r_c$.
+        """
+        perturbed = self.perturb(scores, noise)
+        weighted = ((perturbed - perturbed.amax(-1, keepdim=True)).exp() * slope).mean(0)
+        return weighted - self.marginals(scores) * weighted.sum(-1, keepdim=True)
 
     def antithetic(self, noise: Float[Tensor, "*_ {self.k}"]) -> Float[Tensor, "*_ {self.k}"]:
         r"""Return $-\log(-\log(1 - F))$ with $F = \exp(-\exp(-\mathrm{noise}))$."""
