@@ -25,7 +25,7 @@ def is_eager(tensor: Tensor) -> bool:
 
 def can_use_numpy(tensor: Tensor) -> bool:
     """Return whether NumPy can take a tensor: concrete, float32 or float64 on the CPU."""
-    return is_eager(tensor) and tensor.device.type == "cpu" and tensor.dtype in (torch.float32, torch.float64)
+    return is_eager(tensor) and tensor.is_cpu and tensor.dtype in (torch.float32, torch.float64)
 
 
 def can_run_compiled(tensor: Tensor) -> bool:
