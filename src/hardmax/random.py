@@ -81,27 +81,24 @@ def draw_gumbel(
     if device.type != "cpu":  # float64 is slow there, and exponential_ is fast
         return transform_to_gumbel(torch.empty(shape, dtype=dtype, device=device).exponential_(generator=generator))
     # u is above zero, so that -log(u) is between 1e-16 and 39.
-    return _transform_uniform(lambda u: u.log_().neg_().to(dtype).log_().neg_(), shape, generator, dtype, device)
+    return _transform_uniform(lambda u, out: out.copy_(u.log_()).neg_().log_().neg_(), shape, generator, dtype, device)
 
 
 def _transform_uniform(
-    transform: Callable[[Tensor], Tensor],
+    transform: Callable[[Tensor, Tensor], object],
     shape: tuple[int, ...],
     generator: torch.Generator | None,
     dtype: torch.dtype,
     device: torch.device | str | None,
 ) -> Tensor:
-    """Draw uniform numbers of 53 bits on (0, 1) and transform them, in blocks that fit the cache."""
+    """Draw uniform numbers of 53 bits on (0, 1), and store what `transform(uniform, out)` makes of them.
 
-    def draw(*shape: int) -> Tensor:
-        uniform = torch.empty(shape, dtype=torch.float64, device=device)
-        return transform(uniform.uniform_(1e-17, 1.0, generator=generator))
-
-    if math.prod(shape) <= _BLOCK:
-        return draw(*shape)
+    In blocks that fit the cache.
+    """
     noise = torch.empty(shape, dtype=dtype, device=device)
-    for block in noise.view(-1).split(_BLOCK):
-        block.copy_(draw(block.shape[0]))
+    for out in (noise,) if math.prod(shape) <= _BLOCK else noise.view(-1).split(_BLOCK):
+        uniform = torch.empty(out.shape, dtype=torch.float64, device=device)
+        transform(uniform.uniform_(1e-17, 1.0, generator=generator), out)
     return noise
 
 
@@ -128,7 +125,7 @@ def draw_logistic(
         torch.Size([4])
     """
     dtype = choose_noise_dtype(dtype)
-    return _transform_uniform(lambda u: u.logit_(eps=2.0**-54).to(dtype), shape, generator, dtype, device)
+    return _transform_uniform(lambda u, out: out.copy_(u.logit_(eps=2.0**-54)), shape, generator, dtype, device)
 
 
 def draw_uniform(

@@ -23,14 +23,14 @@ def is_eager(tensor: Tensor) -> bool:
     return type(tensor) in (Tensor, torch.nn.Parameter) and can_read_values()
 
 
+def can_use_numpy(tensor: Tensor) -> bool:
+    """Return whether NumPy can take a tensor: concrete, float32 or float64 on the CPU."""
+    return is_eager(tensor) and tensor.is_cpu and tensor.dtype in (torch.float32, torch.float64)
+
+
 def can_run_compiled(tensor: Tensor) -> bool:
-    """Return whether code compiled by Numba can take a tensor: concrete, float32 or float64 on the CPU; with Numba."""
-    return (
-        is_eager(tensor)
-        and tensor.device.type == "cpu"
-        and tensor.dtype in (torch.float32, torch.float64)
-        and has_numba()
-    )
+    """Return whether code compiled by Numba can take a tensor: one that NumPy can take; with Numba."""
+    return can_use_numpy(tensor) and has_numba()
 
 
 def has_numba() -> bool:

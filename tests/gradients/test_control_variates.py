@@ -7,6 +7,7 @@ from cases import SMALL_SPACES
 import hardmax as hm
 from hardmax.estimators import control_variates as conditioning
 from hardmax.estimators import control_variates as debiased_direct
+from hardmax.spaces import AbstractFactorised
 from hardmax.testing import assert_unbiased
 
 
@@ -81,6 +82,16 @@ def test_conditional_inverts_residual(space):
         if len(subset) > 100:
             error = noise.std() / len(subset) ** 0.5
             assert abs(float(subset.mean() - noise.mean())) < 6 * error
+
+
+@pytest.mark.parametrize("space", [hm.Categorical(1), hm.Categorical(4), hm.Categorical(40, 3)], ids=str)
+def test_slope_without_conditional_in_closed_form_equals_automatic_derivative(space):
+    generator = torch.Generator().manual_seed(0)
+    scores = 3 * torch.randn(7, *space.score_shape, generator=generator, dtype=torch.float64)
+    noise = space.noise((6, 7), generator=generator, dtype=torch.float64)
+    z, slope = space.draw(scores, noise), torch.randn(noise.shape, generator=generator, dtype=torch.float64)
+    expected = AbstractFactorised.deduct_conditional(space, scores, noise, z, slope)
+    torch.testing.assert_close(space.deduct_conditional(scores, noise, z, slope), expected)
 
 
 @pytest.mark.parametrize("space", [hm.Binary(3), hm.Categorical(4)], ids=str)

@@ -140,7 +140,7 @@ class AbstractSampler(AbstractEstimator):
         """Evaluate f at z and differentiate by autograd."""
         hard, z = self.sample(scores, space, noise)
         values = self._evaluate(f, z)
-        return Estimate(values.mean(0), hard, f.evaluations, solves=float(self.solves * len(hard)))
+        return Estimate(mean_over_samples(values), hard, f.evaluations, solves=float(self.solves * len(hard)))
 
     def _evaluate(self, f: Evaluator, z: Tensor) -> Tensor:
         """Return f(z), `[S, *B]`; raise `ArgumentError` if z carries a gradient and f(z) does not."""

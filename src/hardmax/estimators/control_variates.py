@@ -52,10 +52,8 @@ def estimate_conditioned_gradient(
     Returns:
         `[*B, *score]`, the mean over samples.
     """
-    residual = space.residual(scores, noise, z)
-    pull = torch.func.vjp(lambda h: space.conditional(h, residual, z), scores)[1]
     score_function = residue * (z - space.marginals(scores))
-    return (score_function + slope).mean(0) - pull(slope)[0] / len(noise)
+    return mean_over_samples(score_function) + space.deduct_conditional(scores, noise, z, slope)
 
 
 class AbstractControlled(AbstractEstimator):

@@ -19,7 +19,7 @@ from hardmax.estimators._single_changes import evaluate_single_changes
 from hardmax.estimators.abstract import AbstractEstimator, attach_score_gradient, mean_over_samples
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractFactorised, AbstractSpace, Categorical
-from hardmax.spaces.abstract import make_one_hot
+from hardmax.spaces.abstract import find_largest, make_one_hot
 from hardmax.types import Estimate, Objective
 from hardmax.validation import check_positive
 
@@ -131,13 +131,13 @@ class Direct(AbstractEstimator):
 
         This is the most common case, and its tensors are small: it is written with as few operations as possible.
         """
-        index = perturbed.argmax(-1, keepdim=True)
+        index = find_largest(perturbed)
         values, table = f.evaluate_categories(index)
         table = (table if f.linear is None else table + f.linear.view(table.shape)).view(scores.shape)
-        plus = torch.add(perturbed, table, alpha=self.epsilon).argmax(-1, keepdim=True)
+        plus = find_largest(torch.add(perturbed, table, alpha=self.epsilon))
         z = make_one_hot(index, scores.shape[-1], scores.dtype)
         if self.two_sided:
-            minus = (perturbed - self.epsilon * table).argmax(-1, keepdim=True)
+            minus = find_largest(perturbed - self.epsilon * table)
             z_minus = make_one_hot(minus, scores.shape[-1], scores.dtype)
         else:
             z_minus = z

@@ -70,8 +70,11 @@ class StraightThrough(AbstractSampler):
         self, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> tuple[Float[Tensor, "S ..."], Float[Tensor, "S ..."]]:
         """Return a sample, and the sample with the gradient of its mean."""
-        hard = space.draw(scores.detach(), noise)
-        return hard, attach_gradient(hard, space.marginals(scores if self.tau == 1 else scores / self.tau))
+        if self.tau == 1:
+            hard, soft = space.draw_with_marginals(scores, noise)
+        else:
+            hard, soft = space.draw(scores.detach(), noise), space.marginals(scores / self.tau)
+        return hard, attach_gradient(hard, soft)
 
 
 @final
@@ -209,13 +212,9 @@ class ReinMax(AbstractSampler):
     ) -> tuple[Float[Tensor, "S ..."], Float[Tensor, "S ..."]]:
         """Return a sample, and the sample with a gradient that is accurate to second order."""
         assert isinstance(space, AbstractFactorised)  # check() refuses all other spaces
-        hard = space.draw(scores.detach(), noise)
+        hard, q = space.draw_with_marginals(scores, noise)
         # J is symmetric: it is the derivative of marginals, and of tau marginals(scores / tau) at q_tau.
-        if self.tau == 1:
-            soft = space.marginals(scores)
-            jacobians = soft / 2
-        else:
-            soft = space.marginals(scores / self.tau)
-            jacobians = self.tau * soft - space.marginals(scores) / 2
+        soft = q if self.tau == 1 else space.marginals(scores / self.tau)
+        jacobians = q / 2 if self.tau == 1 else self.tau * soft - q / 2
         deviation = (hard - soft).detach()
         return hard, attach_gradient(hard, jacobians + deviation * space.per_variable(deviation * scores) / 2)

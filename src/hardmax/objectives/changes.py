@@ -12,7 +12,7 @@ from torch.nn.functional import softplus
 
 from hardmax.nn.first_layer import FirstLayer
 
-_NUMBERS = 2**17  # numbers in a block of rows: half a megabyte, so that they stay in the cache
+_NUMBERS = 2**18  # numbers in a block of rows: a megabyte, so that they stay in the cache
 
 
 class DecoderChanges:

@@ -7,6 +7,8 @@ probability of k ones is at least `(k / n)^k ((n - k) / n)^(n - k)`. An example 
 reported.
 """
 
+import math
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -21,9 +23,9 @@ def sum_subsets(scores: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
     """Return log Z `[B]`, the marginals `[B, n]` and which examples are accurate `[B]`, for 1 <= k <= n."""
     log_z, marginals = scores.new_empty(len(scores)), torch.empty_like(scores)
     is_accurate = torch.empty(len(scores), dtype=torch.bool)
-    inputs, outputs = scores.numpy(), (log_z.numpy(), marginals.numpy(), is_accurate.numpy())
+    arrays = scores.numpy(), _compute_shifts(scores, k), log_z.numpy(), marginals.numpy(), is_accurate.numpy()
     seconds = SECONDS_PER_ENTRY * scores.shape[1] * k
-    solve_in_threads(lambda part: _sum_batch(inputs[part], k, *(out[part] for out in outputs)), len(scores), seconds)
+    solve_in_threads(lambda part: _sum_batch(k, *(array[part] for array in arrays)), len(scores), seconds)
     return log_z, marginals, is_accurate
 
 
@@ -31,27 +33,32 @@ def draw_subsets(scores: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
     """Return samples `[S, B, n]` from uniform numbers `[S, B, k]`, and which examples are accurate `[B]`."""
     count, batch, k = uniform.shape
     z, is_accurate = torch.zeros(count, *scores.shape, dtype=scores.dtype), torch.empty(batch, dtype=torch.bool)
-    inputs, levels, samples, flags = scores.numpy(), uniform.numpy(), z.numpy(), is_accurate.numpy()
+    inputs, shifts, flags = scores.numpy(), _compute_shifts(scores, k), is_accurate.numpy()
+    levels, samples = uniform.numpy(), z.numpy()
 
     def draw(part: slice) -> None:
-        _draw_batch(inputs[part], levels[:, part], samples[:, part], flags[part])
+        _draw_batch(inputs[part], shifts[part], levels[:, part], samples[:, part], flags[part])
 
     solve_in_threads(draw, batch, SECONDS_PER_ENTRY * scores.shape[1] * (k + 2 * count))
     return z, is_accurate
 
 
+def _compute_shifts(scores: Tensor, k: int) -> np.ndarray:
+    """Return the shift of each example in float64, `[B, n] -> [B]`."""
+    n = scores.shape[1]
+    pivots = np.partition(scores.numpy(), n - k)[:, n - k]  # outside the kernel: NumPy's is 5 times as fast
+    return pivots.astype(np.float64) + math.log((n - k + 0.5) / (k + 0.5))
+
+
 @compile_solver
-def _compute_bits(scores, k, ones, zeros):
-    """Fill the probabilities of one and of zero of each bit; return the shift."""
-    n = len(scores)
-    shift = np.partition(scores, n - k)[n - k] + np.log((n - k + 0.5) / (k + 0.5))
-    for i in range(n):
+def _compute_bits(scores, shift, ones, zeros):
+    """Fill the probabilities of one and of zero of each bit."""
+    for i in range(len(scores)):
         x = scores[i] - shift
         small = np.exp(-abs(x))
         large = 1 / (1 + small)
         small *= large
         ones[i], zeros[i] = (large, small) if x > 0 else (small, large)
-    return shift
 
 
 @compile_solver
@@ -63,13 +70,14 @@ def _add_bit(old, one, zero, new):
 
 
 @compile_solver
-def _sum_batch(scores, k, log_z, marginals, is_accurate):
+def _sum_batch(k, scores, shifts, log_z, marginals, is_accurate):
     batch, n = scores.shape
     ones, zeros, before = np.empty(n), np.empty(n), np.zeros((n + 1, k + 1))
     after, new = np.empty(k + 1), np.empty(k + 1)
     before[0, 0] = 1
     for b in range(batch):
-        shift = _compute_bits(scores[b], k, ones, zeros)
+        shift = shifts[b]
+        _compute_bits(scores[b], shift, ones, zeros)
         softplus, product = 0.0, 1.0  # sum of log(1 + exp(scores - shift)), some of it as a product
         for i in range(n):
             _add_bit(before[i], ones[i], zeros[i], before[i + 1])
@@ -98,13 +106,13 @@ def _sum_batch(scores, k, log_z, marginals, is_accurate):
 
 
 @compile_solver
-def _draw_batch(scores, uniform, z, is_accurate):
+def _draw_batch(scores, shifts, uniform, z, is_accurate):
     batch, n = scores.shape
     k = uniform.shape[2]
     ones, zeros, after = np.empty(n), np.empty(n), np.zeros((n + 1, k + 1))
     after[n, 0] = 1
     for b in range(batch):
-        _compute_bits(scores[b], k, ones, zeros)
+        _compute_bits(scores[b], shifts[b], ones, zeros)
         for i in range(n - 1, -1, -1):
             _add_bit(after[i + 1], ones[i], zeros[i], after[i])
         is_accurate[b] = after[0, k] >= FLOOR

@@ -16,10 +16,11 @@ SECONDS_PER_STEP = 5e-10
 
 
 def find_best_trees(scores: Tensor, n: int) -> Tensor:
-    """Return the best trees: `[B, E] -> [B, E]`, zeros and ones."""
-    z = torch.zeros_like(scores)
-    inputs, outputs = scores.numpy(), z.numpy()
-    solve_in_threads(lambda part: _run_prim(inputs[part], n, outputs[part]), len(scores), 1e-9 * n * n)
+    """Return the best trees: `[*B, E] -> [*B, E]`, zeros and ones."""
+    z = torch.zeros_like(scores, memory_format=torch.contiguous_format)
+    inputs = scores.numpy().reshape(-1, scores.shape[-1])
+    outputs = z.numpy().reshape(inputs.shape)
+    solve_in_threads(lambda part: _run_prim(inputs[part], n, outputs[part]), len(inputs), 1e-9 * n * n)
     return z
 
 
@@ -53,26 +54,29 @@ def differentiate_marginals(scores: Tensor, direction: Tensor, n: int) -> tuple[
 def _run_prim(scores, n, z):
     """Add the outside node with the heaviest edge to the tree, n - 1 times."""
     key, edge, outside = np.empty(n, scores.dtype), np.empty(n, np.int64), np.empty(n, np.int64)
+    start = np.empty(n, np.int64)  # edge (i, j), i < j, is number start[i] + j
+    for i in range(n):
+        start[i] = i * (2 * n - i - 1) // 2 - i - 1
     for b in range(len(scores)):
         # The nodes outside the tree, ascending, with their heaviest edges to it: those of node 0 at first.
-        count = n - 1
-        for j in range(count):
-            outside[j], key[j], edge[j] = j + 1, scores[b, j], j
-        while count > 0:
-            best = 0
-            for j in range(1, count):
-                if key[j] > key[best]:
-                    best = j
+        row, best = scores[b], 0
+        for j in range(n - 1):
+            outside[j], key[j], edge[j] = j + 1, row[j], j
+            if key[j] > key[best]:
+                best = j
+        for count in range(n - 2, -1, -1):
             z[b, edge[best]] = 1
-            node = outside[best]
-            count -= 1
-            for j in range(best, count):
-                outside[j], key[j], edge[j] = outside[j + 1], key[j + 1], edge[j + 1]
+            node, removed, best = outside[best], best, 0
             for j in range(count):
-                low, high = min(node, outside[j]), max(node, outside[j])
-                e = low * (2 * n - low - 1) // 2 + high - low - 1
-                if scores[b, e] > key[j]:
-                    key[j], edge[j] = scores[b, e], e
+                old = j + 1 if j >= removed else j
+                other = outside[old]
+                heaviest, number = key[old], edge[old]
+                e = start[min(node, other)] + max(node, other)
+                if row[e] > heaviest:
+                    heaviest, number = row[e], e
+                outside[j], key[j], edge[j] = other, heaviest, number
+                if heaviest > key[best]:
+                    best = j
 
 
 @compile_solver

@@ -11,7 +11,7 @@ from torch import Tensor
 from hardmax.errors import NotExactError, ShapeError
 from hardmax.random import draw_uniform
 from hardmax.spaces.perturbation import Perturbation
-from hardmax.tracing import can_read_values
+from hardmax.tracing import can_read_values, can_use_numpy
 
 ENUMERATION_LIMIT = 2**20
 
@@ -273,6 +273,12 @@ class AbstractSpace(ABC):
         """Return `draw(scores, noise)`, and its log q where that has no additional cost, else None."""
         return self.draw(scores, noise), None
 
+    def draw_with_marginals(
+        self, scores: Float[Tensor, "..."], noise: Float[Tensor, "..."]
+    ) -> tuple[Float[Tensor, "..."], Float[Tensor, "..."]]:
+        """Return `draw(scores, noise)`, detached, and `marginals(scores)`; a space may share work between the two."""
+        return self.draw(scores.detach(), noise), self.marginals(scores)
+
     def sum_statistics(self, weights: Float[Tensor, "..."], z: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         r"""Return $\sum_s w_s \, \mathrm{statistics}(z_s)$: `[S, *B]` and `[S, *B, *event] -> [*B, *score]`."""
         statistics = self.statistics(z)
@@ -358,6 +364,22 @@ class AbstractFactorised(AbstractSpace):
         """Turn noise into samples of q, by Gumbel-max: `[*B, *score], [S, *B, *score] -> [S, *B, *event]`."""
         return self.argmax(self.perturb(scores, noise)).to(scores.dtype)
 
+    def deduct_conditional(
+        self,
+        scores: Float[Tensor, "..."],
+        noise: Float[Tensor, "..."],
+        z: Float[Tensor, "..."],
+        slope: Float[Tensor, "..."],
+    ) -> Float[Tensor, "..."]:
+        r"""Return the mean over samples of $\mathrm{slope} - J^T \mathrm{slope}$; J is the derivative of `conditional`.
+
+        That is its derivative for the scores, with the noise for which it returns `perturb(scores, noise)`. Scores and
+        the result are `[*B, *score]`, all others `[S, *B, *score]`.
+        """
+        residual = self.residual(scores, noise, z)
+        pull = torch.func.vjp(lambda h: self.conditional(h, residual, z), scores)[1]
+        return slope.mean(0) - pull(slope)[0] / len(slope)
+
     def log_prob_bound(self, scores: Float[Tensor, "..."], z: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         r"""Return $\log q(z)$: perturb-and-MAP samples q itself."""
         return self.log_prob(scores, z)
@@ -419,6 +441,14 @@ class AbstractGibbs(AbstractSpace):
         r"""Return $\mathbb{E}_q[\mathrm{statistics}(z)]$."""
         self.batch_shape(scores)
         return self._moments(widen_dtype(scores))[1].to(scores.dtype)
+
+
+def find_largest(scores: Float[Tensor, "*_ K"]) -> Int[Tensor, "*_ 1"]:
+    """Return the index of the largest score, the first of equal ones: `[*L, K] -> [*L, 1]`."""
+    # NumPy's arg max uses vector instructions, unlike torch's: 9 times faster for 512 scores, the same for 10.
+    if scores.shape[-1] >= 32 and can_use_numpy(scores):
+        return torch.from_numpy(scores.detach().numpy().argmax(-1, keepdims=True))
+    return scores.argmax(-1, keepdim=True)
 
 
 def make_one_hot(index: Int[Tensor, "*_ 1"], k: int, dtype: torch.dtype) -> Float[Tensor, "*_ {k}"]:

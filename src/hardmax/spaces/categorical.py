@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from hardmax.errors import ArgumentError
-from hardmax.spaces.abstract import AbstractFactorised, make_one_hot
+from hardmax.spaces.abstract import AbstractFactorised, find_largest, make_one_hot
 
 
 @final
@@ -71,7 +71,7 @@ class Categorical(AbstractFactorised):
 
     def argmax(self, scores: Float[Tensor, "*_ {self.k}"]) -> Float[Tensor, "*_ {self.k}"]:
         """Return the best value of each variable, the first of equal ones."""
-        return make_one_hot(scores.argmax(-1, keepdim=True), self.k, scores.dtype)
+        return make_one_hot(find_largest(scores), self.k, scores.dtype)
 
     @property
     def draw_shape(self) -> tuple[int, ...]:
@@ -82,16 +82,27 @@ class Categorical(AbstractFactorised):
         """Turn noise into samples of q: Gumbel noise by its arg max, uniform noise by the inverse of the CDF."""
         if noise.shape[-1] == self.k:
             return super().draw(scores, noise)
-        dtype = scores.dtype
-        scores = scores.to(noise.dtype)
-        cdf = scores.softmax(-1).cumsum(-1)
+        return self._invert_cdf(scores.to(noise.dtype).softmax(-1), noise).to(scores.dtype)
+
+    def draw_with_marginals(
+        self, scores: Float[Tensor, "*_B {self.k}"], noise: Float[Tensor, "*_SB _"]
+    ) -> tuple[Float[Tensor, "*_SB _"], Float[Tensor, "*_B {self.k}"]]:
+        """Return samples of q and its probabilities, computed once where uniform noise has the dtype of the scores."""
+        if noise.shape[-1] == self.k or noise.dtype != scores.dtype:
+            return super().draw_with_marginals(scores, noise)
+        q = self.marginals(scores)
+        return self._invert_cdf(q.detach(), noise), q
+
+    def _invert_cdf(self, q: Tensor, uniform: Tensor) -> Tensor:
+        """Return the values that uniform numbers `[S, *B, 1]` select from probabilities `[*B, k]`: `[S, *B, k]`."""
+        cdf = q.cumsum(-1)
         total = cdf[..., -1:]
         # Below the total also after rounding: values of probability zero at the end are never drawn.
-        threshold = torch.minimum(noise * total, total.nextafter(total.new_zeros(())))
+        threshold = torch.minimum(uniform * total, total.nextafter(total.new_zeros(())))
         threshold = threshold.squeeze(-1).movedim(0, -1).contiguous()  # all samples search the same CDF
         # Scores of NaN, where validation is off, would give k.
         index = torch.searchsorted(cdf, threshold, right=True).movedim(-1, 0).clamp_max(self.k - 1)
-        return make_one_hot(index[..., None], self.k, dtype)
+        return make_one_hot(index[..., None], self.k, q.dtype)
 
     def log_prob(
         self, scores: Float[Tensor, "*_B {self.k}"], z: Float[Tensor, "*_LB {self.k}"]
@@ -166,6 +177,22 @@ class Categorical(AbstractFactorised):
         below = (perturbed - top).clamp_max(-torch.finfo(noise.dtype).eps)
         rest = noise - torch.log(-torch.expm1(below))
         return torch.where(z > 0, top - scores.logsumexp(-1, keepdim=True), rest)
+
+    def deduct_conditional(
+        self,
+        scores: Float[Tensor, "*_B {self.k}"],
+        noise: Float[Tensor, "*_SB {self.k}"],
+        z: Float[Tensor, "*_SB {self.k}"],
+        slope: Float[Tensor, "*_SB {self.k}"],
+    ) -> Float[Tensor, "*_B {self.k}"]:
+        r"""Return the mean of $r \odot \mathrm{slope} - q \sum_c r_c \, \mathrm{slope}_c$, $r_c = e^{p_c - \max p}$.
+
+        $r_c$ is the derivative of the perturbed score $p_c$ of `conditional` for the maximum, whose derivative for the
+        scores is q; the derivative of $p_c$ for its own score is $1 - r_c$.
+        """
+        perturbed = self.perturb(scores, noise)
+        weighted = ((perturbed - perturbed.amax(-1, keepdim=True)).exp() * slope).mean(0)
+        return weighted - self.marginals(scores) * weighted.sum(-1, keepdim=True)
 
     def antithetic(self, noise: Float[Tensor, "*_ {self.k}"]) -> Float[Tensor, "*_ {self.k}"]:
         r"""Return $-\log(-\log(1 - F))$ with $F = \exp(-\exp(-\mathrm{noise}))$."""

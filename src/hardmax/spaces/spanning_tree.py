@@ -96,9 +96,7 @@ class SpanningTree(AbstractGibbs):
         if can_run_compiled(scores):
             from hardmax.solvers._compiled_tree import find_best_trees
 
-            return find_best_trees(scores.reshape(scores.shape[:-1].numel(), *self.score_shape), self.n).view(
-                scores.shape
-            )
+            return find_best_trees(scores, self.n)
         neighbour = find_maximum_spanning_tree(self._to_matrix(scores))
         return self._encode_tree(neighbour, scores.dtype)
 

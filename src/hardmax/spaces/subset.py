@@ -164,6 +164,11 @@ class Subset(AbstractGibbs):
         log_z, marginals = self._sum_subsets(scores)
         return scores - log_z / self.k, marginals
 
+    def marginals(self, scores: Float[Tensor, "*B {self.n}"]) -> Float[Tensor, "*B {self.n}"]:
+        """Return the probability that each item is chosen."""
+        self.batch_shape(scores)
+        return self._sum_subsets(widen_dtype(scores))[1].to(scores.dtype) if self.k else torch.zeros_like(scores)
+
     def _sum_in_logarithms(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         """Return log Z `[*B, 1]` and the marginals `[*B, n]`, for scores of any size and differentiable."""
         scores, offset = self._limit_range(scores)

@@ -26,6 +26,27 @@ def test_agrees_with_torch_distributions(space):
 
 
 @pytest.mark.parametrize("space", [hm.Categorical(4), hm.Categorical(4, 2), hm.Binary(3)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_draw_with_marginals_is_draw_and_marginals(space, dtype):
+    scores = torch.randn(5, *space.score_shape, generator=torch.Generator().manual_seed(0)).to(dtype).requires_grad_()
+    for noise in (space.noise((3, 5)), space.draw_noise((3, 5))):
+        z, marginals = space.draw_with_marginals(scores, noise)
+        assert torch.equal(z, space.draw(scores.detach(), noise))
+        assert torch.equal(marginals, space.marginals(scores))
+        assert marginals.requires_grad
+        assert not z.requires_grad
+
+
+@pytest.mark.parametrize("k", [3, 31, 32, 100])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+def test_argmax_is_the_first_of_equal_scores_at_any_size(k, dtype):
+    scores = torch.randint(0, 3, (50, k), generator=torch.Generator().manual_seed(0)).to(dtype).requires_grad_()
+    first = (scores == scores.amax(-1, keepdim=True)).int().cumsum(-1).eq(0).sum(-1)
+    assert torch.equal(hm.Categorical(k).argmax(scores).argmax(-1), first)
+    assert torch.equal(hm.Categorical(k).argmax(scores[::2].T.contiguous().T).argmax(-1), first[::2])
+
+
+@pytest.mark.parametrize("space", [hm.Categorical(4), hm.Categorical(4, 2), hm.Binary(3)], ids=str)
 @pytest.mark.parametrize("size", [100.0, 1e4])
 def test_saturated_scores_have_finite_quantities_and_gradients(space, size):
     scores = size * torch.linspace(-1, 1, 2 * space.score_shape[-1])[: space.score_shape[-1]]
