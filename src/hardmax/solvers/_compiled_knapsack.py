@@ -153,10 +153,10 @@ def _sum_batch(starts, skips, takes, scores, log_z, marginals, is_accurate):
             total = 0.0
             for x in range(starts[i], starts[i + 1]):
                 here = reached[x]
-                taken = weights[i] * here
+                with_item = weights[i] * here
                 reached[skips[x]] += here
-                reached[takes[x]] += taken
-                total += taken * sums[takes[x]]
+                reached[takes[x]] += with_item
+                total += with_item * sums[takes[x]]
             marginals[b, i] = total
 
 
@@ -184,13 +184,13 @@ def _compute_covariances(starts, skips, takes, scores, factors, gradient, is_acc
         for i in range(n):
             total = 0.0
             for x in range(starts[i], starts[i + 1]):
-                taken = weights[i] * reached[x]
-                sum_taken = weights[i] * earlier[x] + taken * factors[b, i]
+                with_item = weights[i] * reached[x]
+                sum_with_item = weights[i] * earlier[x] + with_item * factors[b, i]
                 reached[skips[x]] += reached[x]
                 earlier[skips[x]] += earlier[x]
-                reached[takes[x]] += taken
-                earlier[takes[x]] += sum_taken
-                total += (sum_taken + taken * later[takes[x]]) * sums[takes[x]]
+                reached[takes[x]] += with_item
+                earlier[takes[x]] += sum_with_item
+                total += (sum_with_item + with_item * later[takes[x]]) * sums[takes[x]]
             gradient[b, i] = total
             is_accurate[b] &= np.isfinite(total)
 

@@ -39,6 +39,10 @@ class DecisionDiagram:
     skips: NDArray[np.int64]
     takes: NDArray[np.int64]
 
+    def __post_init__(self) -> None:
+        # Now, and not when first used: torch.compile cannot trace this.
+        _ = self.size, self.layers, self._counts_with_item
+
     @property
     def items(self) -> int:
         """Number of items."""
@@ -50,14 +54,19 @@ class DecisionDiagram:
         return len(self.skips)
 
     @cached_property
-    def counts(self) -> NDArray[np.object_]:
-        """`[nodes + 1]`. Number of completions of each node, as Python integers, and a zero."""
+    def _counts(self) -> NDArray[Any]:
+        """`[nodes + 1]`. Number of completions of each node, as Python integers if these are large, and a zero."""
         counts = np.zeros(self.nodes + 1, np.int64 if self.items < 63 else object)
         counts[self.nodes - 1] = 1
         for item in range(self.items - 1, -1, -1):
             layer = slice(*self.starts[item : item + 2])
             counts[layer] = counts[self.skips[layer]] + counts[self.takes[layer]]
-        return counts.astype(object)
+        return counts
+
+    @cached_property
+    def size(self) -> int:
+        """Number of sets."""
+        return int(self._counts[0])
 
     @cached_property
     def layers(self) -> tuple[tuple[Tensor, Tensor, Tensor], ...]:
@@ -76,18 +85,23 @@ class DecisionDiagram:
             return self.layers
         return tuple((skips.to(device), takes.to(device), fits.to(device)) for skips, takes, fits in self.layers)
 
-    def list_members(self) -> Tensor:
-        """Return all sets, `[M, n]`; those with the first items come first."""
-        counts, takes = self.counts, np.append(self.takes, 0)
-        number, node = np.arange(counts[0]), np.zeros(counts[0], np.int64)
-        is_taken = np.empty((len(number), self.items), np.bool_)
-        counts = counts.astype(np.int64)  # there are few enough members to list them
-        for item in range(self.items):
-            having = counts[takes[node]]
-            is_taken[:, item] = number < having
-            number = np.where(is_taken[:, item], number, number - having)
-            node = np.where(is_taken[:, item], takes[node], self.skips[node])
-        return torch.from_numpy(is_taken)
+    @cached_property
+    def _counts_with_item(self) -> tuple[Tensor, ...]:
+        """For each item, the number of completions of each node of its layer that take it; no more than 2^62."""
+        counts = np.minimum(self._counts, 2**62).astype(np.int64)[self.takes]
+        return tuple(torch.from_numpy(counts)[: self.starts[-2]].split(np.diff(self.starts[:-1]).tolist()))
+
+    def list_members(self, device: torch.device | str | None = None) -> Tensor:
+        """Return all sets, `[size, n]`, True for the items of each; those with the first items come first."""
+        number, bits = torch.arange(self.size, device=device), []
+        node = torch.zeros_like(number)
+        for (skips, takes, _), counts in zip(self.list_layers(node.device), self._counts_with_item, strict=True):
+            # The number of a set determines, item by item, whether it contains the item.
+            having = counts.to(node.device)[node]
+            bits.append(number < having)
+            number = torch.where(bits[-1], number, number - having)
+            node = torch.where(bits[-1], takes[node], skips[node])
+        return torch.stack(bits, -1)
 
 
 def build_diagram(
@@ -109,6 +123,7 @@ def build_diagram(
     skips, takes = [], []
     for item in range(n):
         weight = weights[:, item]
+        before = len(left)
         fits = (left >= weight).all(1)
         left = np.concatenate([left, left[fits] - weight])
         if item + 1 < n:
@@ -117,7 +132,6 @@ def build_diagram(
         else:
             left[:] = 0
         left, node = _merge_equal(left, rest[:, item] + 1)
-        before = len(fits)
         skips.append(node[:before])
         takes.append(np.full(before, -1))
         takes[-1][fits] = node[before:]

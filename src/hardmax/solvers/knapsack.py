@@ -44,7 +44,7 @@ class Constraints:
         return "branch-and-bound" if has_numba() else "milp"
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=8)
 def prepare_constraints(weights: tuple[tuple[float, ...], ...], capacities: tuple[float, ...]) -> Constraints:
     """Scale the weights to integers and build the decision diagram.
 
@@ -136,7 +136,8 @@ def knapsack_argmax(scores: Tensor, constraints: Constraints) -> Tensor:
     scores = scores.detach()
     if constraints.diagram is not None:
         wide = scores.to(torch.promote_types(scores.dtype, torch.float32))
-        note_solver("dynamic-programming")
+        if is_eager(scores):
+            note_solver("dynamic-programming")
         return _run_dynamic_program(wide, constraints.diagram).to(scores.dtype)
     arguments = scores, constraints.weights, constraints.capacities, constraints.chosen_solver
     return _solve_proved(*arguments) if is_eager(scores) else _argmax(*arguments)

@@ -116,9 +116,9 @@ def _sum_in_logarithms(diagram: DecisionDiagram, scores: Tensor) -> tuple[Tensor
     reached, marginals = torch.ones_like(scores[..., :1]), []
     layers = diagram.list_layers(scores.device)
     for (skips, takes, _), (without, having, total), zeros in zip(layers, sums, following, strict=True):
-        taken = reached * (having - total).exp()
-        marginals.append(taken.sum(-1, keepdim=True))
-        reached = zeros.index_add(-1, skips, reached * (without - total).exp()).index_add(-1, takes, taken)
+        with_item = reached * (having - total).exp()
+        marginals.append(with_item.sum(-1, keepdim=True))
+        reached = zeros.index_add(-1, skips, reached * (without - total).exp()).index_add(-1, takes, with_item)
     return sums[0][2][..., 0], torch.cat(marginals, -1)
 
 

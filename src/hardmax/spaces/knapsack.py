@@ -90,10 +90,7 @@ class Knapsack(AbstractSpace):
         object.__setattr__(self, "capacity", capacity)
         rows, capacities = _check_constraints(weights, capacity)
         # Now, and not when first used: torch.compile cannot trace it.
-        constraints = prepare_constraints(rows, capacities)
-        if constraints.diagram is not None:
-            _ = constraints.diagram.layers
-        object.__setattr__(self, "_constraints", constraints)
+        object.__setattr__(self, "_constraints", prepare_constraints(rows, capacities))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(Knapsack, perturbation=self.perturbation), (self.weights, self.capacity)
@@ -125,7 +122,7 @@ class Knapsack(AbstractSpace):
     @property
     def size(self) -> int:
         """Number of sets that fit, counted; raises `NotExactError` if there is no decision diagram."""
-        return self._diagram.counts[0]
+        return self._diagram.size
 
     @cached_property
     def chosen_solver(self) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -186,24 +183,22 @@ class Knapsack(AbstractSpace):
         _, shift, log_z, marginals = self._sum(scores)
         return (log_z + self.dot(shift, marginals.detach())).to(scores.dtype)
 
-    def marginals(self, scores: Float[Tensor, "*B {self.n}"]) -> Float[Tensor, "*B {self.n}"]:
+    def marginals(self, scores: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return the probability of each item."""
         return self._sum(scores)[3].to(scores.dtype)
 
-    def log_prob(self, scores: Float[Tensor, "*B {self.n}"], z: Float[Tensor, "*LB {self.n}"]) -> Float[Tensor, "*LB"]:
+    def log_prob(self, scores: Float[Tensor, "..."], z: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         r"""Return $\langle \mathrm{scores}, z \rangle - \log Z$."""
         limited, shift, log_z, marginals = self._sum(scores)
         z = z.to(limited.dtype)
         return (self.dot(limited, z) - log_z + self.dot(shift, z - marginals.detach())).to(scores.dtype)
 
-    def entropy(self, scores: Float[Tensor, "*B {self.n}"]) -> Float[Tensor, "*B"]:
+    def entropy(self, scores: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         r"""Return $\log Z - \langle \mathrm{scores}, \mathrm{marginals} \rangle$, in nats."""
         limited, _, log_z, marginals = self._sum(scores)
         return (log_z - self.dot(limited, marginals)).to(scores.dtype)
 
-    def kl(
-        self, scores: Float[Tensor, "*B {self.n}"], prior: Float[Tensor, "..."] | None = None
-    ) -> Float[Tensor, "*B"]:
+    def kl(self, scores: Float[Tensor, "..."], prior: Float[Tensor, "..."] | None = None) -> Float[Tensor, "..."]:
         r"""Return $\mathrm{KL}(q \,\|\, p)$; p is given by its scores, or uniform over the sets that fit."""
         limited, _, log_z, marginals = self._sum(scores)
         minus_entropy = self.dot(limited, marginals) - log_z
@@ -231,7 +226,7 @@ class Knapsack(AbstractSpace):
     ) -> Float[Tensor, "M {self.n}"]:
         """Return all sets that fit; those with the first items come first."""
         self.check_enumerable()
-        return self._diagram.list_members().to(device=device, dtype=dtype or torch.get_default_dtype())
+        return self._diagram.list_members(device).to(dtype or torch.get_default_dtype())
 
     @property
     def _diagram(self) -> DecisionDiagram:
