@@ -84,7 +84,7 @@ def _scale_to_integers(weights: tuple[float, ...], capacity: float) -> tuple[Seq
 
 
 def solve_knapsack(
-    scores: Tensor, constraints: Constraints, *, solver: Solver | None = None, node_limit: int = NODE_LIMIT
+    scores: Tensor, constraints: Constraints, *, solver: str | None = None, node_limit: int = NODE_LIMIT
 ) -> Solution:
     """Return the best set of items that fits, with a certificate.
 

@@ -6,7 +6,8 @@ in part. So is that of each single constraint, which is another bound. The multi
 
     L(u) = u c + sum_i max(0, s_i - (u W)_i),
 
-the bound of the linear relaxation at the best u; it is minimised one multiplier at a time, exactly. An item whose
+the bound of the linear relaxation at the best u; it is minimised one multiplier at a time, exactly, and if that leaves
+many items open by subgradient steps. An item whose
 reduced value `|s_i - (u W)_i|` exceeds the distance of L(u) to the best known set has in every better set the value
 that it has in the relaxation, and is fixed.
 
@@ -26,6 +27,8 @@ from hardmax.solvers._compiled_knapsack import copy_limited_scores
 from hardmax.solvers.solution import ROUNDING, Solution
 
 DUAL_SWEEPS = 4
+SUBGRADIENT_STEPS = 60
+FEW_ITEMS = 16  # that the dual leaves open: then the search is faster than better multipliers
 
 
 def solve_knapsack_branch_and_bound(
@@ -94,29 +97,22 @@ def solve_example(profits, weights, capacities, node_limit, chosen):
     constraints = len(capacities)
     slack = ROUNDING * profits.sum()
     multipliers, dual = minimise_dual(profits, weights, capacities)
-    surrogate = np.zeros(n)
-    for k in range(constraints):
-        for i in range(n):
-            surrogate[i] += multipliers[k] * weights[k, i]
-    order = np.argsort(-profits / np.maximum(surrogate, 1e-300))
-    # The greedy set in this order, then items that the dual decides.
-    left = capacities.copy()
-    best = fill_greedily(profits, weights, order, left, chosen)
-    kept = np.empty(n, np.int64)
-    count, base = 0, 0.0
-    fixed = np.zeros(n, np.bool_)
-    left[:] = capacities
-    for position in range(n):
-        i = order[position]
-        reduced = profits[i] - surrogate[i]
-        if dual - abs(reduced) > best + slack:
-            kept[count] = i
-            count += 1
-        elif reduced > 0:
-            fixed[i] = True
-            base += profits[i]
-            for k in range(constraints):
-                left[k] -= weights[k, i]
+    surrogate, left, kept, fixed = np.empty(n), np.empty(constraints), np.empty(n, np.int64), np.zeros(n, np.bool_)
+    greedy = np.zeros(n, np.bool_)
+    best, count, base = 0.0, 0, 0.0
+    for attempt in range(2):
+        dual = min(dual, compute_dual(profits, weights, capacities, multipliers, surrogate))
+        order = np.argsort(-profits / np.maximum(surrogate, 1e-300))
+        left[:] = capacities
+        value = fill_greedily(profits, weights, order, left, greedy)
+        if value > best:
+            best = value
+            chosen[:] = greedy
+        count, base = fix_items(profits, weights, capacities, surrogate, order, dual - best - slack, left, kept, fixed)
+        if attempt == 0 and (count <= FEW_ITEMS or constraints == 1):
+            break
+        if attempt == 0:
+            dual = improve_dual(profits, weights, capacities, multipliers, dual, best)
     if count == 0 or left.min() < 0:  # what the dual decides is the greedy set, or no set is better
         if count == 0 and left.min() >= 0 and base > best:
             best = base
@@ -156,15 +152,54 @@ def minimise_dual(profits, weights, capacities):
                     for i in range(n):
                         left[i] -= multipliers[other] * weights[other, i]
             multipliers[k] = find_multiplier(left, weights[k], capacities[k])
+    return multipliers, compute_dual(profits, weights, capacities, multipliers, loads)
+
+
+@compile_solver
+def compute_dual(profits, weights, capacities, multipliers, surrogate):
+    """Return L(u), and fill the surrogate weights `u W`."""
+    n, constraints = len(profits), len(capacities)
+    surrogate[:] = 0
+    for k in range(constraints):
+        for i in range(n):
+            surrogate[i] += multipliers[k] * weights[k, i]
     dual = 0.0
-    for i in range(n):
-        reduced = profits[i]
-        for k in range(constraints):
-            reduced -= multipliers[k] * weights[k, i]
-        dual += max(reduced, 0.0)
     for k in range(constraints):
         dual += multipliers[k] * capacities[k]
-    return multipliers, dual
+    for i in range(n):
+        dual += max(profits[i] - surrogate[i], 0.0)
+    return dual
+
+
+@compile_solver
+def improve_dual(profits, weights, capacities, multipliers, dual, best):
+    """Lower L(u) by subgradient steps, which also leave the points where no single multiplier helps; return it.
+
+    The length of a step is Polyak's, with the value of the best known set in the place of the minimum.
+    """
+    n, constraints = len(profits), len(capacities)
+    current, gradient, surrogate = multipliers.copy(), np.empty(constraints), np.empty(n)
+    value, factor = dual, 1.0
+    for _ in range(SUBGRADIENT_STEPS):
+        value = compute_dual(profits, weights, capacities, current, surrogate)
+        if value < dual:
+            dual = value
+            multipliers[:] = current
+        norm = 0.0
+        for k in range(constraints):
+            gradient[k] = capacities[k]
+            for i in range(n):
+                if profits[i] > surrogate[i]:
+                    gradient[k] -= weights[k, i]
+            gradient[k] /= max(capacities[k], 1e-300)  # steps in units of the capacities
+            norm += gradient[k] ** 2
+        if norm == 0 or value <= best:
+            break
+        for k in range(constraints):
+            step = factor * (value - best) * gradient[k] / norm
+            current[k] = max(current[k] - step / max(capacities[k], 1e-300), 0.0)
+        factor *= 0.93
+    return dual
 
 
 @compile_solver
@@ -185,9 +220,33 @@ def find_multiplier(profits, weights, capacity):
 
 
 @compile_solver
+def fix_items(profits, weights, capacities, surrogate, order, gap, left, kept, fixed):
+    """Fix the items whose reduced value is at least the gap between L(u) and the best known set.
+
+    Fill `kept` with the others, in this order, `fixed` with those that are taken and `left` with the capacity that is
+    left; return the number of the others and the value of those that are taken.
+    """
+    count, base = 0, 0.0
+    fixed[:] = False
+    left[:] = capacities
+    for i in order:
+        reduced = profits[i] - surrogate[i]
+        if abs(reduced) < gap:
+            kept[count] = i
+            count += 1
+        elif reduced > 0:
+            fixed[i] = True
+            base += profits[i]
+            for k in range(len(left)):
+                left[k] -= weights[k, i]
+    return count, base
+
+
+@compile_solver
 def fill_greedily(profits, weights, order, left, chosen):
     """Take each item that fits, in this order; reduce what is left and return the value."""
     total = 0.0
+    chosen[:] = False
     for i in order:
         fits = True
         for k in range(len(left)):
