@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from hardmax.spaces.binary import Binary as Binary
     from hardmax.spaces.categorical import Categorical as Categorical
     from hardmax.spaces.chain import Chain as Chain
+    from hardmax.spaces.knapsack import Knapsack as Knapsack
     from hardmax.spaces.pairwise_binary import PairwiseBinary as PairwiseBinary
     from hardmax.spaces.permutation import Permutation as Permutation
     from hardmax.spaces.perturbation import Perturbation as Perturbation
@@ -24,6 +25,7 @@ _HOMES = {
     "Binary": "binary",
     "Categorical": "categorical",
     "Chain": "chain",
+    "Knapsack": "knapsack",
     "PairwiseBinary": "pairwise_binary",
     "Permutation": "permutation",
     "Perturbation": "perturbation",

@@ -1,9 +1,12 @@
 """torch.compile(fullgraph=True) and torch.func work around the solvers."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from hardmax.solvers import pairwise_argmax
+from hardmax.solvers.knapsack import knapsack_argmax, prepare_constraints
 
 pytestmark = pytest.mark.plain  # without shape checks
 
@@ -92,3 +95,19 @@ def test_nan_passes_through():
         lambda unary: pairwise_argmax(unary, COUPLINGS, EDGES, False), fullgraph=True, backend="aot_eager"
     )
     assert best(unary).shape == unary.shape
+
+
+# ------------------------------------------------------------------------------- knapsacks without a decision diagram
+CONSTRAINTS = replace(prepare_constraints(((2, 3, 1, 2, 4), (1, 1, 2, 3, 1)), (6, 4)), diagram=None)
+
+
+def test_knapsack_compiles_and_vmaps():
+    z = knapsack_argmax(UNARY, CONSTRAINTS)
+    torch._dynamo.reset()
+    best = torch.compile(lambda scores: knapsack_argmax(scores, CONSTRAINTS), fullgraph=True, backend="aot_eager")
+    assert torch.equal(best(UNARY), z)
+    assert torch.equal(torch.func.vmap(lambda scores: knapsack_argmax(scores, CONSTRAINTS))(UNARY), z)
+    by_column = torch.func.vmap(lambda scores: knapsack_argmax(scores, CONSTRAINTS), in_dims=1)(UNARY.mT)
+    assert torch.equal(by_column, z)
+    arguments = UNARY, CONSTRAINTS.weights, CONSTRAINTS.capacities, "branch-and-bound"
+    torch.library.opcheck(torch.ops.hardmax.knapsack_argmax.default, arguments)

@@ -12,8 +12,10 @@ from hardmax.testing import assert_space, assert_unbiased
 from hardmax.tracing import can_run_compiled
 
 SPACES = [hm.Subset(6, 2), hm.Subset(5, 4), hm.Permutation(4), hm.Chain(4, 3), hm.SpanningTree(5), hm.PairwiseBinary(4)]
+SPACES += [hm.Knapsack([[3, 2, 4, 1, 2, 0], [1.5, 0.5, 0.5, 1, 2, 1]], [7, 4])]
 SUMMED = [space for space in SPACES if not isinstance(space, hm.PairwiseBinary)]
 LARGE = [hm.Subset(40, 9), hm.Subset(30, 29), hm.Chain(12, 5), hm.SpanningTree(12)]
+LARGE += [hm.Knapsack(range(1, 31), 60), hm.Knapsack([range(1, 21), range(20, 0, -1)], [40, 45])]
 each = pytest.mark.parametrize("space", SPACES, ids=str)
 summed = pytest.mark.parametrize("space", SUMMED, ids=str)
 
@@ -89,7 +91,7 @@ def test_compiled_sums_are_those_of_torch(space, dtype, monkeypatch):
         assert torch.equal(best, expected[2])
 
 
-@pytest.mark.parametrize("space", [hm.Chain(6, 4), hm.SpanningTree(9)], ids=str)
+@pytest.mark.parametrize("space", [hm.Chain(6, 4), hm.SpanningTree(9), hm.Knapsack(range(9), 20)], ids=str)
 def test_compiled_solvers_break_ties_as_torch_does(space, monkeypatch):
     scores = scores_of(space, 300).round()
     compiled = space.argmax(scores), space.argmax(scores.float()), space.argmax(scores.bfloat16())
@@ -191,7 +193,7 @@ def test_compiled_samples_are_those_of_torch(space, monkeypatch):
 def test_extreme_uniform_numbers_still_give_members(space):
     scores = scores_of(space, size=5.0)
     for dtype in (torch.float64, torch.float32):
-        if isinstance(space, hm.PairwiseBinary | hm.SpanningTree):
+        if isinstance(space, hm.PairwiseBinary | hm.SpanningTree | hm.Knapsack):
             values = (-40.0, 0.0, 40.0)  # logistic, Gumbel
         else:
             values = (0.0, 0.5, 1 - torch.finfo(dtype).eps / 2)

@@ -7,7 +7,7 @@ from cases import Toy
 import hardmax as hm
 from hardmax.testing import assert_exact, assert_unbiased
 
-SPACES = [hm.Subset(5, 2), hm.Permutation(3), hm.Chain(3, 2), hm.SpanningTree(4)]
+SPACES = [hm.Subset(5, 2), hm.Permutation(3), hm.Chain(3, 2), hm.SpanningTree(4), hm.Knapsack([2, 3, 1, 2, 0], 4)]
 WITH_CHANGES = [space for space in SPACES if space.offers("change")]
 each = pytest.mark.parametrize("space", SPACES, ids=str)
 
