@@ -51,6 +51,7 @@ class AcyclicGraph:
         source: the source.
         target: the target.
         longest: number of edges of the longest path.
+        shortest: number of edges of the path with the fewest.
         decisions: largest number of nodes of a path that leave a choice.
         counts: `[N]`, the number of paths from each position to the target, of any size.
         numbers: `[N]`, the index of the choice at each position; it increases along every path.
@@ -90,11 +91,12 @@ class AcyclicGraph:
 
     def _lay_out(self, outgoing: Neighbours) -> None:
         """Fill the tables, given the edges out of each node in topological order."""
-        to_target, levels = {self.target: 1}, {self.target: 0}
+        to_target, levels, distances = {self.target: 1}, {self.target: 0}, {self.target: 0}
         for node in list(outgoing)[-2::-1]:  # the target is the last of them, the source the first
             heads = [self.edges[edge][1] for edge in outgoing[node]]
             to_target[node] = sum(to_target[head] for head in heads)
             levels[node] = 1 + max(levels[head] for head in heads)
+            distances[node] = 1 + min(distances[head] for head in heads)
         from_source, numbers = dict.fromkeys(outgoing, 0), dict.fromkeys(outgoing, 0)
         from_source[self.source] = 1
         for node, edges in outgoing.items():
@@ -107,7 +109,8 @@ class AcyclicGraph:
 
         nodes = sorted(outgoing, key=lambda node: (find_step(node), node))
         position = {node: place for place, node in enumerate(nodes)}
-        self.longest, self.decisions = levels[self.source], numbers[self.target]
+        self.longest, self.shortest = levels[self.source], distances[self.source]
+        self.decisions = numbers[self.target]
         self.counts = [to_target[node] for node in nodes]
         self.numbers = _make_index([numbers[node] for node in nodes])
 

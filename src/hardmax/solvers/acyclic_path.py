@@ -38,7 +38,8 @@ def find_best_path(scores: Float[Tensor, "*B E"], graph: AcyclicGraph) -> Float[
     if can_run_compiled(scores):
         from hardmax.solvers._compiled_paths import find_best_paths
 
-        return find_best_paths(scores.reshape(scores.shape[:-1].numel(), -1), graph).view(scores.shape)
+        flat = scores.reshape(scores.shape[:-1].numel(), scores.shape[-1])
+        return find_best_paths(flat, graph).view(scores.shape)
     _, options = maximise(scores, graph)
     return walk(graph, scores.shape[:-1], lambda position: options.gather(-1, position), scores)
 
