@@ -1,11 +1,13 @@
 """Spaces, estimators and objectives that the tests combine in cross products."""
 
+import sys
 from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 import hardmax as hm
+from hardmax.tracing import can_run_compiled
 
 SMALL_SPACES = [hm.Categorical(4), hm.Categorical(3, 1), hm.Categorical(3, 2), hm.Binary(1), hm.Binary(3)]
 # With an edge on all paths (3, 4), and one on no path (2, 5).
@@ -224,3 +226,9 @@ def gradients(
         out.value.sum(), [scores, f.weight], allow_unused=True, materialize_grads=True
     )
     return out, for_scores, for_weight
+
+
+def block_numba(monkeypatch) -> None:
+    """Make Numba impossible to import, so that the torch code runs."""
+    monkeypatch.setitem(sys.modules, "numba", None)
+    assert not can_run_compiled(torch.zeros(1))

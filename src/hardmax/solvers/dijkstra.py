@@ -70,7 +70,7 @@ def find_shortest_paths(scores: Float[Tensor, "*B D"], arcs: Arcs, source: int, 
 
 @torch.library.custom_op("hardmax::shortest_paths", mutates_args=())
 def _solve(scores: Tensor, starts: Tensor, heads: Tensor, prices: Tensor, source: int, target: int) -> Tensor:
-    flat = scores.reshape(scores.shape[:-1].numel(), scores.shape[-1])
+    flat = scores.reshape(scores.shape[:-1].numel(), scores.shape[-1]).double()
     is_valid = (flat <= 0) & (flat >= LOWEST)
     if not is_valid.all():
         row, column = (~is_valid).nonzero()[0].tolist()
@@ -78,7 +78,6 @@ def _solve(scores: Tensor, starts: Tensor, heads: Tensor, prices: Tensor, source
             f"scores of paths in a graph with cycles are minus costs, from {LOWEST:g} to zero, got "
             f"{flat[row, column].item():.4g} at index {column} of example {row}; pass them through -softplus"
         )
-    flat = flat.to(torch.promote_types(flat.dtype, torch.float32))
     if scores.device.type == "cpu" and has_numba():
         from hardmax.solvers._compiled_dijkstra import run_dijkstra
 
@@ -109,7 +108,7 @@ def _run_bellman_ford(
     tails = torch.cat([tails, tails.new_tensor([source])]).to(device)
     prices = torch.cat([prices, prices.new_tensor([scores.shape[1]])]).to(device)
     into = _list_arcs_into(heads.to(device), nodes)
-    costs = -scores.double()[:, prices[into].clamp_max(scores.shape[1] - 1)]
+    costs = -scores[:, prices[into].clamp_max(scores.shape[1] - 1)]
     distances = torch.full((len(scores), nodes), torch.inf, dtype=torch.float64, device=device)
     distances[:, source] = 0
     arrival = torch.full_like(distances, arcs, dtype=torch.int64)

@@ -1,15 +1,12 @@
 """Structured spaces with and without Numba: the same results, for scores of any size, from few random numbers."""
 
-import sys
-
 import pytest
 import torch
-from cases import PATH, Toy
+from cases import PATH, Toy, block_numba
 from scipy.stats import chisquare
 
 import hardmax as hm
 from hardmax.testing import assert_space, assert_unbiased
-from hardmax.tracing import can_run_compiled
 
 SUBSETS = [hm.Subset(6, 2), hm.Subset(5, 4)]
 PATHS = [PATH, hm.GridPath(3, 3, connectivity=8, on="nodes")]
@@ -18,19 +15,6 @@ SUMMED = [space for space in SPACES if not isinstance(space, hm.PairwiseBinary)]
 LARGE = [hm.Subset(40, 9), hm.Subset(30, 29), hm.Chain(12, 5), hm.SpanningTree(12), hm.GridPath(9, 8)]
 each = pytest.mark.parametrize("space", SPACES, ids=str)
 summed = pytest.mark.parametrize("space", SUMMED, ids=str)
-
-
-def block_numba(monkeypatch):
-    monkeypatch.setitem(sys.modules, "numba", None)
-    assert not can_run_compiled(torch.zeros(1))
-
-
-@pytest.fixture(params=["compiled", "torch"])
-def _backend(request, monkeypatch):
-    if request.param == "torch":
-        block_numba(monkeypatch)
-    else:
-        assert can_run_compiled(torch.zeros(1))
 
 
 def scores_of(space, *batch, size=1.0, seed=0):

@@ -117,3 +117,16 @@ def test_shape_errors_without_the_hook():
             space.relax(wrong, 1.0)
         with pytest.raises(hm.ShapeError, match="needs"):
             space.draw(wrong, wrong)
+
+
+@pytest.mark.parametrize("on", ["edges", "nodes"])
+def test_paths_of_a_grid_with_cycles_compile_and_vmap(on):
+    space = hm.GridPath(3, 4, connectivity=8, monotone=False, on=on)
+    scores, _ = problem(space)
+    scores = -scores.abs()
+    expected = space.argmax(scores)
+    torch._dynamo.reset()
+    assert torch.equal(torch.compile(space.argmax, fullgraph=True, backend="aot_eager")(scores), expected)
+    assert torch.equal(torch.func.vmap(space.argmax)(scores), expected)
+    with pytest.raises(hm.ArgumentError, match="-softplus"):
+        torch.func.vmap(space.argmax)(-scores)
