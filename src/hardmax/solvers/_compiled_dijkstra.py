@@ -12,7 +12,9 @@ SECONDS_PER_ARC = 2e-8
 def run_dijkstra(scores: Tensor, starts: Tensor, heads: Tensor, prices: Tensor, source: int, target: int) -> Tensor:
     """Return which scores the shortest paths use: `[B, D] -> [B, D]`. Arguments as for `find_shortest_paths`."""
     z = torch.zeros_like(scores, memory_format=torch.contiguous_format)
-    inputs, outputs, arrays = scores.numpy(), z.numpy(), (starts.numpy(), heads.numpy(), prices.numpy())
+    # Unsigned indices need no check for negative ones.
+    arrays = starts.numpy(), heads.numpy().astype(np.uint32), prices.numpy().astype(np.uint32)
+    inputs, outputs = scores.numpy(), z.numpy()
     solve_in_threads(
         lambda part: _run_dijkstra(inputs[part], *arrays, source, target, outputs[part]),
         len(scores),
@@ -22,72 +24,73 @@ def run_dijkstra(scores: Tensor, starts: Tensor, heads: Tensor, prices: Tensor, 
 
 
 @compile_solver
-def _is_before(distance, step, other_distance, other_step):
-    return distance < other_distance or (distance == other_distance and step < other_step)
+def _is_before(distance, entry, other_distance, other_entry):
+    """Compare by distance, then by entry; without a branch, since none would be predictable."""
+    return (distance < other_distance) | ((distance == other_distance) & (entry < other_entry))
 
 
 @compile_solver
-def _push(distances, steps, nodes, size, distance, step, node):
-    """Add an entry to a heap of `size` entries; the smallest distance is first, then the smallest number of steps."""
-    at = size
+def _insert(distances, entries, at, distance, entry):
+    """Store an entry of a heap at an empty place, or above it if that is where it belongs."""
     while at > 0:
         above = (at - 1) >> 1
-        if not _is_before(distance, step, distances[above], steps[above]):
+        if not _is_before(distance, entry, distances[above], entries[above]):
             break
-        distances[at], steps[at], nodes[at] = distances[above], steps[above], nodes[above]
+        distances[at], entries[at] = distances[above], entries[above]
         at = above
-    distances[at], steps[at], nodes[at] = distance, step, node
+    distances[at], entries[at] = distance, entry
 
 
 @compile_solver
-def _remove_first(distances, steps, nodes, size):
-    """Remove the first of `size` entries: move the last one down from its place."""
-    last = size - 1
-    distance, step, node, at = distances[last], steps[last], nodes[last], 0
-    while 2 * at + 1 < last:
+def _remove_first(distances, entries, size):
+    """Remove the first of `size` entries: move the empty place down to the end of the heap, and fill it by the last."""
+    last, at = size - 1, 0
+    while 2 * at + 2 < last:
         below = 2 * at + 1
-        if below + 1 < last and _is_before(distances[below + 1], steps[below + 1], distances[below], steps[below]):
-            below += 1
-        if not _is_before(distances[below], steps[below], distance, step):
-            break
-        distances[at], steps[at], nodes[at] = distances[below], steps[below], nodes[below]
+        below += np.int64(_is_before(distances[below + 1], entries[below + 1], distances[below], entries[below]))
+        distances[at], entries[at] = distances[below], entries[below]
         at = below
-    distances[at], steps[at], nodes[at] = distance, step, node
+    if 2 * at + 1 < last:
+        distances[at], entries[at] = distances[2 * at + 1], entries[2 * at + 1]
+        at = 2 * at + 1
+    _insert(distances, entries, at, distances[last], entries[last])
 
 
 @compile_solver
 def _run_dijkstra(scores, starts, heads, prices, source, target, z):
-    """Sort nodes by distance, then by number of steps; of equal nodes before a node, keep the smallest."""
+    """Sort nodes by distance, then by number of steps; of equal nodes before a node, keep the smallest.
+
+    An entry of the heap is `steps * 2^32 + node`.
+    """
     nodes, arcs = len(starts) - 1, len(heads)
     distances, steps = np.empty(nodes), np.empty(nodes, np.int64)
     parents, price_of = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
-    is_done = np.empty(nodes, np.bool_)
-    heap_distances, heap_steps = np.empty(arcs + 1), np.empty(arcs + 1, np.int64)
-    heap_nodes = np.empty(arcs + 1, np.int64)
+    heap_distances, heap_entries = np.empty(arcs + 1), np.empty(arcs + 1, np.int64)
     for b in range(len(scores)):
-        distances[:], steps[:], is_done[:] = np.inf, 0, False
-        distances[source], steps[source] = 0, 0
-        heap_distances[0], heap_steps[0], heap_nodes[0], size = 0, 0, source, 1
+        row = scores[b]
+        distances[:], steps[:] = np.inf, 0
+        distances[source] = 0
+        heap_distances[0], heap_entries[0], size = 0, source, 1
         while size > 0:
-            node = heap_nodes[0]
-            _remove_first(heap_distances, heap_steps, heap_nodes, size)
+            here, entry = heap_distances[0], heap_entries[0]
+            _remove_first(heap_distances, heap_entries, size)
             size -= 1
-            if is_done[node]:  # an entry with a longer distance than the one it was done with
+            step, node = entry >> 32, entry & 0xFFFFFFFF
+            if here > distances[node] or step > steps[node]:  # a shorter distance has been pushed later
                 continue
-            is_done[node] = True
             if node == target:
                 break
-            step = steps[node] + 1
+            step += 1
             for k in range(starts[node], starts[node + 1]):
                 head = heads[k]
-                if is_done[head]:
+                distance = here - np.float64(row[prices[k]])
+                if distance > distances[head]:
                     continue
-                distance = distances[node] - np.float64(scores[b, prices[k]])
-                if _is_before(distance, step, distances[head], steps[head]):
+                if distance < distances[head] or step < steps[head]:
                     distances[head], steps[head], parents[head], price_of[head] = distance, step, node, prices[k]
-                    _push(heap_distances, heap_steps, heap_nodes, size, distance, step, head)
+                    _insert(heap_distances, heap_entries, size, distance, (step << 32) | head)
                     size += 1
-                elif distance == distances[head] and step == steps[head] and node < parents[head]:
+                elif step == steps[head] and node < parents[head]:
                     parents[head], price_of[head] = node, prices[k]
         node = target
         while node != source:

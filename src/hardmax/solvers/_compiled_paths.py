@@ -20,7 +20,7 @@ SECONDS_PER_WEIGHT = 8e-9  # with an exponential
 def find_best_paths(scores: Tensor, graph: AcyclicGraph) -> Tensor:
     """Return the best paths: `[B, E] -> [B, E]`, the first of equally good edges out of a node."""
     z = torch.zeros_like(scores, memory_format=torch.contiguous_format)
-    inputs, outputs, arrays = scores.numpy(), z.numpy(), _convert(graph)
+    inputs, outputs, arrays = scores.numpy(), z.numpy(), graph.arrays
     seconds = SECONDS_PER_EDGE * len(graph.out_edges)
     solve_in_threads(lambda part: _find_best_paths(inputs[part], *arrays, outputs[part]), len(scores), seconds)
     return z
@@ -30,7 +30,7 @@ def shift_scores(scores: Tensor, graph: AcyclicGraph) -> tuple[Tensor, Tensor]:
     """Return the shifted scores `[B, E]`, zero for edges on no path, and the best sums `[B]` in float64."""
     shifted = torch.zeros_like(scores, memory_format=torch.contiguous_format)
     best = torch.empty(len(scores), dtype=torch.float64)
-    inputs, outputs, sums, arrays = scores.numpy(), shifted.numpy(), best.numpy(), _convert(graph)
+    inputs, outputs, sums, arrays = scores.numpy(), shifted.numpy(), best.numpy(), graph.arrays
     seconds = 2 * SECONDS_PER_EDGE * len(graph.out_edges)
     solve_in_threads(lambda part: _shift_scores(inputs[part], *arrays, outputs[part], sums[part]), len(scores), seconds)
     return shifted, best
@@ -40,7 +40,7 @@ def sum_paths(shifted: Tensor, graph: AcyclicGraph) -> tuple[Tensor, Tensor, Ten
     """Return log Z `[B]`, the marginals `[B, E]` and which examples are finite `[B]`, for shifted scores."""
     log_z, marginals = shifted.new_empty(len(shifted)), torch.zeros_like(shifted)
     is_finite = torch.empty(len(shifted), dtype=torch.bool)
-    inputs, arrays = shifted.numpy(), _convert(graph)
+    inputs, arrays = shifted.numpy(), graph.arrays
     outputs = log_z.numpy(), marginals.numpy(), is_finite.numpy()
     seconds = SECONDS_PER_WEIGHT * len(graph.out_edges)
     solve_in_threads(
@@ -56,7 +56,7 @@ def compute_covariances(marginals: Tensor, weights: Tensor, graph: AcyclicGraph)
     weights of a path, `marginal_e (E[F | e] - E[F])`.
     """
     gradient = torch.zeros_like(marginals, memory_format=torch.contiguous_format)
-    inputs, factors, outputs, arrays = marginals.numpy(), weights.numpy(), gradient.numpy(), _convert(graph)
+    inputs, factors, outputs, arrays = marginals.numpy(), weights.numpy(), gradient.numpy(), graph.arrays
     seconds = 2 * SECONDS_PER_EDGE * len(graph.out_edges)
     solve_in_threads(
         lambda part: _compute_covariances(inputs[part], factors[part], *arrays, outputs[part]), len(inputs), seconds
@@ -69,7 +69,7 @@ def draw_paths(shifted: Tensor, uniform: Tensor, graph: AcyclicGraph) -> tuple[T
     z = torch.zeros(len(uniform), *shifted.shape, dtype=shifted.dtype)
     is_finite = torch.empty(len(shifted), dtype=torch.bool)
     inputs, levels, samples, flags = shifted.numpy(), uniform.numpy(), z.numpy(), is_finite.numpy()
-    arrays = *_convert(graph), graph.numbers.numpy()
+    arrays = *graph.arrays, graph.numbers.numpy()
 
     def draw(part: slice) -> None:
         _draw_paths(inputs[part], levels[:, part], *arrays, samples[:, part], flags[part])
@@ -77,10 +77,6 @@ def draw_paths(shifted: Tensor, uniform: Tensor, graph: AcyclicGraph) -> tuple[T
     seconds = SECONDS_PER_WEIGHT * (len(graph.out_edges) + graph.longest * len(uniform))
     solve_in_threads(draw, len(shifted), seconds)
     return z, is_finite
-
-
-def _convert(graph: AcyclicGraph) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return graph.starts.numpy(), graph.out_edges.numpy(), graph.heads.numpy()
 
 
 @compile_solver

@@ -58,6 +58,7 @@ class AcyclicGraph:
         starts: `[N + 1]`, where the edges out of each position begin in `out_edges` and `heads`.
         out_edges: the edges out of position 0, 1, ..., in the order of `edges`.
         heads: the positions that these lead to.
+        arrays: `starts`, `out_edges` and `heads` as NumPy arrays, for compiled code.
         table: `[N, D]`, the edges out of each position; E where there are fewer, and for the target.
         edge_heads: `[E + 1]`, the position that each edge leads to; 0 for E and for edges on no path.
         edge_tails: `[E]`, the position that each edge leaves; 0 for edges on no path.
@@ -127,6 +128,7 @@ class AcyclicGraph:
         flat = [edge for node in nodes for edge in outgoing[node]]
         self.out_edges, self.heads = _make_index(flat), _make_index([ends[edge][1] for edge in flat])
         self.starts = _make_index([0, *(len(outgoing[node]) for node in nodes)]).cumsum(0)
+        self.arrays = self.starts.numpy(), self.out_edges.numpy(), self.heads.numpy()
         self.table = self._pad(nodes, outgoing)
         steps = []
         for _, group in groupby(nodes[1:], find_step):

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hardmax.errors import ArgumentError
-from hardmax.tracing import has_numba
+from hardmax.tracing import has_numba, is_eager
 
 LOWEST = -1e300  # sums of costs must be finite
 
@@ -65,15 +65,16 @@ def find_shortest_paths(scores: Float[Tensor, "*B D"], arcs: Arcs, source: int, 
     References:
         Dijkstra, 1959; Bellman, 1958.
     """
-    return _solve(scores.detach(), arcs.starts, arcs.heads, arcs.prices, source, target)
+    solve = _solve if is_eager(scores) else _solve_as_operator  # which takes 0.05 ms more
+    return solve(scores.detach(), arcs.starts, arcs.heads, arcs.prices, source, target)
 
 
-@torch.library.custom_op("hardmax::shortest_paths", mutates_args=())
 def _solve(scores: Tensor, starts: Tensor, heads: Tensor, prices: Tensor, source: int, target: int) -> Tensor:
-    flat = scores.reshape(scores.shape[:-1].numel(), scores.shape[-1]).double()
-    is_valid = (flat <= 0) & (flat >= LOWEST)
-    if not is_valid.all():
-        row, column = (~is_valid).nonzero()[0].tolist()
+    flat = scores.reshape(scores.shape[:-1].numel(), scores.shape[-1])
+    flat = flat.to(torch.promote_types(flat.dtype, torch.float32))
+    lowest, highest = (limit.item() for limit in flat.aminmax()) if flat.numel() else (0.0, 0.0)
+    if not LOWEST <= lowest <= highest <= 0:  # compared in float64: float32 has no -1e300
+        row, column = (~((flat <= 0) & (flat.double() >= LOWEST))).nonzero()[0].tolist()
         raise ArgumentError(
             f"scores of paths in a graph with cycles are minus costs, from {LOWEST:g} to zero, got "
             f"{flat[row, column].item():.4g} at index {column} of example {row}; pass them through -softplus"
@@ -87,15 +88,22 @@ def _solve(scores: Tensor, starts: Tensor, heads: Tensor, prices: Tensor, source
     return z.to(scores.dtype).view(scores.shape)
 
 
-@_solve.register_fake
+@torch.library.custom_op("hardmax::shortest_paths", mutates_args=())
+def _solve_as_operator(
+    scores: Tensor, starts: Tensor, heads: Tensor, prices: Tensor, source: int, target: int
+) -> Tensor:
+    return _solve(scores, starts, heads, prices, source, target)
+
+
+@_solve_as_operator.register_fake
 def _(scores, starts, heads, prices, source, target):
     return torch.empty_like(scores, memory_format=torch.contiguous_format)
 
 
-@_solve.register_vmap
+@_solve_as_operator.register_vmap
 def _(info, in_dims, scores, starts, heads, prices, source, target):
     assert in_dims[0] is not None  # the graph is a constant
-    return _solve(scores.movedim(in_dims[0], 0), starts, heads, prices, source, target), 0
+    return _solve_as_operator(scores.movedim(in_dims[0], 0), starts, heads, prices, source, target), 0
 
 
 def _run_bellman_ford(
@@ -108,7 +116,7 @@ def _run_bellman_ford(
     tails = torch.cat([tails, tails.new_tensor([source])]).to(device)
     prices = torch.cat([prices, prices.new_tensor([scores.shape[1]])]).to(device)
     into = _list_arcs_into(heads.to(device), nodes)
-    costs = -scores[:, prices[into].clamp_max(scores.shape[1] - 1)]
+    costs = -scores.double()[:, prices[into].clamp_max(scores.shape[1] - 1)]
     distances = torch.full((len(scores), nodes), torch.inf, dtype=torch.float64, device=device)
     distances[:, source] = 0
     arrival = torch.full_like(distances, arcs, dtype=torch.int64)

@@ -10,7 +10,8 @@ from torch import Tensor
 from hardmax.errors import ArgumentError, NotExactError
 from hardmax.solvers.dijkstra import Arcs, find_shortest_paths
 from hardmax.solvers.grid_graph import list_grid_arcs, list_grid_edges
-from hardmax.spaces.abstract import AbstractSpace, widen_dtype
+from hardmax.spaces._perturbed import AbstractPerturbed
+from hardmax.spaces.abstract import widen_dtype
 from hardmax.spaces.perturbation import Perturbation
 from hardmax.spaces.shortest_path import ShortestPath
 from hardmax.tracing import can_read_values
@@ -20,7 +21,7 @@ _SUMS = ("draw", "log_prob", "entropy", "kl", "marginals", "relax", "enumerate")
 
 @final
 @dataclass(frozen=True)
-class GridPath(AbstractSpace):
+class GridPath(AbstractPerturbed):
     r"""A path of a grid from the top left cell to the bottom right one, with scores for its edges or its cells.
 
     $$ q(z) = \exp\Big(\sum_i \mathrm{scores}_i \, z_i\Big) / Z $$
@@ -160,6 +161,8 @@ class GridPath(AbstractSpace):
     # ------------------------------------------------------------------------------- arg max
     def argmax(self, scores: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return the path with the largest sum of scores."""
+        if self._paths is not None and self.on == "edges":
+            return self._paths.argmax(scores)
         self.batch_shape(scores)
         scores = scores.detach()
         if self._arcs is None:
@@ -190,26 +193,6 @@ class GridPath(AbstractSpace):
             f"scores of {self} are minus costs, at most zero, got {scores[tuple(index)].item():.4g} for {place} of "
             f"example {index[:lead]}; pass -costs, or the output of a network through -softplus"
         )
-
-    # ------------------------------------------------------------------------------- noise
-    def noise(
-        self,
-        shape: tuple[int, ...],
-        generator: torch.Generator | None = None,
-        *,
-        dtype: torch.dtype = torch.float32,
-        device: torch.device | str | None = None,
-    ) -> Float[Tensor, "..."]:
-        """Draw the noise of the perturbation, independent for every score."""
-        return self._noise.draw((*shape, *self.score_shape), generator, dtype=dtype, device=device)
-
-    def perturb(self, scores: Float[Tensor, "..."], noise: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Return the perturbed scores: `[*B, *score]` and `[S, *B, *score] -> [S, *B, *score]`."""
-        return self._noise.apply(scores, noise)
-
-    def noise_slope(self, scores: Float[Tensor, "..."], noise: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Return the derivative of the log-density of the perturbed scores."""
-        return self._noise.slope(scores, noise)
 
     @property
     def _noise(self) -> Perturbation:

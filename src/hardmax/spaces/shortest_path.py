@@ -11,6 +11,7 @@ from torch.nn.functional import pad
 from hardmax.solvers.acyclic_graph import AcyclicGraph, Edges
 from hardmax.solvers.acyclic_path import add_values, find_best_path, maximise, pad_scores, remove_bridges, walk
 from hardmax.spaces._compiled_sums import CompiledFunction
+from hardmax.spaces._perturbed import AbstractPerturbed
 from hardmax.spaces.abstract import AbstractGibbs, invert_cdf, widen_dtype
 from hardmax.spaces.perturbation import Perturbation
 from hardmax.tracing import can_run_compiled
@@ -18,7 +19,7 @@ from hardmax.tracing import can_run_compiled
 
 @final
 @dataclass(frozen=True)
-class ShortestPath(AbstractGibbs):
+class ShortestPath(AbstractPerturbed, AbstractGibbs):
     r"""A path of a directed acyclic graph; z is `[*B, E]`, one bit for every edge, with one score per edge, `[*B, E]`.
 
     $$ q(z) = \exp\Big(\sum_e \mathrm{scores}_e \, z_e\Big) / Z $$
@@ -113,25 +114,9 @@ class ShortestPath(AbstractGibbs):
         """Return z."""
         return z
 
-    # ------------------------------------------------------------------------------- noise
-    def noise(
-        self,
-        shape: tuple[int, ...],
-        generator: torch.Generator | None = None,
-        *,
-        dtype: torch.dtype = torch.float32,
-        device: torch.device | str | None = None,
-    ) -> Float[Tensor, "*shape E"]:
-        """Draw the noise of the perturbation, independent for every edge."""
-        return self.perturbation.draw((*shape, *self.score_shape), generator, dtype=dtype, device=device)
-
-    def perturb(self, scores: Float[Tensor, "..."], noise: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Return the perturbed scores: `[*B, E]` and `[S, *B, E] -> [S, *B, E]`."""
-        return self.perturbation.apply(scores, noise)
-
-    def noise_slope(self, scores: Float[Tensor, "..."], noise: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Return the derivative of the log-density of the perturbed scores."""
-        return self.perturbation.slope(scores, noise)
+    @property
+    def _noise(self) -> Perturbation:
+        return self.perturbation
 
     # ------------------------------------------------------------------------------- the Gibbs distribution
     def log_partition(self, scores: Float[Tensor, "*B E"]) -> Float[Tensor, "*B"]:
