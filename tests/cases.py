@@ -1,13 +1,17 @@
 """Spaces, estimators and objectives that the tests combine in cross products."""
 
+import sys
 from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 import hardmax as hm
+from hardmax.tracing import can_run_compiled
 
 SMALL_SPACES = [hm.Categorical(4), hm.Categorical(3, 1), hm.Categorical(3, 2), hm.Binary(1), hm.Binary(3)]
+# With an edge on all paths (3, 4), and one on no path (2, 5).
+PATH = hm.ShortestPath([(0, 1), (0, 2), (1, 2), (1, 3), (2, 3), (3, 4), (2, 5), (0, 3)], 0, 4)
 EDGE_SPACES = [hm.Categorical(1), hm.Categorical(1, 2)]
 
 UNBIASED = [
@@ -223,3 +227,9 @@ def gradients(
         out.value.sum(), [scores, f.weight], allow_unused=True, materialize_grads=True
     )
     return out, for_scores, for_weight
+
+
+def block_numba(monkeypatch) -> None:
+    """Make Numba impossible to import, so that the torch code runs."""
+    monkeypatch.setitem(sys.modules, "numba", None)
+    assert not can_run_compiled(torch.zeros(1))

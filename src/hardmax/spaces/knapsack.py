@@ -124,6 +124,11 @@ class Knapsack(AbstractSpace):
         """Number of sets that fit, counted; raises `NotExactError` if there is no decision diagram."""
         return self._diagram.size
 
+    @property
+    def has_constant_sum(self) -> bool:
+        """False: sets have different numbers of items."""
+        return False
+
     @cached_property
     def chosen_solver(self) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Name of the solver of the arg max."""

@@ -189,6 +189,11 @@ class SolverSpace(AbstractSpace):
         raise NotExactError(f"{self} does not know how many z there are")
 
     @property
+    def has_constant_sum(self) -> bool:
+        """False: the solver is not known to choose the same number of parts always."""
+        return False
+
+    @property
     def chosen_solver(self) -> str | None:
         """Name of the function."""
         return getattr(self._solver.solve, "__name__", None)

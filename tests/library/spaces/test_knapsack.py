@@ -207,6 +207,12 @@ def test_fenchel_young_loss_is_least_at_the_target():
     assert torch.equal(space.argmax(scores), target)
 
 
+def test_projections_that_change_the_arg_max_are_refused():
+    for space in (hm.Knapsack([2, 3], 4), hm.SolverSpace(lambda scores: scores > 0, 2)):
+        with pytest.raises(hm.NotExactError, match="use project='sphere'"):
+            hm.sample(torch.zeros(2), space, hm.IdentityBackward("plane"))
+
+
 def test_direct_with_the_full_f():
     space, scores = hm.Knapsack([2, 3, 1, 2], 5), torch.zeros(3, 4, dtype=torch.float64, requires_grad=True)
     with pytest.raises(hm.NotExactError, match="single changes"):

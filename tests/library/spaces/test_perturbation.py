@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from scipy.stats import kstest
 
 import hardmax as hm
 from hardmax.random import make_generator
@@ -51,3 +52,10 @@ def test_multiplicative_noise_keeps_signs_and_the_mean():
 def test_wrong_arguments_are_refused(arguments):
     with pytest.raises(hm.ArgumentError, match="scale must be"):
         hm.Perturbation(*arguments)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_distribution_function_of_noise_is_uniform(kind):
+    perturbation = hm.Perturbation(kind, 0.4)
+    uniform = perturbation.to_uniform(draw(perturbation, 20_000)).flatten()
+    assert kstest(uniform, "uniform").pvalue > 1e-6

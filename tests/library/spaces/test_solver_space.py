@@ -77,7 +77,7 @@ class TestEqualToOurOwn:
             hm.ImplicitMLE(0.7, two_sided=True),
             hm.AdaptiveImplicitMLE(),
             hm.Blackbox(0.7),
-            hm.IdentityBackward("both"),
+            hm.IdentityBackward("sphere"),
             hm.PerturbedOptimizer(0.5),
         ],
         ids=str,

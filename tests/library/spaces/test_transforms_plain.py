@@ -8,7 +8,8 @@ import hardmax as hm
 
 pytestmark = pytest.mark.plain  # without shape checks
 
-SPACES = [hm.Subset(4, 2), hm.Permutation(3), hm.Chain(3, 2), hm.SpanningTree(4), hm.Knapsack([2, 3, 1, 2], 4)]
+SPACES = [hm.Subset(4, 2), hm.Permutation(3), hm.Chain(3, 2), hm.SpanningTree(4), hm.GridPath(2, 2, on="nodes")]
+SPACES += [hm.Knapsack([2, 3, 1, 2], 4)]
 METHODS = ["argmax", "log_partition", "entropy", "kl", "marginals", "relax", "draw", "log_prob"]
 ESTIMATORS = [hm.Exact(), hm.Direct(0.5), hm.Reinforce("leave-one-out"), hm.GumbelSoftmax(0.5, hard=True)]
 BATCH = 4
@@ -117,3 +118,16 @@ def test_shape_errors_without_the_hook():
             space.relax(wrong, 1.0)
         with pytest.raises(hm.ShapeError, match="needs"):
             space.draw(wrong, wrong)
+
+
+@pytest.mark.parametrize("on", ["edges", "nodes"])
+def test_paths_of_a_grid_with_cycles_compile_and_vmap(on):
+    space = hm.GridPath(3, 4, connectivity=8, monotone=False, on=on)
+    scores, _ = problem(space)
+    scores = -scores.abs()
+    expected = space.argmax(scores)
+    torch._dynamo.reset()
+    assert torch.equal(torch.compile(space.argmax, fullgraph=True, backend="aot_eager")(scores), expected)
+    assert torch.equal(torch.func.vmap(space.argmax)(scores), expected)
+    with pytest.raises(hm.ArgumentError, match="-softplus"):
+        torch.func.vmap(space.argmax)(-scores)
