@@ -11,8 +11,9 @@ from torch import Tensor
 from hardmax.errors import ArgumentError
 from hardmax.solvers.viterbi import viterbi
 from hardmax.spaces._compiled_sums import CompiledFunction
-from hardmax.spaces.abstract import AbstractGibbs, invert_cdf, make_one_hot, widen_dtype
+from hardmax.spaces.abstract import invert_cdf, make_one_hot, widen_dtype
 from hardmax.spaces.categorical import Categorical
+from hardmax.spaces.gibbs import AbstractGibbs
 from hardmax.tracing import can_run_compiled
 
 

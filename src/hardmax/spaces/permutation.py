@@ -12,7 +12,8 @@ from hardmax.errors import ArgumentError, NotExactError
 from hardmax.solvers.assignment import solve_assignment
 from hardmax.solvers.sinkhorn import compute_laplacian, solve_column_potentials
 from hardmax.spaces._permanent import MAX_ITEMS, draw_columns, log_permanent, log_permanent_and_marginals
-from hardmax.spaces.abstract import AbstractGibbs, make_one_hot, widen_dtype
+from hardmax.spaces.abstract import make_one_hot, widen_dtype
+from hardmax.spaces.gibbs import AbstractGibbs
 from hardmax.tracing import is_eager
 
 _SUM_METHODS = ("draw", "log_prob", "entropy", "kl", "marginals")

@@ -11,7 +11,8 @@ from torch.nn.functional import pad
 from hardmax.solvers.acyclic_graph import AcyclicGraph, Edges
 from hardmax.solvers.acyclic_path import add_values, find_best_path, maximise, pad_scores, remove_bridges, walk
 from hardmax.spaces._compiled_sums import CompiledFunction
-from hardmax.spaces.abstract import AbstractGibbs, invert_cdf, widen_dtype
+from hardmax.spaces.abstract import invert_cdf, widen_dtype
+from hardmax.spaces.gibbs import AbstractGibbs
 from hardmax.spaces.perturbation import Perturbation
 from hardmax.tracing import can_run_compiled
 

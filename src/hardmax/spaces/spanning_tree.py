@@ -11,7 +11,8 @@ from torch import Tensor
 from hardmax.errors import ArgumentError
 from hardmax.solvers.spanning_tree import find_maximum_spanning_tree
 from hardmax.spaces._compiled_sums import CompiledFunction
-from hardmax.spaces.abstract import AbstractGibbs, log_add, log_uniform, widen_dtype
+from hardmax.spaces.abstract import log_add, log_uniform, widen_dtype
+from hardmax.spaces.gibbs import AbstractGibbs
 from hardmax.tracing import can_run_compiled
 
 

@@ -11,7 +11,8 @@ from torch.nn.functional import pad
 
 from hardmax.errors import ArgumentError
 from hardmax.spaces._compiled_sums import CompiledFunction
-from hardmax.spaces.abstract import IMPOSSIBLE, AbstractGibbs, log_add, log_uniform, widen_dtype
+from hardmax.spaces.abstract import log_add, log_uniform, widen_dtype
+from hardmax.spaces.gibbs import IMPOSSIBLE, AbstractGibbs
 from hardmax.tracing import can_run_compiled
 
 
