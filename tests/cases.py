@@ -8,6 +8,8 @@ from torch import Tensor, nn
 import hardmax as hm
 
 SMALL_SPACES = [hm.Categorical(4), hm.Categorical(3, 1), hm.Categorical(3, 2), hm.Binary(1), hm.Binary(3)]
+# With an edge on all paths (3, 4), and one on no path (2, 5).
+PATH = hm.ShortestPath([(0, 1), (0, 2), (1, 2), (1, 3), (2, 3), (3, 4), (2, 5), (0, 3)], 0, 4)
 EDGE_SPACES = [hm.Categorical(1), hm.Categorical(1, 2)]
 
 UNBIASED = [

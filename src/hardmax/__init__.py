@@ -95,9 +95,11 @@ if TYPE_CHECKING:
     from hardmax.spaces import Binary as Binary
     from hardmax.spaces import Categorical as Categorical
     from hardmax.spaces import Chain as Chain
+    from hardmax.spaces import GridPath as GridPath
     from hardmax.spaces import PairwiseBinary as PairwiseBinary
     from hardmax.spaces import Permutation as Permutation
     from hardmax.spaces import Perturbation as Perturbation
+    from hardmax.spaces import ShortestPath as ShortestPath
     from hardmax.spaces import SolverSpace as SolverSpace
     from hardmax.spaces import SpanningTree as SpanningTree
     from hardmax.spaces import Subset as Subset
@@ -143,6 +145,7 @@ _HOMES = {
     "GaussianLikelihood": "objectives",
     "GaussianVAE": "models",
     "GibbsCovariance": "estimators",
+    "GridPath": "spaces",
     "GumbelRao": "estimators",
     "GumbelSoftmax": "estimators",
     "HardmaxError": "errors",
@@ -164,6 +167,7 @@ _HOMES = {
     "Rodeo": "estimators",
     "Roulette": "estimators",
     "ShapeError": "errors",
+    "ShortestPath": "spaces",
     "ShortlistDirect": "estimators",
     "SolverError": "errors",
     "SolverSpace": "spaces",

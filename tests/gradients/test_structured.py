@@ -7,13 +7,13 @@ from functools import cache
 
 import pytest
 import torch
-from cases import Toy
+from cases import PATH, Toy
 
 import hardmax as hm
 from hardmax.testing import assert_exact, assert_unbiased
 
 PAIRWISE = [hm.PairwiseBinary(4), hm.PairwiseBinary(5, [(0, 1), (1, 2), (3, 4), (0, 4)])]
-STRUCTURED = [*PAIRWISE, hm.Subset(5, 2), hm.Chain(3, 3), hm.Permutation(3), hm.SpanningTree(4)]
+STRUCTURED = [*PAIRWISE, hm.Subset(5, 2), hm.Chain(3, 3), hm.Permutation(3), hm.SpanningTree(4), PATH]
 
 
 @pytest.mark.parametrize("space", STRUCTURED, ids=str)

@@ -20,7 +20,7 @@ from hardmax.testing import assert_bias_vanishes, assert_unbiased
 
 BITS = [hm.Binary(3), hm.PairwiseBinary(4)]
 SAME_SHAPE = [hm.Categorical(4), hm.Categorical(3, 2), hm.Binary(3), hm.Subset(5, 2), hm.Permutation(4)]
-SPACES = [*SAME_SHAPE, hm.SpanningTree(4), hm.PairwiseBinary(4), hm.Chain(4, 3)]
+SPACES = [*SAME_SHAPE, hm.SpanningTree(4), hm.GridPath(3, 3, on="nodes"), hm.PairwiseBinary(4), hm.Chain(4, 3)]
 # Chains of two states are one categorical: perturb-and-MAP is q, and z has another shape than the scores.
 EXACT = [*SMALL_SPACES, hm.Chain(2, 3), hm.PairwiseBinary(3, [])]
 LINEARISED = [ImplicitMLE(0.7), ImplicitMLE(0.7, two_sided=True), Blackbox(0.7), IdentityBackward()]

@@ -4,7 +4,7 @@ import re
 
 import pytest
 import torch
-from cases import EDGE_SPACES, ESTIMATORS, SMALL_SPACES, VALUE_STYLE, list_refused, one_each, pairs
+from cases import EDGE_SPACES, ESTIMATORS, PATH, SMALL_SPACES, VALUE_STYLE, list_refused, one_each, pairs
 
 import hardmax as hm
 from hardmax.applications.discrete_vae.config import DiscreteConfig
@@ -109,7 +109,7 @@ def test_arguments(arguments, error, message):
         hm.expectation(raise_if_called, SCORES, SPACE, **arguments)
 
 
-STRUCTURED = [hm.PairwiseBinary(3), hm.Subset(4, 2), hm.Permutation(3), hm.Chain(3, 2), hm.SpanningTree(4)]
+STRUCTURED = [hm.PairwiseBinary(3), hm.Subset(4, 2), hm.Permutation(3), hm.Chain(3, 2), hm.SpanningTree(4), PATH]
 
 
 @pytest.mark.parametrize(("space", "estimator"), list_refused([*SMALL_SPACES, *STRUCTURED]), ids=str)
@@ -148,6 +148,8 @@ def test_the_cross_products_leave_out_no_more_than_they_must():
         hm.Permutation(3): by_changes | {hm.StraightThrough, hm.PerturbedOptimizer},
         hm.Chain(3, 2): by_changes | {hm.PerturbedOptimizer},
         hm.SpanningTree(4): {hm.StraightThrough, hm.PerturbedOptimizer},
+        PATH: {hm.StraightThrough, hm.PerturbedOptimizer},
+        hm.GridPath(3, 3, on="nodes"): {hm.StraightThrough, hm.PerturbedOptimizer},
     }.items():
         assert {type(estimator) for _, estimator in pairs([space])} == always | more
 

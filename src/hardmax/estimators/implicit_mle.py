@@ -186,7 +186,8 @@ class IdentityBackward(AbstractLinearised):
 
     Raises:
         ArgumentError: an unknown projection.
-        NotExactError: "plane" or "both" for bits, where adding a constant to the scores changes the arg max.
+        NotExactError: "plane" or "both" for bits, and for paths of different lengths, where adding a constant to the
+            scores changes the arg max.
 
     Example:
         >>> import torch, hardmax as hm
@@ -210,7 +211,7 @@ class IdentityBackward(AbstractLinearised):
     def check(self, space: AbstractSpace, samples: int) -> None:
         """Refuse to subtract the mean where that changes the arg max."""
         super().check(space, samples)
-        if self.project in ("plane", "both") and space.offers("fields"):
+        if self.project in ("plane", "both") and not space.has_constant_sum:
             raise NotExactError(
                 f"{self} subtracts the mean from the scores, which changes the arg max of {space}; use project='sphere'"
             )

@@ -10,9 +10,11 @@ if TYPE_CHECKING:
     from hardmax.spaces.binary import Binary as Binary
     from hardmax.spaces.categorical import Categorical as Categorical
     from hardmax.spaces.chain import Chain as Chain
+    from hardmax.spaces.grid_path import GridPath as GridPath
     from hardmax.spaces.pairwise_binary import PairwiseBinary as PairwiseBinary
     from hardmax.spaces.permutation import Permutation as Permutation
     from hardmax.spaces.perturbation import Perturbation as Perturbation
+    from hardmax.spaces.shortest_path import ShortestPath as ShortestPath
     from hardmax.spaces.solver_space import SolverSpace as SolverSpace
     from hardmax.spaces.spanning_tree import SpanningTree as SpanningTree
     from hardmax.spaces.subset import Subset as Subset
@@ -24,9 +26,11 @@ _HOMES = {
     "Binary": "binary",
     "Categorical": "categorical",
     "Chain": "chain",
+    "GridPath": "grid_path",
     "PairwiseBinary": "pairwise_binary",
     "Permutation": "permutation",
     "Perturbation": "perturbation",
+    "ShortestPath": "shortest_path",
     "SolverSpace": "solver_space",
     "SpanningTree": "spanning_tree",
     "Subset": "subset",

@@ -221,6 +221,11 @@ class AbstractSpace(ABC):
         """
         return True
 
+    @property
+    def has_constant_sum(self) -> bool:
+        """Whether the statistics of all z have the same sum, so that adding a constant to all scores changes no z."""
+        return not self.offers("fields")
+
     # ------------------------------------------------------------------------------- noise for samples alone
     @property
     def draw_shape(self) -> tuple[int, ...]:

@@ -87,3 +87,10 @@ class Perturbation:
             return noise / self.scale**2
         centred = (noise + self.scale**2 / 2) / self.scale**2
         return torch.where(scores == 0, 0.0, centred / scores.detach())
+
+    def to_uniform(self, noise: Tensor) -> Tensor:
+        """Return uniform numbers on [0, 1] from noise, by its distribution function."""
+        if self.kind == "gumbel":
+            return (-(-noise / self.scale).exp()).exp()
+        mean = -(self.scale**2) / 2 if self.kind == "multiplicative" else 0.0
+        return torch.special.ndtr((noise - mean) / self.scale)

@@ -4,16 +4,18 @@ import sys
 
 import pytest
 import torch
-from cases import Toy
+from cases import PATH, Toy
 from scipy.stats import chisquare
 
 import hardmax as hm
 from hardmax.testing import assert_space, assert_unbiased
 from hardmax.tracing import can_run_compiled
 
-SPACES = [hm.Subset(6, 2), hm.Subset(5, 4), hm.Permutation(4), hm.Chain(4, 3), hm.SpanningTree(5), hm.PairwiseBinary(4)]
+SUBSETS = [hm.Subset(6, 2), hm.Subset(5, 4)]
+PATHS = [PATH, hm.GridPath(3, 3, connectivity=8, on="nodes")]
+SPACES = [*SUBSETS, hm.Permutation(4), hm.Chain(4, 3), hm.SpanningTree(5), hm.PairwiseBinary(4), *PATHS]
 SUMMED = [space for space in SPACES if not isinstance(space, hm.PairwiseBinary)]
-LARGE = [hm.Subset(40, 9), hm.Subset(30, 29), hm.Chain(12, 5), hm.SpanningTree(12)]
+LARGE = [hm.Subset(40, 9), hm.Subset(30, 29), hm.Chain(12, 5), hm.SpanningTree(12), hm.GridPath(9, 8)]
 each = pytest.mark.parametrize("space", SPACES, ids=str)
 summed = pytest.mark.parametrize("space", SUMMED, ids=str)
 
@@ -89,7 +91,7 @@ def test_compiled_sums_are_those_of_torch(space, dtype, monkeypatch):
         assert torch.equal(best, expected[2])
 
 
-@pytest.mark.parametrize("space", [hm.Chain(6, 4), hm.SpanningTree(9)], ids=str)
+@pytest.mark.parametrize("space", [hm.Chain(6, 4), hm.SpanningTree(9), hm.GridPath(5, 5)], ids=str)
 def test_compiled_solvers_break_ties_as_torch_does(space, monkeypatch):
     scores = scores_of(space, 300).round()
     compiled = space.argmax(scores), space.argmax(scores.float()), space.argmax(scores.bfloat16())
@@ -139,7 +141,7 @@ def test_first_and_second_derivatives_are_those_of_torch(space, size, monkeypatc
 def test_draws_need_fewer_numbers_than_scores():
     shapes = {
         hm.Chain(50, 20): 50, hm.Subset(100, 10): 10, hm.Permutation(8): 8, hm.PairwiseBinary(10): 2,
-        hm.SpanningTree(5): 10,
+        hm.SpanningTree(5): 10, hm.GridPath(5, 5): 7,
     }  # fmt: skip
     for space, count in shapes.items():
         noise = space.draw_noise((3, 2), torch.Generator().manual_seed(0))

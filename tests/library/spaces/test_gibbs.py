@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from cases import Toy
+from cases import PATH, Toy
 
 import hardmax as hm
 from hardmax.testing import assert_exact, assert_unbiased
 
-SPACES = [hm.Subset(5, 2), hm.Permutation(3), hm.Chain(3, 2), hm.SpanningTree(4)]
+SPACES = [hm.Subset(5, 2), hm.Permutation(3), hm.Chain(3, 2), hm.SpanningTree(4), PATH, hm.GridPath(3, 3, on="nodes")]
 WITH_CHANGES = [space for space in SPACES if space.offers("change")]
 each = pytest.mark.parametrize("space", SPACES, ids=str)
 

@@ -8,7 +8,7 @@ import hardmax as hm
 
 pytestmark = pytest.mark.plain  # without shape checks
 
-SPACES = [hm.Subset(4, 2), hm.Permutation(3), hm.Chain(3, 2), hm.SpanningTree(4)]
+SPACES = [hm.Subset(4, 2), hm.Permutation(3), hm.Chain(3, 2), hm.SpanningTree(4), hm.GridPath(2, 2, on="nodes")]
 METHODS = ["argmax", "log_partition", "entropy", "kl", "marginals", "relax", "draw", "log_prob"]
 ESTIMATORS = [hm.Exact(), hm.Direct(0.5), hm.Reinforce("leave-one-out"), hm.GumbelSoftmax(0.5, hard=True)]
 BATCH = 4
