@@ -96,6 +96,7 @@ if TYPE_CHECKING:
     from hardmax.spaces import Categorical as Categorical
     from hardmax.spaces import Chain as Chain
     from hardmax.spaces import GridPath as GridPath
+    from hardmax.spaces import Knapsack as Knapsack
     from hardmax.spaces import PairwiseBinary as PairwiseBinary
     from hardmax.spaces import Permutation as Permutation
     from hardmax.spaces import Perturbation as Perturbation
@@ -151,6 +152,7 @@ _HOMES = {
     "HardmaxError": "errors",
     "IdentityBackward": "estimators",
     "ImplicitMLE": "estimators",
+    "Knapsack": "spaces",
     "LinearObjective": "objectives",
     "LocalExpectation": "estimators",
     "MissingExtraError": "errors",

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from hardmax.spaces.categorical import Categorical as Categorical
     from hardmax.spaces.chain import Chain as Chain
     from hardmax.spaces.grid_path import GridPath as GridPath
+    from hardmax.spaces.knapsack import Knapsack as Knapsack
     from hardmax.spaces.pairwise_binary import PairwiseBinary as PairwiseBinary
     from hardmax.spaces.permutation import Permutation as Permutation
     from hardmax.spaces.perturbation import Perturbation as Perturbation
@@ -27,6 +28,7 @@ _HOMES = {
     "Categorical": "categorical",
     "Chain": "chain",
     "GridPath": "grid_path",
+    "Knapsack": "knapsack",
     "PairwiseBinary": "pairwise_binary",
     "Permutation": "permutation",
     "Perturbation": "perturbation",

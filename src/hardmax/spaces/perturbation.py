@@ -94,3 +94,10 @@ class Perturbation:
             return (-(-noise / self.scale).exp()).exp()
         mean = -(self.scale**2) / 2 if self.kind == "multiplicative" else 0.0
         return torch.special.ndtr((noise - mean) / self.scale)
+
+    def log_cdf(self, noise: Tensor) -> Tensor:
+        """Return the logarithm of the CDF of the noise: that of uniform numbers, of the same shape."""
+        if self.kind == "gumbel":
+            return -(-noise / self.scale).exp()
+        mean = -(self.scale**2) / 2 if self.kind == "multiplicative" else 0.0
+        return torch.special.log_ndtr((noise - mean) / self.scale)
