@@ -14,7 +14,7 @@ LOSS_OPTIONS: dict[str, tuple[str, ...]] = {
     "direct": ("epsilon", "towards", "samples", "scale"),
     "fenchel-young": ("samples", "scale"),
     "implicit-mle": ("samples", "scale", "step"),
-    "adaptive-implicit-mle": ("samples", "scale"),
+    "adaptive-implicit-mle": ("samples", "scale", "share"),
     "blackbox": ("step",),
     "identity": (),
     "perturbed": ("samples", "scale"),
@@ -50,7 +50,8 @@ class DecisionsConfig(TrainConfig):
         ),
         "model": ("hidden",),
         "loss": (
-            "loss", "samples", "scale", "epsilon", "towards", "step", "temperature", "temperature_end",
+            "loss", "samples", "scale", "epsilon", "towards", "step", "share", "temperature",
+            "temperature_end",
         ),
     }  # fmt: skip
 
@@ -94,6 +95,8 @@ class DecisionsConfig(TrainConfig):
     step: float | None = None
     """How far the slope of the loss of one example moves its scores; default: 10 for implicit-mle, 0.625 for
     blackbox (the published 20, for the mean over a batch of 32)."""
+    share: float = 0.5
+    """Share of the perturbed decisions that the step of adaptive-implicit-mle changes, among those that can change."""
     temperature: float | None = None
     """Temperature of the Gibbs distribution, in units of the scores; default: 3 for gibbs, 1 for likelihood."""
     temperature_end: float | None = None
@@ -118,6 +121,8 @@ class DecisionsConfig(TrainConfig):
             raise ArgumentError(f"grid must be at least 2, got {self.grid}")
         if not self.capacity >= _LEAST_CAPACITY:
             raise ArgumentError(f"capacity must be at least {_LEAST_CAPACITY:g}, for any item, got {self.capacity}")
+        if not 0 < self.share <= 1:
+            raise ArgumentError(f"share must be above 0 and at most 1, got {self.share}")
         if self.hidden < 0:
             raise ArgumentError(f"hidden must not be negative, got {self.hidden}; 0 is a linear network")
 

@@ -32,6 +32,7 @@ class LossSetting:
         epsilon: how strongly the costs move the arg max (`direct`).
         towards: move towards better decisions (`direct`).
         step: how far the slope moves the scores (`implicit_mle`, `blackbox`).
+        share: share of the decisions that the step changes (`adaptive_implicit_mle`).
         temperature: temperature of the Gibbs distribution (`gibbs`, `likelihood`).
     """
 
@@ -40,6 +41,7 @@ class LossSetting:
     epsilon: float = 1.0
     towards: bool = False
     step: float = 1.0
+    share: float = 0.5
     temperature: float = 1.0
 
 
@@ -87,7 +89,7 @@ def implicit_mle(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetti
 
 def adaptive_implicit_mle(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting) -> Loss:
     """Return the same as `implicit_mle`, with a step that is chosen for each batch."""
-    return _imitate(AdaptiveImplicitMLE(), scores, best, setting)
+    return _imitate(AdaptiveImplicitMLE(setting.share), scores, best, setting)
 
 
 def blackbox(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting) -> Loss:
@@ -96,7 +98,7 @@ def blackbox(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting) 
 
 
 def identity(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting) -> Loss:
-    """Return the regret, with the gradient of `hardmax.IdentityBackward`: minus the costs."""
+    """Return the regret, with the gradient of `hardmax.IdentityBackward`: the costs, whatever the decision is."""
     return _differentiate_regret(IdentityBackward(), scores, costs, best, setting)
 
 
