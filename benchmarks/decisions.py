@@ -1,8 +1,11 @@
 """Regret and time of our losses, compared with those of PyEPO on the same data, weights and order of examples.
 
-`python -m benchmarks.decisions --pyepo PYTHON`, where PYTHON has pyepo and ortools; PyEPO trains in its own process, with
-the solvers of OR-tools. Skipped without PyEPO. The step of I-MLE and of blackbox is that of PyEPO, divided by the batch
-size: PyEPO multiplies it by the slope of the mean over the batch.
+`python -m benchmarks.decisions --pyepo PYTHON`, where PYTHON has pyepo and ortools; PyEPO trains in its own process,
+with the solvers of OR-tools. Skipped without PyEPO. SPO+ has the same regret in both: it is the same function.
+
+The steps of I-MLE and blackbox are those of PyEPO, divided by the batch size, since PyEPO multiplies them by the slope
+of the mean over the batch. Other differences: PyEPO's I-MLE has noise of another distribution, and the loss of the mean
+of the samples; the derivative of its |regret| is zero for optimal decisions.
 """
 
 import argparse

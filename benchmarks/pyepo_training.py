@@ -1,7 +1,7 @@
 """Train a linear model with PyEPO's losses: a script for a Python that has pyepo and ortools, and not hardmax.
 
-`python pyepo_training.py PROBLEM.npz RESULTS.npz`: `benchmarks.decisions` writes the problem, the initial weights and the
-order of the examples, and reads the final weights and the seconds of each epoch.
+`python pyepo_training.py PROBLEM.npz RESULTS.npz`: `benchmarks.decisions` writes the problem, the initial weights and
+the order of the examples, and reads the final weights and the seconds of each epoch.
 """
 
 import sys

@@ -187,9 +187,7 @@ def _generate_examples(
     return examples
 
 
-def _make_decisions(
-    name: str, source: str, parameters: dict[str, Any], examples: Mapping[str, Examples]
-) -> Decisions:
+def _make_decisions(name: str, source: str, parameters: dict[str, Any], examples: Mapping[str, Examples]) -> Decisions:
     features = {part: x.float() for part, (x, _) in examples.items()}
     return Decisions(name, source, parameters, **features, costs={part: c.float() for part, (_, c) in examples.items()})
 
@@ -231,5 +229,7 @@ def _check_array(array: np.ndarray | None, name: str, shape: tuple[int, ...], pa
         )
     tensor = torch.from_numpy(array.astype(np.float32))
     if not tensor.isfinite().all():
-        raise DataError(f"{name} in {path} must be finite, got NaN, inf or numbers beyond float32; remove such examples")
+        raise DataError(
+            f"{name} in {path} must be finite, got NaN, inf or numbers beyond float32; remove such examples"
+        )
     return tensor

@@ -56,7 +56,7 @@ class DecisionsConfig(TrainConfig):
     }  # fmt: skip
 
     model: Literal["decisions"] = "decisions"
-    data: Literal["path", "knapsack"] = "path"
+    data: str = "path"
     """Problem, generated from --seed: path (shortest path through a grid) or knapsack (most valuable items that
     fit)."""
     examples: int = 1000

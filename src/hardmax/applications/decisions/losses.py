@@ -112,8 +112,9 @@ def perturbed(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting)
 def gibbs(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting) -> Loss:
     r"""Return the exact expected regret of decisions that are sampled from the Gibbs distribution.
 
-    $$ \mathbb{E}_{z \sim q}[\langle c, z \rangle] - \langle c, z^* \rangle = \langle c, \mathrm{marginals}(\mathrm{scores}
-       / t) - z^* \rangle, \qquad q(z) \propto \exp(\langle \mathrm{scores}, z \rangle / t) $$
+    $$ \mathbb{E}_{z \sim q}[\langle c, z \rangle] - \langle c, z^* \rangle
+       = \langle c, \mathrm{marginals}(\mathrm{scores} / t) - z^* \rangle, \qquad
+       q(z) \propto \exp(\langle \mathrm{scores}, z \rangle / t) $$
 
     (z stands for its statistics), at the temperature t. It is smooth in the scores, has no variance, and approaches the
     regret as t goes to zero.

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import torch
 from markupsafe import Markup
@@ -88,7 +88,9 @@ class Content:
     figure_note: str = ""
 
 
-def list_decisions(model: DecisionModel, features: Tensor, costs: Tensor, best: Tensor, numbers: Sequence[int]) -> Any:
+def list_decisions(
+    model: DecisionModel, features: Tensor, costs: Tensor, best: Tensor, numbers: Sequence[int]
+) -> list[tuple[str, tuple[str, ...], bool]]:
     """Return the rows of the table of decisions.
 
     Args:
@@ -131,7 +133,13 @@ class DecisionsReport(AbstractReport[DecisionsRun]):
             "lower",
             _format_regret,
         ),
-        Quantity("Optimal", "share of decisions that are as good as the best", lambda row: row.optimal, "higher", _format_share),
+        Quantity(
+            "Optimal",
+            "share of decisions that are as good as the best",
+            lambda row: row.optimal,
+            "higher",
+            _format_share,
+        ),
     )
     sections = {"decisions": "Decisions"}  # noqa: RUF012
     template = "report.html.j2"
@@ -158,8 +166,8 @@ class DecisionsReport(AbstractReport[DecisionsRun]):
     def describe_measurement(self, run: DecisionsRun) -> str:
         """Return sentences on what the numbers are averaged over."""
         return (
-            f"Over {len(run.test_examples):,} test examples. A regret is the true cost of the model's decision minus that "
-            "of the best one; both are exact."
+            f"Over {len(run.test_examples):,} test examples. A regret is the true cost of the model's decision minus "
+            "that of the best one; both are exact."
         )
 
     def list_facts(self, run: DecisionsRun) -> list[Fact]:
@@ -173,9 +181,7 @@ class DecisionsReport(AbstractReport[DecisionsRun]):
         regret = make_lines(run, lambda row: row.regret_percent)
         loss = make_lines(run, lambda row: row.loss)
         return [
-            draw_curves(
-                "regret", "Regret by epoch", "epoch", "regret (%)", regret, clip=True, mark=run.best_epoch
-            ),
+            draw_curves("regret", "Regret by epoch", "epoch", "regret (%)", regret, clip=True, mark=run.best_epoch),
             draw_curves("loss", "Training loss by epoch", "epoch", f"loss {run.config.loss}", loss, clip=True),
         ]
 
@@ -191,8 +197,8 @@ class DecisionsReport(AbstractReport[DecisionsRun]):
         listed = spread_indices(len(features), _LISTED)
         what = "value" if model.problem.maximises else "cost"
         content = Content(
-            f"Test examples from all over the test set: the true {what} of the model's decision and of the best one, the "
-            "regret, and the share of the best decision that the model's decision contains.",
+            f"Test examples from all over the test set: the true {what} of the model's decision and of the best one, "
+            "the regret, and the share of the best decision that the model's decision contains.",
             (f"{what} of the decision", f"best {what}", "regret", "in common"),
             list_decisions(model, features[listed], costs[listed], best[listed], listed),
         )
