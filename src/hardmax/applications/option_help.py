@@ -14,7 +14,7 @@ from dataclasses import MISSING, Field, dataclass, fields
 from itertools import pairwise
 from typing import Any
 
-GROUPS = ("arguments", "data", "model", "estimator", "optimisation", "run", "options")
+GROUPS = ("arguments", "data", "model", "estimator", "loss", "optimisation", "run", "options")
 """The groups, in the order in which the help prints them."""
 
 _TYPES = {str: "TEXT", int: "INTEGER", float: "NUMBER"}

@@ -1,7 +1,8 @@
-"""Images and sequences for training: published sets, the sample that ships with hardmax, and the user's files.
+"""Images, sequences and decision problems for training: published sets, generated ones, and the user's files.
 
-`load_images` returns any images as `Images`, `load_sequences` any language or text as `Sequences`. Names are imported
-when first used, so that `hardmax data list` does not wait for torch.
+`load_images` returns any images as `Images`, `load_sequences` any language or text as `Sequences`, `generate_path` and
+`generate_knapsack` problems as `Decisions`. Names are imported when first used, so that `hardmax data list` does not
+wait for torch.
 """
 
 from typing import TYPE_CHECKING
@@ -11,6 +12,9 @@ from hardmax._lazy import load_lazily
 
 if TYPE_CHECKING:
     from hardmax.data.attributes import choose_attributes as choose_attributes
+    from hardmax.data.decisions import Decisions as Decisions
+    from hardmax.data.decisions import generate_knapsack as generate_knapsack
+    from hardmax.data.decisions import generate_path as generate_path
     from hardmax.data.images import Images as Images
     from hardmax.data.images import binarize as binarize
     from hardmax.data.loading import load_images as load_images
@@ -18,10 +22,13 @@ if TYPE_CHECKING:
     from hardmax.data.sequences import load_sequences as load_sequences
 
 _HOMES = {
+    "Decisions": "decisions",
     "Images": "images",
     "Sequences": "sequences",
     "binarize": "images",
     "choose_attributes": "attributes",
+    "generate_knapsack": "decisions",
+    "generate_path": "decisions",
     "load_images": "loading",
     "load_sequences": "sequences",
 }

@@ -13,7 +13,7 @@ from hardmax.diagnosis.estimates import ROWS_PER_BLOCK, Call, GradientSampler, M
 from hardmax.errors import ArgumentError, NotExactError
 from hardmax.estimators import AbstractEstimator, GibbsCovariance, LocalExpectation, PerturbedReinforce
 from hardmax.evaluator import Evaluator
-from hardmax.spaces import AbstractFactorised, AbstractSpace
+from hardmax.spaces import AbstractFactorised, AbstractSpace, SolverSpace
 from hardmax.types import Objective
 from hardmax.validation import check_scores
 
@@ -126,7 +126,7 @@ def choose_unbiased(space: AbstractSpace) -> tuple[AbstractEstimator, int]:
         return LocalExpectation(), 1
     if space.offers("draw"):
         return GibbsCovariance(), GibbsCovariance.default_samples
-    if space.offers("noise_slope"):
+    if isinstance(space, SolverSpace):
         return PerturbedReinforce(), PerturbedReinforce.default_samples
     raise NotExactError(
         f"{space} has no exact samples, so no estimator gives its gradient without bias; diagnose a smaller space of "
@@ -147,7 +147,7 @@ def estimate_reference(
     """Return the mean of many estimates of an unbiased estimator, and its variance.
 
     The estimator is `LocalExpectation` for independent variables, otherwise `GibbsCovariance`; where the space has an
-    arg max alone, `PerturbedReinforce`, for the expectation over perturb-and-MAP.
+    arg max alone (`SolverSpace`), `PerturbedReinforce`, for the expectation over perturb-and-MAP.
 
     Args:
         call: defines what is estimated, as for `measure_estimators`.

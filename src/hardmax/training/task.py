@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from hardmax._deprecation import RenamedMember, adopt_renamed_members
-from hardmax.data import Images, Sequences, binarize, load_images
+from hardmax.data import Decisions, Images, Sequences, binarize, load_images
 from hardmax.data.images import describe_flatness
 from hardmax.errors import DataError
 from hardmax.models import AbstractModel
@@ -22,7 +22,7 @@ Row = dict[str, Any]
 C = TypeVar("C", bound=TrainConfig)
 M = TypeVar("M", bound=AbstractModel)
 SPLITS = ("validation", "test")
-Data = Images | Sequences
+Data = Images | Sequences | Decisions
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,13 +20,13 @@ from hardmax.experiments.pages.gallery_page import arrange_panels, build_gallery
 from hardmax.experiments.pages.latex import as_latex
 from hardmax.experiments.pages.summary import summarize
 from hardmax.experiments.pages.training_curves import draw_curves
-from hardmax.experiments.pages.training_tables import build_epoch_tables, build_grid_tables
+from hardmax.experiments.pages.training_tables import build_epoch_tables, build_grid_tables, build_method_tables
 from hardmax.experiments.rows import AbstractPlannedRow, Row, find_row
 from hardmax.experiments.tables.declaration import AbstractExperiment, Experiment, Gallery, PlannedRun
 from hardmax.experiments.tables.measurement import Measurement, PlannedMeasurement
 from hardmax.files import replace_atomically, write_text
 
-_TABLES = {"epochs": build_epoch_tables, "grid": build_grid_tables}
+_TABLES = {"epochs": build_epoch_tables, "grid": build_grid_tables, "methods": build_method_tables}
 _MEASUREMENT_VIEWS = {"ladders": measurement_ladders, "points": measurement_points}
 
 

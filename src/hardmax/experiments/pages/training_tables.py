@@ -1,4 +1,4 @@
-"""Tables of trainings: by epochs, or as a grid next to the published numbers."""
+"""Tables of trainings: by epochs, as a grid next to the published numbers, or by methods."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -167,6 +167,46 @@ def build_grid_tables(experiment: Experiment, summaries: Mapping[str, Summary], 
         *blocks,
         _grid("Seconds per epoch", columns, lines, [list(map(format_uncompared, line.seconds)) for line in lines]),
     ]
+
+
+def build_method_tables(experiment: Experiment, summaries: Mapping[str, Summary], *, quick: bool) -> list[Block]:
+    """Return an explanation of the numbers, and a table for each metric, and for seconds, with a line for each method.
+
+    Args:
+        experiment: the table or figure.
+        summaries: results of its cells, by name; cells that have not run have a dash.
+        quick: whether this is the quick form.
+    """
+    problems = _list_lines(experiment, summaries)
+    groups = {cell.method: cell.group for cell in experiment.cells}
+    columns = [
+        Column("", number=False),
+        Column("group", number=False),
+        *(Column(problem.problem) for problem in problems),
+    ]
+    text = (
+        f"{describe_units(experiment.metrics)}; the best of a column is bold, a dash marks a cell that has not run."
+        f"{explain_means(experiment, quick=quick)} {SECONDS}"
+    )
+
+    def build_table(caption: str, entries: Sequence[Sequence[Entry]]) -> Table:
+        rows = zip(groups.items(), *entries, strict=True)
+        return Table(columns, [[Entry(method), Entry(group), *row] for (method, group), *row in rows], caption)
+
+    seconds = [[_format_seconds(value) for value in problem.seconds] for problem in problems]
+    return [
+        Paragraph(text),
+        *(
+            build_table(f"Test {metric.name}", [mark_best(problem.means(metric), metric) for problem in problems])
+            for metric in experiment.metrics
+        ),
+        build_table("Seconds per epoch", seconds),
+    ]
+
+
+def _format_seconds(value: float | None) -> Entry:
+    """Return the entry of a time of any size; a dash for None."""
+    return format_uncompared(value) if value is None or value >= 10 else Entry(f"{value:.2g}")
 
 
 def _list_lines(experiment: Experiment, summaries: Mapping[str, Summary]) -> list[_Line]:

@@ -364,8 +364,9 @@ class Experiment(AbstractTrainings):
     Attributes:
         metrics: of the test images; the first is drawn and tabulated after each epoch, all of them after the last.
         epochs: epochs that have a column in the table, in addition to the last one.
-        view: form of the table: "epochs" has a line for each cell and a column for each of the epochs, "grid" has only
-            the last epoch, a line for each problem and a column for each method.
+        view: form of the table: "epochs" has a line for each cell and a column for each of the epochs; the others have
+            only the last epoch: "grid" has a line for each problem and a column for each method, "methods" has a line
+            for each method and a column for each problem.
         published: file next to the declarations with the numbers that a grid is compared with.
         figures: figures of the curves.
         evaluated: the function whose evaluations the table counts, and per which unit.
@@ -375,7 +376,7 @@ class Experiment(AbstractTrainings):
 
     metrics: tuple[Metric, ...] = (BOUND, NLL)
     epochs: tuple[int, ...] = (1, 3, 5, 10)
-    view: Literal["epochs", "grid"] = "epochs"
+    view: Literal["epochs", "grid", "methods"] = "epochs"
     published: str | None = None
     figures: tuple[CurvesFigure, ...] = (CurvesFigure(),)
     evaluated: str = "log p(x | z), for each image and step"

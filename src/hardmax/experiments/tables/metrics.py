@@ -101,3 +101,5 @@ COVERAGE = Metric("coverage", "coverage", "percent", higher=True, scale=100, dig
 DIVERGENCE = Metric("divergence", "divergence of 3-grams", digits=3)
 REAL_NLL = Metric("nll", "−log q of real sequences")
 ENTROPY = Metric("entropy", "entropy", compared=False)
+REGRET = Metric("regret", "regret", "percent", scale=100)
+OPTIMAL = Metric("optimal", "optimal decisions", "percent", higher=True, scale=100, digits=1)

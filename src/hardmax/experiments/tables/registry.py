@@ -27,6 +27,7 @@ _MODULES = {
     "categories-10x30": "few_evaluations",
     "sequences": "sequences",
     "sequences-text": "sequences",
+    "decisions": "decisions",
 }
 NAMES = tuple(_MODULES)
 
