@@ -15,7 +15,7 @@ COMMANDS = {
     "demo": ("demo:run", "train a small model with four estimators and compare them; takes a minute"),
     "train": (
         "train:run",
-        "train a model: discrete VAEs, completion, tokens, codes, sequences, decisions",
+        "train a model: VAEs with discrete latents, completion, tokens, codes, sequences, decisions",
     ),
     "evaluate": ("evaluate:evaluate", "evaluate a trained model and print its metrics"),
     "sample": ("evaluate:sample", "draw images or sequences from a trained model"),

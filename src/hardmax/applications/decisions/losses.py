@@ -83,7 +83,7 @@ def fenchel_young(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSett
 
 
 def implicit_mle(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting) -> Loss:
-    """Return the mean Hamming distance of perturbed decisions to the best ones, with the gradient of I-MLE."""
+    """Return the distance of the mean of perturbed decisions to the best ones, with the gradient of I-MLE."""
     return _imitate(ImplicitMLE(setting.step), scores, best, setting)
 
 
@@ -180,11 +180,13 @@ def _average(values: Tensor, space: AbstractSpace) -> Float[Tensor, "..."]:
 
 
 def _imitate(estimator: AbstractSampler, scores: Tensor, best: Tensor, setting: LossSetting) -> Loss:
-    """Return the expected mean absolute difference to the best decisions."""
+    """Return the mean absolute difference of the mean of perturbed decisions to the best ones."""
     target = best.to(scores.dtype)
 
     def f(z: Tensor) -> Tensor:
-        return -_average((z - target).abs(), setting.space)
+        # A function of the mean over samples, the same for each of them: its slope at a sample is that at the mean.
+        difference = _average((z.mean(0) - target).abs(), setting.space)
+        return -difference.expand(len(z), *difference.shape)
 
     return _minimise(f, estimator, scores, setting.space, _get_noise(setting))
 
