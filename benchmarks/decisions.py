@@ -4,8 +4,8 @@
 with the solvers of OR-tools. Skipped without PyEPO. SPO+ has the same regret in both: it is the same function.
 
 The steps of I-MLE and blackbox are those of PyEPO, divided by the batch size, since PyEPO multiplies them by the slope
-of the mean over the batch. Other differences: PyEPO's I-MLE has noise of another distribution, and the loss of the mean
-of the samples; the derivative of its |regret| is zero for optimal decisions.
+of the mean over the batch. Other differences: PyEPO's I-MLE has noise of another distribution, but the same
+standard deviation; the derivative of its |regret| is zero for optimal decisions.
 """
 
 import argparse
@@ -29,11 +29,12 @@ from hardmax.applications.decisions.task import DecisionsTask
 from hardmax.training.state import State
 
 BATCH = 32
+IMLE_SCALE = 0.556  # standard deviation of PyEPO's sums of gammas with kappa = 5: (sum of 1 / i^2 to 10 / 5)^(1/2)
 LOSSES: dict[str, dict[str, Any]] = {
     "spo-plus": {},
     "fenchel-young": {},
-    "implicit-mle": {"step": 10 / BATCH},
-    "adaptive-implicit-mle": {},
+    "implicit-mle": {"step": 10 / BATCH, "scale": IMLE_SCALE},
+    "adaptive-implicit-mle": {"scale": IMLE_SCALE},
     "blackbox": {"step": 20 / BATCH},
     "identity": {},
     "perturbed": {},

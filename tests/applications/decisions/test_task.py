@@ -48,7 +48,9 @@ def test_defaults_by_loss():
     assert DecisionsConfig(loss="direct").noise_samples is None
     assert DecisionsConfig(loss="direct", samples=2).noise_samples == 2
     assert DecisionsConfig(loss="fenchel-young").noise_samples == 3
-    assert DecisionsConfig(loss="spo-plus", samples=5).noise_samples is None
+    assert DecisionsConfig(loss="spo-plus").noise_samples is None
+    assert DecisionsConfig(loss="spo-plus", samples=5).noise_samples == 5
+    assert DecisionsConfig(loss="blackbox", samples=5).noise_samples is None
     assert DecisionsConfig(loss="implicit-mle").slope_step == 10
     unused = DecisionsConfig(loss="blackbox").unused_options
     assert {"epsilon", "samples", "temperature", "items", "capacity"} <= unused

@@ -10,7 +10,7 @@ from hardmax.training.config import TrainConfig
 
 LOSS_OPTIONS: dict[str, tuple[str, ...]] = {
     "least-squares": (),
-    "spo-plus": (),
+    "spo-plus": ("samples", "scale"),
     "direct": ("epsilon", "towards", "samples", "scale"),
     "fenchel-young": ("samples", "scale"),
     "implicit-mle": ("samples", "scale", "step"),
@@ -24,6 +24,7 @@ LOSS_OPTIONS: dict[str, tuple[str, ...]] = {
 """The losses, and the options that each uses; the functions are in `losses.py`."""
 _STEPS = {"implicit-mle": 10.0, "blackbox": 0.625}  # blackbox as published: 20 for the mean over a batch of 32
 _TEMPERATURES = {"gibbs": 3.0, "likelihood": 1.0}
+_WITHOUT_NOISE = ("spo-plus", "direct")  # unless --samples is given
 _COOLING = 0.1  # default temperature at the end of the training with gibbs, relative to that at the begin
 _PROBLEM_OPTIONS = {"path": ("grid",), "knapsack": ("items", "capacity")}
 _LEAST_CAPACITY = 8.0  # every item fits
@@ -85,7 +86,7 @@ class DecisionsConfig(TrainConfig):
     distance to the best decision. blackbox, identity: regret. perturbed: squared distance of the mean perturbed
     decision to the best one. gibbs: exact expected regret. likelihood: -log probability of the best decision."""
     samples: int | None = None
-    """Number of noise samples per example and step; default: 3; for direct no noise."""
+    """Number of noise samples per example and step; default: 3; for spo-plus and direct no noise."""
     scale: float = 1.0
     """Standard deviation of the normal noise that is added to scores."""
     epsilon: float = 1.0
@@ -139,7 +140,7 @@ class DecisionsConfig(TrainConfig):
     def unused_options(self) -> set[str]:
         """Options that have no effect: those of other losses and problems."""
         every = {name for names in LOSS_OPTIONS.values() for name in names}
-        noiseless = {"scale"} if self.loss == "direct" and self.samples is None else set()
+        noiseless = {"scale"} if self.noise_samples is None else set()
         others = {name for data, names in _PROBLEM_OPTIONS.items() if data != self.data for name in names}
         return super().unused_options | (every - set(LOSS_OPTIONS[self.loss])) | noiseless | others
 
@@ -148,7 +149,7 @@ class DecisionsConfig(TrainConfig):
         """Number of noise samples per example and step; None if the loss uses no noise."""
         if "samples" not in LOSS_OPTIONS[self.loss]:
             return None
-        return self.samples or (None if self.loss == "direct" else 3)
+        return self.samples or (None if self.loss in _WITHOUT_NOISE else 3)
 
     @property
     def slope_step(self) -> float:

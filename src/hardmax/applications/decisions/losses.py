@@ -63,8 +63,10 @@ def least_squares(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSett
 
 
 def spo_plus(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting) -> Loss:
-    """Return the SPO+ loss, see `hardmax.spo_plus_loss`."""
-    return Loss(spo_plus_loss(scores, costs, setting.space, target=best), 1.0)
+    """Return the SPO+ loss, smoothed if there is noise, see `hardmax.spo_plus_loss`."""
+    noise = setting.noise
+    values = spo_plus_loss(scores, costs, setting.space, target=best, noise=noise)
+    return Loss(values, float(1 if noise is None else len(noise)))
 
 
 def direct(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting) -> Loss:

@@ -15,6 +15,8 @@ COSTS, DECISIONS_ONLY, REGRETS = "predicted costs", "best decisions", "costs and
 METHODS: dict[str, tuple[str, Options]] = {
     "least squares": (COSTS, {"loss": "least-squares"}),
     "SPO+": (REGRETS, {"loss": "spo-plus"}),
+    "SPO+, noise": (REGRETS, {"loss": "spo-plus", "samples": 3}),
+    "SPO+, 10 samples": (REGRETS, {"loss": "spo-plus", "samples": 10}),
     "direct": (REGRETS, {"loss": "direct", "samples": 3}),
     "direct, towards": (REGRETS, {"loss": "direct", "samples": 3, "towards": True}),
     "direct, towards, no noise": (REGRETS, {"loss": "direct", "towards": True}),
@@ -23,6 +25,7 @@ METHODS: dict[str, tuple[str, Options]] = {
     "blackbox, step 20": (REGRETS, {"loss": "blackbox", "step": 20.0}),
     "identity": (REGRETS, {"loss": "identity"}),
     "Fenchel-Young": (DECISIONS_ONLY, {"loss": "fenchel-young"}),
+    "Fenchel-Young, 10 samples": (DECISIONS_ONLY, {"loss": "fenchel-young", "samples": 10}),
     "likelihood, exact": (DECISIONS_ONLY, {"loss": "likelihood"}),
     "I-MLE": (DECISIONS_ONLY, {"loss": "implicit-mle"}),
     "I-MLE, step 10 / 32": (DECISIONS_ONLY, {"loss": "implicit-mle", "step": 10 / BATCH}),
