@@ -11,7 +11,7 @@ from typing import Any, final
 
 import numpy as np
 import torch
-from jaxtyping import Float32
+from jaxtyping import Float32, Shaped
 from torch import Tensor
 
 from hardmax.data.npz import read_npz
@@ -33,9 +33,9 @@ class Decisions:
         name: name of the problem.
         source: how the examples were made, in one line.
         parameters: what all examples share, as plain numbers and lists: the size of the grid, or the weights of items.
-        train: `[N, *features]`, float32.
-        validation: `[N, *features]`, float32.
-        test: `[N, *features]`, float32.
+        train: `[N, *features]`, float32, or uint8 for pictures.
+        validation: `[N, *features]`.
+        test: `[N, *features]`.
         costs: `[N, *score]`, float32, of each part, by its name; smaller is better. To maximise values, costs are minus
             the values.
 
@@ -51,9 +51,9 @@ class Decisions:
     name: str
     source: str
     parameters: dict[str, Any]
-    train: Float32[Tensor, "train *features"]
-    validation: Float32[Tensor, "validation *features"]
-    test: Float32[Tensor, "test *features"]
+    train: Shaped[Tensor, "train *features"]
+    validation: Shaped[Tensor, "validation *features"]
+    test: Shaped[Tensor, "test *features"]
     costs: dict[str, Tensor]
 
     @property
@@ -187,9 +187,7 @@ def _generate_examples(
     return examples
 
 
-def _make_decisions(
-    name: str, source: str, parameters: dict[str, Any], examples: Mapping[str, Examples]
-) -> Decisions:
+def _make_decisions(name: str, source: str, parameters: dict[str, Any], examples: Mapping[str, Examples]) -> Decisions:
     features = {part: x.float() for part, (x, _) in examples.items()}
     return Decisions(name, source, parameters, **features, costs={part: c.float() for part, (_, c) in examples.items()})
 
@@ -231,5 +229,7 @@ def _check_array(array: np.ndarray | None, name: str, shape: tuple[int, ...], pa
         )
     tensor = torch.from_numpy(array.astype(np.float32))
     if not tensor.isfinite().all():
-        raise DataError(f"{name} in {path} must be finite, got NaN, inf or numbers beyond float32; remove such examples")
+        raise DataError(
+            f"{name} in {path} must be finite, got NaN, inf or numbers beyond float32; remove such examples"
+        )
     return tensor

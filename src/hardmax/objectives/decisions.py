@@ -9,7 +9,7 @@ from torch import Tensor
 from hardmax.errors import ArgumentError, ShapeError
 from hardmax.estimators._linearization import lay_out_slope
 from hardmax.estimators.abstract import attach_score_gradient
-from hardmax.objectives.fenchel_young import check_target, fenchel_young_loss
+from hardmax.objectives.fenchel_young import check_target, measure_gap
 from hardmax.spaces import AbstractSpace
 from hardmax.tracing import can_read_values
 from hardmax.validation import check_finite, check_noise, check_positive, check_samples, check_scores
@@ -67,8 +67,14 @@ def spo_plus_loss(
        \mathrm{gradient} &= 2 \, (\operatorname{argmax}_z \langle c + 2 \, \mathrm{scores}, z \rangle - z^*)
        \end{aligned} $$
 
-    (z stands for its statistics). It equals `fenchel_young_loss(2 * scores, z*, space, noise=true_costs[None])`: scores
-    are good if the true costs, added to them with a minus sign, do not change the decision.
+    (z stands for its statistics). Where noise is added to scores, it equals `fenchel_young_loss(2 * scores, z*, space,
+    noise=true_costs[None])`: scores are good if the true costs, added to them with a minus sign, do not change the
+    decision.
+
+    A space that needs scores of one sign changes $c + 2 \, \mathrm{scores}$ for the arg max, see
+    `AbstractSpace.augment`: `GridPath(monotone=False)` sets those above zero to zero. The loss is that of the changed
+    scores. The gradient is still the one above, so that none of it is lost where a predicted cost is below half of the
+    true one.
 
     Bias: none, it is deterministic. Cost: one arg max, and one for $z^*$ unless `target` is given.
 
@@ -101,7 +107,13 @@ def spo_plus_loss(
     true_costs = true_costs.to(scores.dtype)
     if target is None:
         target = space.argmax(-true_costs.detach())
-    return fenchel_young_loss(2 * scores, target, space, noise=true_costs[None], validate=validate)
+    validate = validate and can_read_values()
+    check_target(target, space, check_scores(scores, space, values=validate), values=validate)
+    check_noise(true_costs[None], scores, None, 1, scores.shape)
+    moved = 2 * scores + true_costs
+    # Zero, or the change that makes the scores usable; the gradient passes it by.
+    moved = moved + (space.augment(2 * scores, true_costs) - moved).detach()
+    return measure_gap(moved[None], target, space, validate=validate)[0].to(scores.dtype)
 
 
 def direct_loss(

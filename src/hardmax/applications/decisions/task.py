@@ -32,7 +32,7 @@ class DecisionsTask(AbstractTask[DecisionsConfig, DecisionModel]):
     def __init__(self, config: DecisionsConfig, data: Decisions, model: DecisionModel, group: Group) -> None:
         self.config, self.group = config, group
         self.problem = find_problem(config.data)
-        self.space = self.problem.build_space(data.parameters, Perturbation("normal", config.scale))
+        self.space = self.problem.build_space(data.parameters, Perturbation(self.problem.noise, config.scale))
         check_loss(config.loss, self.space)
         self.model = model.to(config.device)
         self.examples = {
@@ -44,7 +44,7 @@ class DecisionsTask(AbstractTask[DecisionsConfig, DecisionModel]):
 
     @staticmethod
     def load_data(config: DecisionsConfig) -> Decisions:
-        """Return the data, generated from the seed."""
+        """Return the data, generated from the seed or read from a folder."""
         return find_problem(config.data).generate(config)
 
     @classmethod
@@ -64,7 +64,7 @@ class DecisionsTask(AbstractTask[DecisionsConfig, DecisionModel]):
     def describe_training(self) -> str:
         """Describe the problem, the network and the loss."""
         config, samples = self.config, self.config.noise_samples
-        network = f"hidden layer of {config.hidden}" if config.hidden else "linear network"
+        network = config.network_name
         noise = "" if samples is None else f", {samples} noise sample{'s' * (samples > 1)} of scale {config.scale:g}"
         return f"decisions: {self.problem.decision}, {network}, loss {config.loss}{noise}"
 
