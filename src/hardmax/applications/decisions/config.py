@@ -14,7 +14,7 @@ LOSS_OPTIONS: dict[str, tuple[str, ...]] = {
     "direct": ("epsilon", "towards", "samples", "scale"),
     "fenchel-young": ("samples", "scale"),
     "implicit-mle": ("samples", "scale", "step"),
-    "adaptive-implicit-mle": ("samples", "scale"),
+    "adaptive-implicit-mle": ("samples", "scale", "share"),
     "blackbox": ("step",),
     "identity": (),
     "perturbed": ("samples", "scale"),
@@ -56,12 +56,13 @@ class DecisionsConfig(TrainConfig):
         ),
         "model": ("hidden",),
         "loss": (
-            "loss", "samples", "scale", "epsilon", "towards", "step", "temperature", "temperature_end",
+            "loss", "relative", "samples", "scale", "epsilon", "towards", "step", "share", "temperature",
+            "temperature_end",
         ),
     }  # fmt: skip
 
     model: Literal["decisions"] = "decisions"
-    data: Literal["path", "knapsack", "maps", "warcraft"] = "path"
+    data: str = "path"
     """Problem, generated from --seed: path (shortest path through a grid), knapsack (most valuable items that fit) or
     maps (shortest path on a picture of terrain); or warcraft: the published maps in the folder --data-dir."""
     examples: int = 1000
@@ -92,6 +93,10 @@ class DecisionsConfig(TrainConfig):
     direct loss minimization. fenchel-young: perturbed Fenchel-Young loss. implicit-mle, adaptive-implicit-mle: Hamming
     distance to the best decision. blackbox, identity: regret. perturbed: squared distance of the mean perturbed
     decision to the best one. gibbs: exact expected regret. likelihood: -log probability of the best decision."""
+    relative: bool = False
+    """Divide the predicted scores of an example by the mean of their absolute values before the loss (least-squares:
+    never). Decisions do not depend on the scale of scores, but losses do: some go to zero with it (fenchel-young with
+    the noise of maps), or let it grow (identity)."""
     samples: int | None = None
     """Number of noise samples per example and step; default: 3; for direct no noise."""
     scale: float = 1.0
@@ -103,6 +108,8 @@ class DecisionsConfig(TrainConfig):
     step: float | None = None
     """How far the slope of the loss of one example moves its scores; default: 10 for implicit-mle, 0.625 for
     blackbox (the published 20, for the mean over a batch of 32)."""
+    share: float = 0.5
+    """Share of the perturbed decisions that the step of adaptive-implicit-mle changes, among those that can change."""
     temperature: float | None = None
     """Temperature of the Gibbs distribution, in units of the scores; default: 3 for gibbs, 1 for likelihood."""
     temperature_end: float | None = None
@@ -128,6 +135,8 @@ class DecisionsConfig(TrainConfig):
                 raise ArgumentError(f"{name} must be at least 2, got {getattr(self, name)}")
         if not self.capacity >= _LEAST_CAPACITY:
             raise ArgumentError(f"capacity must be at least {_LEAST_CAPACITY:g}, for any item, got {self.capacity}")
+        if not 0 < self.share <= 1:
+            raise ArgumentError(f"share must be above 0 and at most 1, got {self.share}")
         if self.hidden < 0:
             raise ArgumentError(f"hidden must not be negative, got {self.hidden}; 0 is a linear network")
 
@@ -154,8 +163,15 @@ class DecisionsConfig(TrainConfig):
         """Options that have no effect: those of other losses and problems."""
         every = {name for names in LOSS_OPTIONS.values() for name in names}
         noiseless = {"scale"} if self.loss == "direct" and self.samples is None else set()
-        others = {name for names in _PROBLEM_OPTIONS.values() for name in names} - set(_PROBLEM_OPTIONS[self.data])
+        others = {name for names in _PROBLEM_OPTIONS.values() for name in names} - set(
+            _PROBLEM_OPTIONS.get(self.data, ())
+        )
         return super().unused_options | (every - set(LOSS_OPTIONS[self.loss])) | noiseless | others
+
+    @property
+    def is_relative(self) -> bool:
+        """Whether the loss is that of relative scores; least squares need the scale of the costs."""
+        return self.relative and self.loss != "least-squares"
 
     @property
     def noise_samples(self) -> int | None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -32,6 +33,7 @@ class LossSetting:
         epsilon: how strongly the costs move the arg max (`direct`).
         towards: move towards better decisions (`direct`).
         step: how far the slope moves the scores (`implicit_mle`, `blackbox`).
+        share: share of the decisions that the step changes (`adaptive_implicit_mle`).
         temperature: temperature of the Gibbs distribution (`gibbs`, `likelihood`).
     """
 
@@ -40,6 +42,7 @@ class LossSetting:
     epsilon: float = 1.0
     towards: bool = False
     step: float = 1.0
+    share: float = 0.5
     temperature: float = 1.0
 
 
@@ -87,7 +90,7 @@ def implicit_mle(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetti
 
 def adaptive_implicit_mle(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting) -> Loss:
     """Return the same as `implicit_mle`, with a step that is chosen for each batch."""
-    return _imitate(AdaptiveImplicitMLE(), scores, best, setting)
+    return _imitate(AdaptiveImplicitMLE(setting.share), scores, best, setting)
 
 
 def blackbox(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting) -> Loss:
@@ -96,7 +99,7 @@ def blackbox(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting) 
 
 
 def identity(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting) -> Loss:
-    """Return the regret, with the gradient of `hardmax.IdentityBackward`: minus the costs."""
+    """Return the regret, with the gradient of `hardmax.IdentityBackward`: the costs, whatever the decision is."""
     return _differentiate_regret(IdentityBackward(), scores, costs, best, setting)
 
 
@@ -110,8 +113,9 @@ def perturbed(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting)
 def gibbs(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting) -> Loss:
     r"""Return the exact expected regret of decisions that are sampled from the Gibbs distribution.
 
-    $$ \mathbb{E}_{z \sim q}[\langle c, z \rangle] - \langle c, z^* \rangle = \langle c, \mathrm{marginals}(\mathrm{scores}
-       / t) - z^* \rangle, \qquad q(z) \propto \exp(\langle \mathrm{scores}, z \rangle / t) $$
+    $$ \mathbb{E}_{z \sim q}[\langle c, z \rangle] - \langle c, z^* \rangle
+       = \langle c, \mathrm{marginals}(\mathrm{scores} / t) - z^* \rangle, \qquad
+       q(z) \propto \exp(\langle \mathrm{scores}, z \rangle / t) $$
 
     (z stands for its statistics), at the temperature t. It is smooth in the scores, has no variance, and approaches the
     regret as t goes to zero.
@@ -128,6 +132,12 @@ def likelihood(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting
     worse others are.
     """
     return Loss(-setting.space.log_prob(scores / setting.temperature, best), 0.0)
+
+
+def make_relative(scores: Float[Tensor, "N ..."]) -> Float[Tensor, "N ..."]:
+    """Return scores whose absolute values have the mean 1 in each example, which leaves the decisions as they are."""
+    size = scores.abs().flatten(1).mean(1).clamp_min(torch.finfo(scores.dtype).tiny)
+    return scores / size.view(-1, *(1 for _ in scores.shape[1:]))
 
 
 LossFunction = Callable[[Tensor, Tensor, Tensor, LossSetting], Loss]

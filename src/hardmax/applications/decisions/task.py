@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from hardmax.applications.decisions.config import DecisionsConfig
-from hardmax.applications.decisions.losses import COUPLED, LOSSES, LossSetting, check_loss
+from hardmax.applications.decisions.losses import COUPLED, LOSSES, LossSetting, check_loss, make_relative
 from hardmax.applications.decisions.model import DecisionModel
 from hardmax.applications.decisions.problems import find_problem
 from hardmax.data import Decisions
@@ -75,7 +75,10 @@ class DecisionsTask(AbstractTask[DecisionsConfig, DecisionModel]):
         features, costs, best = (tensor[index[part].to(tensor.device)] for tensor in self.examples["train"])
         if not len(features):  # the last batch of an epoch may have fewer examples than there are processes
             return costs.new_zeros(3)
-        loss = LOSSES[self.config.loss](self.model(features), costs, best, setting)
+        scores = self.model(features)
+        if self.config.is_relative:
+            scores = make_relative(scores)
+        loss = LOSSES[self.config.loss](scores, costs, best, setting)
         (loss.values.sum() / len(index)).backward()
         count = float(len(features))
         return torch.stack([loss.values.detach().sum(), *costs.new_tensor([loss.solves * count, count])])
@@ -93,6 +96,7 @@ class DecisionsTask(AbstractTask[DecisionsConfig, DecisionModel]):
             epsilon=config.epsilon,
             towards=config.towards,
             step=config.slope_step,
+            share=config.share,
             temperature=config.choose_temperature(min(step / steps, 1.0)),
         )
 
