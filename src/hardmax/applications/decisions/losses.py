@@ -134,10 +134,15 @@ def likelihood(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting
     return Loss(-setting.space.log_prob(scores / setting.temperature, best), 0.0)
 
 
-def make_relative(scores: Float[Tensor, "N ..."]) -> Float[Tensor, "N ..."]:
-    """Return scores whose absolute values have the mean 1 in each example, which leaves the decisions as they are."""
-    size = scores.abs().flatten(1).mean(1).clamp_min(torch.finfo(scores.dtype).tiny)
-    return scores / size.view(-1, *(1 for _ in scores.shape[1:]))
+def make_relative(scores: Tensor, best: Tensor, space: AbstractSpace) -> Tensor:
+    """Return scores whose absolute values have the mean 1 over the parts of the best decision of each example.
+
+    Decisions do not depend on this factor. A mean over all parts would not do: scores of parts that are never chosen
+    could grow, and all others would vanish.
+    """
+    statistics = space.statistics(best.to(scores.dtype)).abs()
+    size = space.dot(scores.abs(), statistics) / space.dot(statistics, statistics).clamp_min(1)
+    return scores / size.clamp_min(torch.finfo(scores.dtype).tiny).view(-1, *(1 for _ in space.score_shape))
 
 
 LossFunction = Callable[[Tensor, Tensor, Tensor, LossSetting], Loss]
