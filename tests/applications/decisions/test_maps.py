@@ -20,26 +20,32 @@ from hardmax.errors import ArgumentError
 SIZES = {"examples": 60, "validation_examples": 4, "test_examples": 40}
 SUMS = ("gibbs", "likelihood")
 OPTIONS = {
-    "direct": {"epsilon": 0.1},
-    "identity": {"relative": True, "lr": 1e-3},
-    "implicit-mle": {"step": 1.0},
+    "least-squares": {},
+    "spo-plus": {},
+    "direct": {"epsilon": 0.1, "relative": True},
+    "fenchel-young": {"relative": True},
+    "implicit-mle": {"step": 20.0, "relative": True},
+    "adaptive-implicit-mle": {"share": 0.9, "relative": True},
+    "blackbox": {"step": 0.4},
+    "identity": {"relative": True},
+    "perturbed": {"samples": 20, "relative": True, "lr": 1e-3, "epochs": 40},
 }
 
 
 @pytest.fixture(scope="module")
 def data():
-    return generate_maps({"train": 60, "validation": 4, "test": 40}, cells=4)
+    return generate_maps({"train": 60, "validation": 4, "test": 40}, cells=6)
 
 
-def train(loss, data, epochs=12, **options):
+def train(loss, data, **options):
     """Return the training regret before and after a few epochs."""
-    merged = {"lr": 3e-3, **OPTIONS.get(loss, {}), **options}
-    config = DecisionsConfig(data="maps", cells=4, loss=loss, scale=0.3, hidden=16, **SIZES, **merged)
+    merged = {"lr": 3e-3, "epochs": 20, **OPTIONS[loss], **options}
+    config = DecisionsConfig(data="maps", cells=6, loss=loss, scale=0.3, hidden=16, **SIZES, **merged)
     task = DecisionsTask.build(config, data)
     task.generators["noise"].manual_seed(0)
     optimizer = torch.optim.Adam(task.model.parameters(), config.learning_rate)
     before = task.evaluate("train")["regret"]
-    for epoch in range(epochs):
+    for epoch in range(config.epochs):
         for index in torch.arange(60).split(20):
             optimizer.zero_grad()
             task.add_gradients(index, epoch, 3 * epoch)
@@ -47,10 +53,14 @@ def train(loss, data, epochs=12, **options):
     return before, task.evaluate("train")["regret"]
 
 
-@pytest.mark.parametrize("loss", [name for name in LOSS_OPTIONS if name not in SUMS])
+@pytest.mark.parametrize("loss", OPTIONS)
 def test_each_loss_lowers_the_regret(loss, data):
     before, after = train(loss, data)
     assert after < 0.8 * before
+
+
+def test_every_loss_is_tested_here():
+    assert set(OPTIONS) | set(SUMS) == set(LOSS_OPTIONS)
 
 
 def test_direct_towards_better_paths(data):
@@ -61,28 +71,33 @@ def test_direct_towards_better_paths(data):
 @pytest.mark.parametrize("loss", SUMS)
 def test_losses_that_sum_over_paths_are_refused(loss, data):
     with pytest.raises(ArgumentError, match=f"loss {loss} needs sums over all decisions .* use one that needs only"):
-        DecisionsTask.build(DecisionsConfig(data="maps", cells=4, loss=loss, **SIZES), data)
+        DecisionsTask.build(DecisionsConfig(data="maps", cells=6, loss=loss, **SIZES), data)
 
 
 def test_network_has_scores_below_zero(data):
     model = DecisionModel("maps", data.parameters, data.shape)
     assert sum(weight.numel() for weight in model.parameters()) < 100_000
     scores = model(data.test)
-    assert scores.shape == (40, 4, 4)
+    assert scores.shape == (40, 6, 6)
     assert (scores <= -LEAST_COST).all()
     assert torch.equal(model(data.test.float()), scores)  # features of the user are float32
-    with pytest.raises(ArgumentError, match=r"maps of 4 x 4 cells are pictures of shape \[3, 32, 32\], got \[3, 32, 24\]"):
-        DecisionModel("maps", data.parameters, (3, 32, 24))
+    with pytest.raises(ArgumentError, match=r"maps of 6 x 6 cells .* \[3, 48, 48\], got \[3, 48, 40\]"):
+        DecisionModel("maps", data.parameters, (3, 48, 40))
 
 
 def test_relative_scores_keep_decisions():
     space = hm.GridPath(3, 3, connectivity=8, monotone=False, on="nodes")
     costs = 1 + torch.rand(5, 3, 3, generator=torch.Generator().manual_seed(0))
     best = space.argmax(-costs)
-    relative = make_relative(-7 * costs, best, space)
-    assert torch.allclose(relative, make_relative(-costs, best, space))
+    relative = make_relative("fenchel-young", -7 * costs, best, space)
+    assert torch.allclose(relative, make_relative("fenchel-young", -costs, best, space))
     assert torch.equal(space.argmax(relative), best)
     assert torch.allclose((relative * best).sum((1, 2)), -best.sum((1, 2)))
+
+
+def test_relative_scores_of_identity_are_on_a_sphere():
+    scores = make_relative("identity", -torch.rand(5, 3), torch.ones(5, 3), hm.Binary(3))
+    assert torch.allclose(scores.square().mean(1), torch.ones(5))
 
 
 def test_spo_plus_of_scores_that_change_sign():

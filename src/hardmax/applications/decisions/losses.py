@@ -134,14 +134,22 @@ def likelihood(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting
     return Loss(-setting.space.log_prob(scores / setting.temperature, best), 0.0)
 
 
-def make_relative(scores: Tensor, best: Tensor, space: AbstractSpace) -> Tensor:
-    """Return scores whose absolute values have the mean 1 over the parts of the best decision of each example.
+def make_relative(loss: str, scores: Tensor, best: Tensor, space: AbstractSpace) -> Tensor:
+    """Return scores of a fixed size in each example, for a loss; decisions do not depend on the size.
 
-    Decisions do not depend on this factor. A mean over all parts would not do: scores of parts that are never chosen
-    could grow, and all others would vanish.
+    Absolute scores have the mean 1 over the parts of the best decision. A mean over all parts would not do: scores of
+    parts that are never chosen could grow, and all others would vanish. The scores of `identity` have the root mean
+    square 1, a projection onto a sphere: on it, the gradient leads to scores that are proportional to the costs.
+
+    References:
+        Sahoo, Paulus, Vlastelica, Musil, Kuleshov & Martius, "Backpropagation through combinatorial algorithms: identity
+        with projection works", 2023 (for identity).
     """
-    statistics = space.statistics(best.to(scores.dtype)).abs()
-    size = space.dot(scores.abs(), statistics) / space.dot(statistics, statistics).clamp_min(1)
+    if loss == "identity":
+        size = _average(scores.square(), space).sqrt()
+    else:
+        statistics = space.statistics(best.to(scores.dtype)).abs()
+        size = space.dot(scores.abs(), statistics) / space.dot(statistics, statistics).clamp_min(1)
     return scores / size.clamp_min(torch.finfo(scores.dtype).tiny).view(-1, *(1 for _ in space.score_shape))
 
 

@@ -77,7 +77,7 @@ class DecisionsTask(AbstractTask[DecisionsConfig, DecisionModel]):
             return costs.new_zeros(3)
         scores = self.model(features)
         if self.config.is_relative:
-            scores = make_relative(scores, best, self.space)
+            scores = make_relative(self.config.loss, scores, best, self.space)
         loss = LOSSES[self.config.loss](scores, costs, best, setting)
         (loss.values.sum() / len(index)).backward()
         count = float(len(features))
