@@ -94,10 +94,10 @@ class DecisionsConfig(TrainConfig):
     distance to the best decision. blackbox, identity: regret. perturbed: squared distance of the mean perturbed
     decision to the best one. gibbs: exact expected regret. likelihood: -log probability of the best decision."""
     relative: bool = False
-    """Divide the predicted scores of an example by their size before the loss: by their mean absolute value over the
-    best decision, for identity by the root mean square of all (least-squares: never). Decisions do not depend on the
-    size of scores, but losses do: some go to zero with it (fenchel-young with the noise of maps), or let it grow
-    (identity)."""
+    """Divide the predicted scores of an example by their size before the loss (least-squares: never): their root mean
+    square, or their mean absolute value over the best decision for losses that use this decision alone. Decisions do
+    not depend on the size of scores, but losses do: some go to zero with it (fenchel-young with the noise of maps), or
+    let it grow (identity)."""
     samples: int | None = None
     """Number of noise samples per example and step; default: 3; for direct no noise."""
     scale: float = 1.0

@@ -137,19 +137,19 @@ def likelihood(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting
 def make_relative(loss: str, scores: Tensor, best: Tensor, space: AbstractSpace) -> Tensor:
     """Return scores of a fixed size in each example, for a loss; decisions do not depend on the size.
 
-    Absolute scores have the mean 1 over the parts of the best decision. A mean over all parts would not do: scores of
-    parts that are never chosen could grow, and all others would vanish. The scores of `identity` have the root mean
-    square 1, a projection onto a sphere: on it, the gradient leads to scores that are proportional to the costs.
+    They have the root mean square 1, a projection onto a sphere: on it, the gradient of `identity` leads to scores that
+    are proportional to the costs. For losses that use the best decision alone, absolute scores have the mean 1 over its
+    parts: on the sphere, scores of parts that are never chosen could grow, and all others would vanish.
 
     References:
-        Sahoo, Paulus, Vlastelica, Musil, Kuleshov & Martius, "Backpropagation through combinatorial algorithms: identity
-        with projection works", 2023 (for identity).
+        Sahoo, Paulus, Vlastelica, Musil, Kuleshov & Martius, "Backpropagation through combinatorial algorithms:
+        identity with projection works", 2023 (the sphere).
     """
-    if loss == "identity":
-        size = _average(scores.square(), space).sqrt()
-    else:
+    if loss in _IMITATING:
         statistics = space.statistics(best.to(scores.dtype)).abs()
         size = space.dot(scores.abs(), statistics) / space.dot(statistics, statistics).clamp_min(1)
+    else:
+        size = _average(scores.square(), space).sqrt()
     return scores / size.clamp_min(torch.finfo(scores.dtype).tiny).view(-1, *(1 for _ in space.score_shape))
 
 
@@ -170,6 +170,7 @@ LOSSES: dict[str, LossFunction] = {
 }
 COUPLED = ("adaptive-implicit-mle",)
 """Losses whose gradient for an example depends on the other examples of the batch."""
+_IMITATING = ("fenchel-young", "implicit-mle", "adaptive-implicit-mle", "perturbed")  # use the best decisions alone
 _NEEDS = {"gibbs": "marginals", "likelihood": "log_prob"}
 
 
