@@ -33,7 +33,7 @@ class Decisions:
         name: name of the problem.
         source: how the examples were made, in one line.
         parameters: what all examples share, as plain numbers and lists: the size of the grid, or the weights of items.
-        train: `[N, *features]`, float32, or uint8 for pictures.
+        train: `[N, *features]`, float32, or uint8 for images.
         validation: `[N, *features]`.
         test: `[N, *features]`.
         costs: `[N, *score]`, float32, of each part, by its name; smaller is better. To maximise values, costs are minus

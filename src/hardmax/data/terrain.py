@@ -1,4 +1,4 @@
-"""Shortest paths on pictures of terrain: generated maps, and the published maps of the Warcraft benchmark.
+"""Shortest paths on images of terrain: generated maps, and the published maps of the Warcraft benchmark.
 
 `generate_maps` draws maps from a seed. `read_warcraft` reads the published files from a folder of the user.
 """
@@ -47,16 +47,16 @@ TERRAINS = {
 }
 """The kinds of terrain of generated maps, in the order of their numbers."""
 _SMOOTHNESS = 1.1  # cells: standard deviation of the filter that makes regions of one kind
-_SHADE, _TINT, _NOISE = 0.2, 0.04, 0.06  # of a picture: change of brightness to its border, of its colours, of pixels
+_SHADE, _TINT, _NOISE = 0.2, 0.04, 0.06  # of an image: change of brightness to its border, of its colours, of pixels
 _CHUNK = 100  # maps that are drawn at a time
 _FILES = {"train": "train", "validation": "val", "test": "test"}  # prefixes of the published files
 
 
 def generate_maps(sizes: Mapping[str, int], *, cells: int = 12, seed: int = 0) -> Decisions:
-    """Generate pictures of terrain, and the cost of every cell for a path from the top left to the bottom right one.
+    """Generate images of terrain, and the cost of every cell for a path from the top left to the bottom right one.
 
     Each cell is of one of the five kinds of `TERRAINS`, in smooth regions: that of the largest of five smoothed fields
-    of noise. A picture has 8 x 8 pixels for each cell, with a texture of each kind, a gradient of the brightness, a
+    of noise. An image has 8 x 8 pixels for each cell, with a texture of each kind, a gradient of the brightness, a
     tint and noise: one pixel does not tell the kind of a cell, all of them do.
 
     Args:
@@ -92,14 +92,14 @@ def generate_maps(sizes: Mapping[str, int], *, cells: int = 12, seed: int = 0) -
         drawn = [_draw_maps(count, cells, generator) for count in counts]
         features[part] = torch.cat([images for _, images in drawn])
         costs[part] = prices[torch.cat([kinds for kinds, _ in drawn])]
-    source = f"pictures of terrain of {len(TERRAINS)} kinds, {cells} x {cells} cells"
+    source = f"images of terrain of {len(TERRAINS)} kinds, {cells} x {cells} cells"
     return Decisions("maps", source, {"grid": [cells, cells]}, **features, costs=costs)
 
 
 def _draw_maps(
     count: int, cells: int, generator: torch.Generator
 ) -> tuple[Int64[Tensor, "N h w"], UInt8[Tensor, "N 3 H W"]]:
-    """Return the kinds of the cells of some maps, and their pictures."""
+    """Return the kinds of the cells of some maps, and their images."""
     kinds = _smooth_noise((count, len(TERRAINS)), cells, _SMOOTHNESS, generator).argmax(1)
     images = _paint_terrain(kinds, generator) * _draw_light(count, cells * PIXELS, generator)
     images = images + _NOISE * torch.randn(images.shape, generator=generator)
@@ -117,7 +117,7 @@ def _smooth_noise(
 
 
 def _paint_terrain(kinds: Tensor, generator: torch.Generator) -> Float[Tensor, "N 3 H W"]:
-    """Return the pictures in even light: the colour of each kind, times the brightness of its texture."""
+    """Return the images in even light: the colour of each kind, times the brightness of its texture."""
     count, size = len(kinds), kinds.shape[-1] * PIXELS
     terrains = list(TERRAINS.values())
     wide = _enlarge(kinds, PIXELS)
@@ -154,7 +154,7 @@ def _draw_waves(
 
 
 def _draw_light(count: int, size: int, generator: torch.Generator) -> Float[Tensor, "N 3 H W"]:
-    """Return the light of pictures: brightness that changes in a random direction, and a tint."""
+    """Return the light of images: brightness that changes in a random direction, and a tint."""
     angle = 2 * pi * torch.rand(count, 1, 1, generator=generator)
     places = torch.linspace(-1, 1, size)
     shade = _SHADE * (angle.cos() * places + angle.sin() * places[:, None])
@@ -163,7 +163,7 @@ def _draw_light(count: int, size: int, generator: torch.Generator) -> Float[Tens
 
 
 def read_warcraft(folder: str | Path, sizes: Mapping[str, int] | None = None) -> Decisions:
-    """Read the published maps of the Warcraft benchmark: shortest paths on pictures of a game.
+    """Read the published maps of the Warcraft benchmark: shortest paths on images of a game.
 
     Files of the folder, for each PART of train, val and test, such as those of `warcraft_shortest_path/12x12`:
     `PART_maps.npy` `[N, H, W, 3]`, uint8, and `PART_vertex_weights.npy` `[N, h, w]`, the costs of the cells. The
@@ -195,7 +195,7 @@ def read_warcraft(folder: str | Path, sizes: Mapping[str, int] | None = None) ->
                 f"{_list_shapes(first)}; use files of one size"
             )
     height, width = costs["train"].shape[1:]
-    source = f"published pictures of a game, {height} x {width} cells"
+    source = f"published images of a game, {height} x {width} cells"
     return Decisions("warcraft", source, {"grid": [height, width]}, **features, costs=costs)
 
 

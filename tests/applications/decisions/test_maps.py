@@ -143,7 +143,7 @@ def test_command_line(tmp_path, capsys):
     sizes = [f"--{name.replace('_', '-')}={number}" for name, number in SIZES.items()]
     options = ["--model", "decisions", "--cells", 3, "--epochs", 1, "--hidden", 4, *sizes, "--out", run]
     output = run_here(capsys, "train", "--data", "maps", "--loss", "fenchel-young", "--relative", *options)
-    assert "pictures of terrain of 5 kinds, 3 x 3 cells" in output
+    assert "images of terrain of 5 kinds, 3 x 3 cells" in output
     assert "convolutional network, loss fenchel-young, 3 noise samples" in output
     numbers = json.loads(run_here(capsys, "evaluate", run, "--json"))
     assert numbers["regret"] >= 0
@@ -162,5 +162,5 @@ def test_published_maps_on_the_command_line(tmp_path, capsys):
         np.save(tmp_path / f"{name}_maps.npy", getattr(data, part).movedim(1, -1).contiguous().numpy())
         np.save(tmp_path / f"{name}_vertex_weights.npy", data.costs[part].numpy().astype(np.float16))
     output = run_here(capsys, "train", *options, "--data-dir", tmp_path, "--examples", 5)
-    assert "published pictures of a game, 3 x 3 cells" in output
+    assert "published images of a game, 3 x 3 cells" in output
     assert "3 test examples" in run_here(capsys, "evaluate", tmp_path / "run")

@@ -40,7 +40,7 @@ def mean_colours(data, part):
 
 
 def test_costs_match_the_pictures_of_the_kinds(data):
-    """The mean colour of a cell tells its kind mostly, one pixel far less."""
+    """The mean colour of a cell mostly shows its kind, one pixel far less often."""
     costs, test = data.costs["train"], data.costs["test"]
 
     def guess(colours, others):
@@ -91,14 +91,14 @@ def test_published_files(folder):
 
 
 BROKEN = {
-    "no numpy file": ("val_maps", b"nothing", "val_maps.npy is broken or not a numpy file"),
+    "no numpy file": ("val_maps", b"nothing", r"val_maps\.npy is broken or not a numpy file"),
     "floats": ("train_maps", np.zeros((4, 16, 24, 3)), r"must be uint8 of shape \[N, H, W, 3\], got float64"),
     "grey": ("train_maps", np.zeros((4, 16, 24), np.uint8), r"got uint8 \[4, 16, 24\]"),
     "empty": ("train_maps", np.zeros((0, 16, 24, 3), np.uint8), r"got uint8 \[0, 16, 24, 3\]"),
     "other cells": ("test_vertex_weights", np.ones((3, 3, 3)), r"must be numbers of shape \[3, 2, 3\]"),
     "other count": ("test_vertex_weights", np.ones((2, 2, 3)), r"got float64 \[2, 2, 3\]"),
     "words": ("test_vertex_weights", np.full((3, 2, 3), "a"), "must be numbers"),
-    "negative": ("test_vertex_weights", -np.ones((3, 2, 3)), "must be finite costs above zero, got -1.0 to -1.0"),
+    "negative": ("test_vertex_weights", -np.ones((3, 2, 3)), r"must be finite costs above zero, got -1\.0 to -1\.0"),
     "not finite": ("test_vertex_weights", np.full((3, 2, 3), np.nan), "must be finite costs above zero"),
 }
 
@@ -117,7 +117,7 @@ def test_broken_files(folder, case):
 
 def test_missing_file(folder):
     (folder / "val_vertex_weights.npy").unlink()
-    with pytest.raises(DataError, match="has no file val_vertex_weights.npy; give the folder"):
+    with pytest.raises(DataError, match=r"has no file val_vertex_weights\.npy; give the folder"):
         read_warcraft(folder)
 
 

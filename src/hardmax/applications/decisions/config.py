@@ -31,7 +31,7 @@ _PROBLEM_OPTIONS = {
     "maps": ("cells",),
     "warcraft": ("data_dir",),
 }
-_MAPS = ("maps", "warcraft")  # problems with pictures, and a convolutional network
+_MAPS = ("maps", "warcraft")  # problems with images, and a convolutional network
 _LEAST_CAPACITY = 8.0  # every item fits
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class DecisionsConfig(TrainConfig):
     model: Literal["decisions"] = "decisions"
     data: str = "path"
     """Problem, generated from --seed: path (shortest path through a grid), knapsack (most valuable items that fit) or
-    maps (shortest path on a picture of terrain); or warcraft: the published maps in the folder --data-dir."""
+    maps (shortest path on an image of terrain); or warcraft: the published maps in the folder --data-dir."""
     examples: int = 1000
     """Number of training examples; of warcraft at most this number, from the beginning."""
     validation_examples: int = 200

@@ -50,7 +50,7 @@ def draw_map_sheet(
 
     Args:
         model: a model of maps.
-        features: pictures, with values from 0 to 255.
+        features: images, with values from 0 to 255.
         costs: true costs.
         best: best paths.
         numbers: the numbers of the examples, for the captions.

@@ -1,4 +1,4 @@
-"""The network of maps: pictures of terrain in, one negative score for each cell out."""
+"""The network of maps: images of terrain in, one negative score for each cell out."""
 
 from collections.abc import Sequence
 from typing import final
@@ -18,7 +18,7 @@ _CHANNELS = 32
 
 @final
 class MapNetwork(nn.Module):
-    r"""A convolutional network from pictures to scores of cells, $-(\mathrm{softplus}(a) + 0.5)$ for its output a.
+    r"""A convolutional network from images to scores of cells, $-(\mathrm{softplus}(a) + 0.5)$ for its output a.
 
     Three convolutions of stride 2 lead from 8 x 8 pixels to one cell, one more looks at the neighbours of a cell. With
     the default number of channels there are about 25,000 weights.
@@ -43,7 +43,7 @@ class MapNetwork(nn.Module):
         )
 
     def forward(self, x: Shaped[Tensor, "N 3 H W"]) -> Float[Tensor, "N h w"]:
-        """Return the scores of pictures, whose values are from 0 to 255."""
+        """Return the scores of images, whose values are from 0 to 255."""
         pixels = x.to(next(self.parameters()).dtype) / 127.5 - 1
         return -softplus(self.layers(pixels)[:, 0]) - LEAST_COST
 
@@ -52,11 +52,11 @@ def build_map_network(features: Sequence[int], scores: Sequence[int], hidden: in
     """Return the network of maps; `hidden` is the number of its channels, 0: 32.
 
     Raises:
-        ArgumentError: the features are not RGB pictures of 8 x 8 pixels for each score.
+        ArgumentError: the features are not RGB images of 8 x 8 pixels for each score.
     """
     expected = [3, *(PIXELS * size for size in scores)]
     if list(features) != expected:
         raise ArgumentError(
-            f"maps of {' x '.join(map(str, scores))} cells are pictures of shape {expected}, got {list(features)}"
+            f"maps of {' x '.join(map(str, scores))} cells are images of shape {expected}, got {list(features)}"
         )
     return MapNetwork(hidden or _CHANNELS)

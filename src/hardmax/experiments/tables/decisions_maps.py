@@ -1,4 +1,4 @@
-"""Predict, then optimize, from pictures: the regret of paths on maps by loss."""
+"""Predict, then optimize, from images: the regret of paths on maps by loss."""
 
 from hardmax.experiments.tables.decisions import COSTS, DECISIONS_ONLY, REGRETS
 from hardmax.experiments.tables.declaration import Cell, CurvesFigure, Experiment, Options, Panel, Quick
@@ -29,14 +29,14 @@ METHODS: dict[str, tuple[str, float, Options]] = {
 
 DECISIONS_MAPS = Experiment(
     name="decisions-maps",
-    title="Shortest paths on pictures of terrain: regret by loss",
-    claim="Vlastelica, Paulus, Musil, Martius and Rolinek, 2020: a network learns to see the costs of the cells of a map "
-    "through a solver of shortest paths, from the best paths alone. Which loss leads to the cheapest paths?",
-    setting="Generated maps of 12 x 12 cells of five kinds of terrain, as pictures of 96 x 96 pixels; a path leads from the "
-    "top left to the bottom right cell, with steps to all 8 neighbours. A convolutional network with 24,385 weights "
-    "predicts the cost of each cell. 2,000 training, 200 validation and 500 test maps; Adam with the learning rate of "
-    f"each line, constant, batches of {BATCH}, {EPOCHS} epochs. Each seed has its own maps and initial weights, the same "
-    "for all losses.",
+    title="Shortest paths on images of terrain: regret by loss",
+    claim="Vlastelica, Paulus, Musil, Martius and Rolinek, 2020: a network learns to see the costs of the cells of a "
+    "map through a solver of shortest paths, from the best paths alone. Which loss leads to the cheapest paths?",
+    setting="Generated maps of 12 x 12 cells of five kinds of terrain, as images of 96 x 96 pixels; a path leads from "
+    "the top left to the bottom right cell, with steps to all 8 neighbours. A convolutional network of 24,385 weights "
+    "predicts the cost of each cell. 2,000 training, 200 validation and 500 test maps; Adam with a constant learning "
+    f"rate of {LR:g}, {LR_NOISE:g} for Fenchel-Young and the perturbed optimizer, batches of {BATCH}, {EPOCHS} epochs. "
+    "Each seed has its own maps and initial weights, the same for all losses.",
     options={
         **{"model": "decisions", "data": "maps", "epochs": EPOCHS, "batch_size": BATCH},
         **{"examples": 2000, "validation_examples": 200, "test_examples": 500},
@@ -47,16 +47,16 @@ DECISIONS_MAPS = Experiment(
     metrics=(REGRET, OPTIMAL),
     figures=(CurvesFigure(((Panel("epoch", PROBLEM),),)),),
     notes=(
-        "Regret is the sum over the test maps of the true cost of the model's path minus that of the best one, divided by "
-        "the sum of the costs of the best. Optimal is the share of maps whose path is as cheap as the best.",
-        "The group names what a loss uses of the training examples: least squares the costs of all cells, some losses the "
-        "best paths alone, the others both.",
-        f"The solver needs costs above zero. Noise multiplies them by a log-normal number of scale {SCALE:g}: three samples, "
-        "ten for the perturbed optimizer. Paths do not depend on the scale of the predicted costs, but losses do: with this "
-        "noise, Fenchel-Young is proportional to it. Least squares, SPO+ and I-MLE have the scale of the network, the other "
-        "lines divide it out (`--relative`).",
-        f"Learning rates, from {LR_NOISE:g} and {LR:g}, and the choice of relative costs were tuned by a few runs of 5 to 8 "
-        "epochs of seed 0, by the regret on its test maps: small differences between losses mean nothing.",
+        "Regret is the sum over the test maps of the true cost of the model's path minus that of the best one, divided "
+        "by the sum of the costs of the best. Optimal is the share of maps whose path is as cheap as the best.",
+        "The group names what a loss uses of the training examples: least squares the costs of all cells, some losses "
+        "the best paths alone, the others both.",
+        f"The solver needs costs above zero. Noise multiplies them by a log-normal number of scale {SCALE:g}: three "
+        "samples, ten for the perturbed optimizer. Paths do not depend on the scale of the predicted costs, but losses "
+        "do: with this noise, Fenchel-Young is proportional to it. Least squares, SPO+ and I-MLE have the scale of the "
+        "network, the other lines divide it out (`--relative`).",
+        f"Learning rates, from {LR_NOISE:g} and {LR:g}, and the choice of relative costs were tuned by a few runs of 5 "
+        "to 8 epochs of seed 0, by the regret on its test maps: small differences between losses mean nothing.",
         "The published step of blackbox, 20, multiplies the slope of the mean loss of a batch: for one example it is "
         f"20 / {BATCH}. There, the loss is the Hamming distance to the best path; here, it is the regret.",
     ),
