@@ -1,8 +1,8 @@
 """Images, sequences and decision problems for training: published sets, generated ones, and the user's files.
 
-`load_images` returns any images as `Images`, `load_sequences` any language or text as `Sequences`, `generate_path` and
-`generate_knapsack` problems as `Decisions`. Names are imported when first used, so that `hardmax data list` does not
-wait for torch.
+`load_images` returns any images as `Images`, `load_sequences` any language or text as `Sequences`, `generate_path`,
+`generate_knapsack`, `generate_maps` and `read_warcraft` problems as `Decisions`. Names are imported when first used, so
+that `hardmax data list` does not wait for torch.
 """
 
 from typing import TYPE_CHECKING
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from hardmax.data.loading import load_images as load_images
     from hardmax.data.sequences import Sequences as Sequences
     from hardmax.data.sequences import load_sequences as load_sequences
+    from hardmax.data.terrain import generate_maps as generate_maps
+    from hardmax.data.terrain import read_warcraft as read_warcraft
 
 _HOMES = {
     "Decisions": "decisions",
@@ -28,9 +30,11 @@ _HOMES = {
     "binarize": "images",
     "choose_attributes": "attributes",
     "generate_knapsack": "decisions",
+    "generate_maps": "terrain",
     "generate_path": "decisions",
     "load_images": "loading",
     "load_sequences": "sequences",
+    "read_warcraft": "terrain",
 }
 __all__ = sorted(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
 _RENAMED = {"load": "load_images"}

@@ -11,7 +11,7 @@ from typing import Any, final
 
 import numpy as np
 import torch
-from jaxtyping import Float32
+from jaxtyping import Float32, Shaped
 from torch import Tensor
 
 from hardmax.data.npz import read_npz
@@ -33,9 +33,9 @@ class Decisions:
         name: name of the problem.
         source: how the examples were made, in one line.
         parameters: what all examples share, as plain numbers and lists: the size of the grid, or the weights of items.
-        train: `[N, *features]`, float32.
-        validation: `[N, *features]`, float32.
-        test: `[N, *features]`, float32.
+        train: `[N, *features]`, float32, or uint8 for images.
+        validation: `[N, *features]`.
+        test: `[N, *features]`.
         costs: `[N, *score]`, float32, of each part, by its name; smaller is better. To maximise values, costs are minus
             the values.
 
@@ -51,9 +51,9 @@ class Decisions:
     name: str
     source: str
     parameters: dict[str, Any]
-    train: Float32[Tensor, "train *features"]
-    validation: Float32[Tensor, "validation *features"]
-    test: Float32[Tensor, "test *features"]
+    train: Shaped[Tensor, "train *features"]
+    validation: Shaped[Tensor, "validation *features"]
+    test: Shaped[Tensor, "test *features"]
     costs: dict[str, Tensor]
 
     @property

@@ -9,7 +9,7 @@ from torch import Tensor
 from hardmax.errors import ArgumentError, ShapeError
 from hardmax.estimators._linearization import lay_out_slope
 from hardmax.estimators.abstract import attach_score_gradient
-from hardmax.objectives.fenchel_young import check_target
+from hardmax.objectives.fenchel_young import check_target, measure_gap
 from hardmax.spaces import AbstractSpace
 from hardmax.tracing import can_read_values
 from hardmax.validation import check_noise, check_positive, check_samples, check_scores, find_first_index
@@ -70,8 +70,13 @@ def spo_plus_loss(
        \mathrm{gradient} &= 2 \, (\operatorname{argmax}_z \langle c + 2 \, \mathrm{scores}, z \rangle - z^*)
        \end{aligned} $$
 
-    (z stands for its statistics). It equals `fenchel_young_loss(2 * scores, z*, space, noise=true_costs[None])`: scores
-    are good if the true costs, added to them, do not change the decision.
+    (z stands for its statistics). Where noise is added to scores, it equals `fenchel_young_loss(2 * scores, z*, space,
+    noise=true_costs[None])`: scores are good if the true costs, added to them, do not change the decision.
+
+    A space that needs scores of one sign changes $c + 2 \, \mathrm{scores}$ for the arg max, see
+    `AbstractSpace.augment`: `GridPath(monotone=False)` sets those above zero to zero. The loss is that of the changed
+    scores. The gradient is still the one above, so that none of it is lost where a predicted cost is below half of the
+    true one.
 
     With `samples`, the noise of the space perturbs $c + 2 \, \mathrm{scores}$, and the loss is the mean over the noise:
     a smooth loss, still convex, whose gradient is zero only where the mean of the perturbed decisions is $z^*$. In the
@@ -116,15 +121,11 @@ def spo_plus_loss(
         target = space.argmax(-costs)
     check_target(target, space, batch_shape, values=validate)
     noise = _draw_noise(scores, space, batch_shape, samples, generator, noise)
-    combined, solved = 2 * scores + costs, space.augment(2 * scores.detach(), costs)
-    if noise is not None:
-        combined, solved = space.perturb(combined, noise), space.perturb(solved, noise)
-    else:
-        combined, solved = combined[None], solved[None]
-    # Danskin's theorem: the derivative of a maximum is the derivative of the maximised function at the arg max.
-    best = space.statistics(space.argmax(solved).to(combined.dtype))
-    gap = space.dot(combined, best - space.statistics(target.to(combined.dtype)))
-    return gap.mean(0).to(scores.dtype)
+    moved = 2 * scores + costs
+    # Zero, or the change that makes the scores usable; the gradient passes it by.
+    moved = moved + (space.augment(2 * scores, costs) - moved).detach()
+    perturbed = moved[None] if noise is None else space.perturb(moved, noise)
+    return measure_gap(perturbed, target, space, validate=validate).mean(0).to(scores.dtype)
 
 
 def direct_loss(

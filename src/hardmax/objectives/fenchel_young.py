@@ -85,13 +85,23 @@ def fenchel_young_loss(
         noise = space.noise(shape, generator=generator, dtype=scores.dtype, device=scores.device)
     else:
         check_noise(noise, scores, samples, 1, scores.shape)
-    perturbed = space.perturb(scores, noise)
+    return measure_gap(space.perturb(scores, noise), target, space, validate=validate).mean(0).to(scores.dtype)
+
+
+def measure_gap(perturbed: Tensor, target: Tensor, space: AbstractSpace, *, validate: bool) -> Tensor:
+    """Return how much better the arg max of perturbed scores `[S, *B, *score]` is than the target, `[S, *B]`.
+
+    It is differentiable in the scores.
+
+    Raises:
+        ArgumentError: with `validate`, if a target is better than the arg max.
+    """
     best = space.statistics(space.argmax(perturbed.detach()).to(perturbed.dtype))
     # Danskin's theorem: the derivative of a maximum is the derivative of the maximised function at the arg max.
     regret = space.dot(perturbed, best - space.statistics(target.to(perturbed.dtype)))
     if validate and space.chosen_solver != "heuristic":
         _check_regret(regret.detach(), perturbed.detach(), space)
-    return regret.mean(0).to(scores.dtype)
+    return regret
 
 
 def check_target(target: Tensor, space: AbstractSpace, batch_shape: tuple[int, ...], *, values: bool) -> None:

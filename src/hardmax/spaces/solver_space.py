@@ -62,7 +62,8 @@ class SolverSpace(AbstractSpace):
         neighbours: maps z `[*L, *event]` to similar members of the space, `[M, *L, *event]`, as tensors; for `Direct`.
         is_feasible: maps a z (batched: several) to whether it is allowed; an answer that is not gives an error.
         perturbation: the noise of perturbed arg maxes. Solvers that need costs of one sign, such as Dijkstra, need
-            `Perturbation("multiplicative", scale)`.
+            `Perturbation("multiplicative", scale)`; then no score ever changes its sign: estimators and losses that
+            move scores stop at zero.
         workers: number of problems that are solved at the same time. The results do not depend on it.
         backend: "threads", for solvers that release Python's lock, or "processes". Processes import the main script:
             protect it by `if __name__ == "__main__":`.
@@ -227,6 +228,11 @@ class SolverSpace(AbstractSpace):
             solution.bound.view(batch),
             self.chosen_solver or "solver",
         )
+
+    def augment(self, scores: Float[Tensor, "..."], values: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """Return scores plus values; with multiplicative noise no score changes its sign, but stops at zero."""
+        moved = scores + values
+        return moved if self.perturbation.kind != "multiplicative" else torch.where(scores * moved < 0, 0.0, moved)
 
     def statistics(self, z: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return the features of z that scores weigh: `[*L, *event] -> [*L, *score]`; by default z."""

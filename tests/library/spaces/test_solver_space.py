@@ -381,3 +381,22 @@ def test_statistics_of_another_shape():
     assert (leaf.grad.sum(-1).abs() < 1e-9).all()
     with pytest.raises(hm.NotExactError, match="another shape"):
         hm.sample(leaf, space, hm.ImplicitMLE())
+
+
+def test_multiplicative_noise_keeps_signs_also_when_scores_are_moved():
+    """A solver that refuses negative costs, as Dijkstra does, works with losses and estimators that move scores."""
+
+    def choose_positive(costs):
+        assert (costs >= 0).all()
+        return choose_cheapest(costs)
+
+    noise = hm.Perturbation("multiplicative", 0.5)
+    space = hm.SolverSpace(choose_positive, (N,), sense="min", perturbation=noise)
+    costs = SCORES.abs()
+    predicted = (0.1 * costs.roll(1, 0)).requires_grad_()  # far below half of the costs: 2 predicted - costs < 0
+    hm.spo_plus_loss(-predicted, costs, space, samples=2).sum().backward()
+    assert predicted.grad.abs().sum() > 0
+    (hm.sample(-predicted, space, hm.ImplicitMLE(100.0)) * costs).sum().backward()
+    hm.direct_loss(-predicted, space.argmax(-costs), space, loss=costs, epsilon=100.0).sum().backward()
+    with pytest.raises(hm.SolverError, match="raised AssertionError"):
+        hm.spo_plus_loss(-predicted, costs, hm.SolverSpace(choose_positive, (N,), sense="min"))

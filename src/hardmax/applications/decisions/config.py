@@ -26,7 +26,13 @@ _STEPS = {"implicit-mle": 10.0, "blackbox": 0.625}  # blackbox as published: 20 
 _TEMPERATURES = {"gibbs": 3.0, "likelihood": 1.0}
 _WITHOUT_NOISE = ("spo-plus", "direct")  # unless --samples is given
 _COOLING = 0.1  # default temperature at the end of the training with gibbs, relative to that at the begin
-_PROBLEM_OPTIONS = {"path": ("grid",), "knapsack": ("items", "capacity")}
+_PROBLEM_OPTIONS = {
+    "path": ("features", "degree", "noise", "grid"),
+    "knapsack": ("features", "degree", "noise", "items", "capacity"),
+    "maps": ("cells",),
+    "warcraft": ("data_dir",),
+}
+_MAPS = ("maps", "warcraft")  # problems with images, and a convolutional network
 _LEAST_CAPACITY = 8.0  # every item fits
 
 if TYPE_CHECKING:
@@ -47,21 +53,21 @@ class DecisionsConfig(TrainConfig):
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": (
             "examples", "validation_examples", "test_examples", "features", "degree", "noise", "grid", "items",
-            "capacity",
+            "capacity", "cells",
         ),
         "model": ("hidden",),
         "loss": (
-            "loss", "samples", "scale", "epsilon", "towards", "step", "share", "temperature",
+            "loss", "relative", "samples", "scale", "epsilon", "towards", "step", "share", "temperature",
             "temperature_end",
         ),
     }  # fmt: skip
 
     model: Literal["decisions"] = "decisions"
     data: str = "path"
-    """Problem, generated from --seed: path (shortest path through a grid) or knapsack (most valuable items that
-    fit)."""
+    """Problem, generated from --seed: path (shortest path through a grid), knapsack (most valuable items that fit) or
+    maps (shortest path on an image of terrain); or warcraft: the published maps in the folder --data-dir."""
     examples: int = 1000
-    """Number of training examples."""
+    """Number of training examples; of warcraft at most this number, from the beginning."""
     validation_examples: int = 200
     """Number of validation examples, which select the best checkpoint."""
     test_examples: int = 1000
@@ -78,17 +84,25 @@ class DecisionsConfig(TrainConfig):
     """Number of items (knapsack)."""
     capacity: float = 20.0
     """Limit of each of the two kinds of weight; an item has weights of 3 to 7.99 (knapsack)."""
+    cells: int = 12
+    """Number of rows and of columns of a map, with 8 x 8 pixels for each cell (maps)."""
     hidden: int = 0
-    """Width of a hidden layer; 0: the network is linear."""
+    """Width of a hidden layer; 0: the network is linear. For maps and warcraft the number of channels of a
+    convolutional network; 0: 32."""
     loss: LossName = "spo-plus"
     """Loss. least-squares: squared error of predicted costs. spo-plus: convex bound of the regret. direct: regret, by
     direct loss minimization. fenchel-young: perturbed Fenchel-Young loss. implicit-mle, adaptive-implicit-mle: Hamming
     distance to the best decision. blackbox, identity: regret. perturbed: squared distance of the mean perturbed
     decision to the best one. gibbs: exact expected regret. likelihood: -log probability of the best decision."""
+    relative: bool = False
+    """Divide the predicted scores of an example by their size before the loss (least-squares: never): their root mean
+    square, or their mean absolute value over the best decision for losses that use this decision alone. Decisions do
+    not depend on the size of scores, but losses do: some go to zero with it (fenchel-young with the noise of maps), or
+    let it grow (identity)."""
     samples: int | None = None
     """Number of noise samples per example and step; default: 3; for spo-plus and direct no noise."""
     scale: float = 1.0
-    """Standard deviation of the normal noise that is added to scores."""
+    """Standard deviation of the normal noise that is added to scores; for maps and warcraft to their logarithms."""
     epsilon: float = 1.0
     """How strongly the costs move the arg max of direct, relative to the scores."""
     towards: bool = False
@@ -107,7 +121,7 @@ class DecisionsConfig(TrainConfig):
     batch_size: int = 32
     """Number of examples per step."""
     lr: float | None = None
-    """Learning rate of Adam; default: 1e-2."""
+    """Learning rate of Adam; default: 1e-2; for maps and warcraft 2e-3."""
     lr_schedule: Literal["linear", "constant"] = "constant"
     """Learning rate over time: linear is constant for half of the run, then decays linearly to zero."""
 
@@ -118,8 +132,9 @@ class DecisionsConfig(TrainConfig):
         self.need_positive("scale", "epsilon", "step", "temperature", "temperature_end")
         if not 0 <= self.noise <= 1:
             raise ArgumentError(f"noise must be between 0 and 1, so that costs keep their sign, got {self.noise}")
-        if self.grid < 2:
-            raise ArgumentError(f"grid must be at least 2, got {self.grid}")
+        for name in ("grid", "cells"):
+            if getattr(self, name) < 2:
+                raise ArgumentError(f"{name} must be at least 2, got {getattr(self, name)}")
         if not self.capacity >= _LEAST_CAPACITY:
             raise ArgumentError(f"capacity must be at least {_LEAST_CAPACITY:g}, for any item, got {self.capacity}")
         if not 0 < self.share <= 1:
@@ -133,16 +148,32 @@ class DecisionsConfig(TrainConfig):
 
     @property
     def learning_rate(self) -> float:
-        """The learning rate; 1e-2 by default."""
-        return 1e-2 if self.lr is None else self.lr
+        """The learning rate; by default 1e-2, for maps 2e-3."""
+        if self.lr is not None:
+            return self.lr
+        return 2e-3 if self.data in _MAPS else 1e-2
+
+    @property
+    def network_name(self) -> str:
+        """The kind of network, in a few words."""
+        if self.data in _MAPS:
+            return "convolutional network"
+        return f"network with a hidden layer of {self.hidden}" if self.hidden else "linear network"
 
     @property
     def unused_options(self) -> set[str]:
         """Options that have no effect: those of other losses and problems."""
         every = {name for names in LOSS_OPTIONS.values() for name in names}
         noiseless = {"scale"} if self.noise_samples is None else set()
-        others = {name for data, names in _PROBLEM_OPTIONS.items() if data != self.data for name in names}
+        others = {name for names in _PROBLEM_OPTIONS.values() for name in names} - set(
+            _PROBLEM_OPTIONS.get(self.data, ())
+        )
         return super().unused_options | (every - set(LOSS_OPTIONS[self.loss])) | noiseless | others
+
+    @property
+    def is_relative(self) -> bool:
+        """Whether the loss is that of relative scores; least squares need the scale of the costs."""
+        return self.relative and self.loss != "least-squares"
 
     @property
     def noise_samples(self) -> int | None:

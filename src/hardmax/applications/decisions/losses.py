@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -135,6 +136,25 @@ def likelihood(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting
     return Loss(-setting.space.log_prob(scores / setting.temperature, best), 0.0)
 
 
+def make_relative(loss: str, scores: Tensor, best: Tensor, space: AbstractSpace) -> Tensor:
+    """Return scores of a fixed size in each example, for a loss; decisions do not depend on the size.
+
+    They have the root mean square 1, a projection onto a sphere: on it, the gradient of `identity` leads to scores that
+    are proportional to the costs. For losses that use the best decision alone, absolute scores have the mean 1 over its
+    parts: on the sphere, scores of parts that are never chosen could grow, and all others would vanish.
+
+    References:
+        Sahoo, Paulus, Vlastelica, Musil, Kuleshov & Martius, "Backpropagation through combinatorial algorithms:
+        identity with projection works", 2023 (the sphere).
+    """
+    if loss in _IMITATING:
+        statistics = space.statistics(best.to(scores.dtype)).abs()
+        size = space.dot(scores.abs(), statistics) / space.dot(statistics, statistics).clamp_min(1)
+    else:
+        size = _average(scores.square(), space).sqrt()
+    return scores / size.clamp_min(torch.finfo(scores.dtype).tiny).view(-1, *(1 for _ in space.score_shape))
+
+
 LossFunction = Callable[[Tensor, Tensor, Tensor, LossSetting], Loss]
 """From scores and true costs `[*B, *score]` and best decisions `[*B, *event]` to the loss of each example."""
 LOSSES: dict[str, LossFunction] = {
@@ -152,6 +172,7 @@ LOSSES: dict[str, LossFunction] = {
 }
 COUPLED = ("adaptive-implicit-mle",)
 """Losses whose gradient for an example depends on the other examples of the batch."""
+_IMITATING = ("fenchel-young", "implicit-mle", "adaptive-implicit-mle", "perturbed")  # use the best decisions alone
 _NEEDS = {"gibbs": "marginals", "likelihood": "log_prob"}
 
 

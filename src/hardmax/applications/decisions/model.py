@@ -4,12 +4,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from hardmax.applications.decisions.problems import find_problem
 from hardmax.errors import ArgumentError, ShapeError
 from hardmax.models.pretrained import AbstractModel
+
+_CHUNK = 256  # examples that are decided at a time: the layers of a convolutional network take much memory
 
 
 @final
@@ -21,10 +23,10 @@ class DecisionModel(AbstractModel):
     Scores are values, larger is better: minus the predicted costs. It is saved with its problem.
 
     Args:
-        problem: name of the problem: "path" or "knapsack".
+        problem: name of the problem, one of `PROBLEMS`.
         parameters: what all examples share, see `hardmax.data.Decisions`.
         features: shape of the features of one example.
-        hidden: width of a hidden layer; 0: the network is linear.
+        hidden: width of a hidden layer, 0: the network is linear; for maps the number of channels, 0: 32.
 
     Raises:
         ArgumentError: an unknown problem, or parameters and sizes that it cannot have.
@@ -60,7 +62,7 @@ class DecisionModel(AbstractModel):
             "hidden": hidden,
         }
 
-    def forward(self, x: Float[Tensor, "N ..."]) -> Float[Tensor, "N ..."]:
+    def forward(self, x: Shaped[Tensor, "N ..."]) -> Float[Tensor, "N ..."]:
         """Return the scores of examples: `[N, *features] -> [N, *score]`."""
         if tuple(x.shape[1:]) != self.features:
             learned = ", ".join(map(str, self.features))
@@ -68,9 +70,9 @@ class DecisionModel(AbstractModel):
         return self.network(x).view(len(x), *self.space.score_shape)
 
     @torch.no_grad()
-    def decide(self, x: Float[Tensor, "N ..."]) -> Float[Tensor, "N ..."]:
+    def decide(self, x: Shaped[Tensor, "N ..."]) -> Float[Tensor, "N ..."]:
         """Return the decisions, zeros and ones: `[N, *features] -> [N, *event]`."""
-        return self.space.argmax(self(x))
+        return torch.cat([self.space.argmax(self(part)) for part in x.split(_CHUNK)])
 
     @classmethod
     def _from_config(cls, config: dict[str, Any]) -> "DecisionModel":

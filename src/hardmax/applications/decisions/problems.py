@@ -1,23 +1,26 @@
 """The decision problems: one record for each, with its data, space, network, metrics and drawing.
 
-To add a problem, add a function that generates its data to `hardmax.data`, and one record here.
+To add a problem, add a function that generates or reads its data to `hardmax.data`, and one record here.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, final
+from typing import Any, Literal, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from hardmax.applications.decisions.config import DecisionsConfig
-from hardmax.data import Decisions, generate_knapsack, generate_path
+from hardmax.applications.decisions.networks import build_map_network
+from hardmax.data import Decisions, generate_knapsack, generate_maps, generate_path, read_warcraft
 from hardmax.errors import ArgumentError
 from hardmax.spaces import AbstractSpace, GridPath, Knapsack, Perturbation
 
 _MOST_CELLS = 2**16  # of a grid: a saved configuration of a few bytes cannot ask for more
+TOLERANCE = 1e-6
+"""Relative difference up to which two decisions are equally good: costs are float32."""
 
 
 def measure_regret(
@@ -42,7 +45,7 @@ def measure_regret(
     costs = costs.double()
     optimum = space.dot(costs, space.statistics(best.double()))
     regret = space.dot(costs, space.statistics(z.double())) - optimum
-    is_optimal = regret <= 1e-9 * (1 + optimum.abs())
+    is_optimal = regret <= TOLERANCE * (1 + optimum.abs())
     total = optimum.abs().sum().clamp_min(torch.finfo(torch.float64).tiny)
     return {"regret": float(regret.sum() / total), "optimal": float(is_optimal.double().mean())}
 
@@ -63,13 +66,14 @@ class Problem:
     Attributes:
         name: its name in `--data`, and in saved models.
         decision: what is decided, in the plural.
-        generate: returns the data of a run.
+        generate: returns the data of a run, generated or read.
         build_space: returns the space of decisions, given the parameters of the data and the noise of perturbed scores.
         build_network: returns the network, given the shapes of features and scores and the width of a hidden layer; it
             maps `[N, *features]` to `[N, *score]`, or to the same number of scores in one dimension.
+        noise: the noise of perturbed scores, see `Perturbation`.
         measure: returns the metrics `regret` and `optimal`, see `measure_regret`.
         maximises: whether the costs are minus values, for the reader.
-        draws_paths: whether the report draws decisions as paths through a grid.
+        drawing: how the report draws decisions: as paths through a grid, as paths on maps, or not at all.
     """
 
     name: str
@@ -77,9 +81,10 @@ class Problem:
     generate: Callable[[DecisionsConfig], Decisions]
     build_space: Callable[[Mapping[str, Any], Perturbation | None], AbstractSpace]
     build_network: Callable[[Sequence[int], Sequence[int], int], nn.Module] = build_feature_network
+    noise: Literal["normal", "multiplicative"] = "normal"
     measure: Callable[[Tensor, Tensor, Tensor, AbstractSpace], dict[str, float]] = measure_regret
     maximises: bool = False
-    draws_paths: bool = False
+    drawing: Literal["paths", "maps"] | None = None
 
 
 def _list_sizes(config: DecisionsConfig) -> dict[str, int]:
@@ -109,22 +114,55 @@ def _generate_knapsack(config: DecisionsConfig) -> Decisions:
     )
 
 
-def _build_grid_paths(parameters: Mapping[str, Any], perturbation: Perturbation | None) -> GridPath:
+def _generate_maps(config: DecisionsConfig) -> Decisions:
+    return generate_maps(_list_sizes(config), cells=config.cells, seed=config.seed)
+
+
+def _read_warcraft(config: DecisionsConfig) -> Decisions:
+    if config.data_dir is None:
+        raise ArgumentError(
+            "data warcraft are maps that you have: give the folder of the published files of one size "
+            "(--data-dir warcraft_shortest_path/12x12), or generate maps (--data maps)"
+        )
+    return read_warcraft(config.data_dir, _list_sizes(config))
+
+
+def _get_grid(parameters: Mapping[str, Any]) -> tuple[int, int]:
     height, width = parameters["grid"]
     if not all(isinstance(size, int) for size in (height, width)) or height * width > _MOST_CELLS:
         raise ArgumentError(f"a grid has at most {_MOST_CELLS:,} cells, got {height} x {width}")
-    return GridPath(height, width, perturbation=perturbation)
+    return height, width
+
+
+def _build_grid_paths(parameters: Mapping[str, Any], perturbation: Perturbation | None) -> GridPath:
+    return GridPath(*_get_grid(parameters), perturbation=perturbation)
+
+
+def _build_map_paths(parameters: Mapping[str, Any], perturbation: Perturbation | None) -> GridPath:
+    grid = _get_grid(parameters)
+    return GridPath(*grid, connectivity=8, monotone=False, on="nodes", perturbation=perturbation)
 
 
 def _build_knapsacks(parameters: Mapping[str, Any], perturbation: Perturbation | None) -> Knapsack:
     return Knapsack(parameters["weights"], parameters["capacity"], perturbation=perturbation or Perturbation())
 
 
+_MAPS = Problem(
+    "maps",
+    "paths on maps",
+    _generate_maps,
+    _build_map_paths,
+    build_map_network,
+    noise="multiplicative",  # the solver needs scores below zero
+    drawing="maps",
+)
 PROBLEMS = {
     problem.name: problem
     for problem in (
-        Problem("path", "paths through a grid", _generate_path, _build_grid_paths, draws_paths=True),
+        Problem("path", "paths through a grid", _generate_path, _build_grid_paths, drawing="paths"),
         Problem("knapsack", "sets of items", _generate_knapsack, _build_knapsacks, maximises=True),
+        _MAPS,
+        replace(_MAPS, name="warcraft", generate=_read_warcraft),
     )
 }
 

@@ -9,9 +9,12 @@ from markupsafe import Markup
 from torch import Tensor
 
 from hardmax.applications.decisions.config import DecisionsConfig
+from hardmax.applications.decisions.map_sheet import draw_map_sheet
 from hardmax.applications.decisions.model import DecisionModel
+from hardmax.applications.decisions.problems import TOLERANCE
 from hardmax.applications.decisions.task import solve_examples
 from hardmax.data import Decisions
+from hardmax.drawing.images import encode_data_uri
 from hardmax.drawing.svg import COLOURS, draw_svg
 from hardmax.report.curves import Curves, draw_curves, make_lines, make_lines_of_runs
 from hardmax.report.run import MetricsRow, Run
@@ -37,7 +40,7 @@ class DecisionsRow(MetricsRow):
 
 # The test examples are features `[N, *features]`.
 DecisionsRun = Run[DecisionsConfig, DecisionModel, DecisionsRow, Tensor]
-_DRAWN, _LISTED = 6, 10  # test examples
+_DRAWN, _MAPS, _LISTED = 6, 4, 10  # test examples
 
 
 def draw_paths(name: str, space: GridPath, chosen: Tensor, best: Tensor) -> Markup:
@@ -67,6 +70,14 @@ def draw_paths(name: str, space: GridPath, chosen: Tensor, best: Tensor) -> Mark
                 if chosen[place, k]:
                     axes.plot(x, y, color=COLOURS[1], linewidth=1.8, solid_capstyle="round")
     return figure.svg
+
+
+def embed_maps(model: DecisionModel, features: Tensor, costs: Tensor, best: Tensor, numbers: Sequence[int]) -> Markup:
+    """Return the sheet of a few maps as an image of the page, see `draw_map_sheet`."""
+    sheet = draw_map_sheet(model, features, costs, best, numbers)
+    alt = f"{len(numbers)} test maps with predicted costs, the paths of the model and the best paths"
+    image = Markup('<img src="{}" width="{}" height="{}" alt="{}" style="max-width: 100%; height: auto">')
+    return image.format(encode_data_uri(sheet), sheet.width, sheet.height, alt)
 
 
 @dataclass(frozen=True)
@@ -107,7 +118,7 @@ def list_decisions(
         shares = torch.minimum(decision, target).sum() / target.sum().clamp_min(1)
         regret = format_percent((chosen - optimum) / max(abs(optimum), 1e-12))
         texts = (format_number(sign * chosen), format_number(sign * optimum), regret, format_percent(float(shares)))
-        rows.append((str(numbers[i]), texts, chosen - optimum <= 1e-9 * (1 + abs(optimum))))
+        rows.append((str(numbers[i]), texts, chosen - optimum <= TOLERANCE * (1 + abs(optimum))))
     return rows
 
 
@@ -150,11 +161,10 @@ class DecisionsReport(AbstractReport[DecisionsRun]):
 
     def describe_model(self, run: DecisionsRun) -> str:
         """Return a sentence on the network, the problem and the data."""
-        data, hidden = run.images, run.config.hidden
-        network = f"A network with a hidden layer of {hidden}" if hidden else "A linear network"
+        data = run.images
         return (
-            f"{network} predicts the scores of {run.model.problem.decision}, trained on {len(data.train):,} examples: "
-            f"{data.source}."
+            f"A {run.config.network_name} predicts the scores of {run.model.problem.decision}, trained on "
+            f"{len(data.train):,} examples: {data.source}."
         )
 
     def describe_training(self, run: DecisionsRun) -> str:
@@ -202,9 +212,14 @@ class DecisionsReport(AbstractReport[DecisionsRun]):
             (f"{what} of the decision", f"best {what}", "regret", "in common"),
             list_decisions(model, features[listed], costs[listed], best[listed], listed),
         )
-        if not model.problem.draws_paths:
+        if model.problem.drawing is None:
             return content
         assert isinstance(model.space, GridPath)
+        if model.problem.drawing == "maps":
+            drawn = spread_indices(len(features), _MAPS)
+            figure = embed_maps(model, features[drawn], costs[drawn], best[drawn], drawn)
+            note = "Test maps. Of the predicted costs of a map, the lowest are dark and the highest bright."
+            return Content(content.note, content.headings, content.rows, figure, note)
         drawn = spread_indices(len(features), _DRAWN)
         figure = draw_paths(f"paths-{index}", model.space, model.decide(features[drawn]), best[drawn])
         note = f"Test examples {', '.join(map(str, drawn))}: the model's path (orange) on the best path (blue)."

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from hardmax.applications.decisions.config import DecisionsConfig
-from hardmax.applications.decisions.losses import COUPLED, LOSSES, LossSetting, check_loss
+from hardmax.applications.decisions.losses import COUPLED, LOSSES, LossSetting, check_loss, make_relative
 from hardmax.applications.decisions.model import DecisionModel
 from hardmax.applications.decisions.problems import find_problem
 from hardmax.data import Decisions
@@ -32,7 +32,7 @@ class DecisionsTask(AbstractTask[DecisionsConfig, DecisionModel]):
     def __init__(self, config: DecisionsConfig, data: Decisions, model: DecisionModel, group: Group) -> None:
         self.config, self.group = config, group
         self.problem = find_problem(config.data)
-        self.space = self.problem.build_space(data.parameters, Perturbation("normal", config.scale))
+        self.space = self.problem.build_space(data.parameters, Perturbation(self.problem.noise, config.scale))
         check_loss(config.loss, self.space)
         self.model = model.to(config.device)
         self.examples = {
@@ -44,7 +44,7 @@ class DecisionsTask(AbstractTask[DecisionsConfig, DecisionModel]):
 
     @staticmethod
     def load_data(config: DecisionsConfig) -> Decisions:
-        """Return the data, generated from the seed."""
+        """Return the data, generated from the seed or read from a folder."""
         return find_problem(config.data).generate(config)
 
     @classmethod
@@ -64,7 +64,7 @@ class DecisionsTask(AbstractTask[DecisionsConfig, DecisionModel]):
     def describe_training(self) -> str:
         """Describe the problem, the network and the loss."""
         config, samples = self.config, self.config.noise_samples
-        network = f"hidden layer of {config.hidden}" if config.hidden else "linear network"
+        network = config.network_name
         noise = "" if samples is None else f", {samples} noise sample{'s' * (samples > 1)} of scale {config.scale:g}"
         return f"decisions: {self.problem.decision}, {network}, loss {config.loss}{noise}"
 
@@ -75,7 +75,10 @@ class DecisionsTask(AbstractTask[DecisionsConfig, DecisionModel]):
         features, costs, best = (tensor[index[part].to(tensor.device)] for tensor in self.examples["train"])
         if not len(features):  # the last batch of an epoch may have fewer examples than there are processes
             return costs.new_zeros(3)
-        loss = LOSSES[self.config.loss](self.model(features), costs, best, setting)
+        scores = self.model(features)
+        if self.config.is_relative:
+            scores = make_relative(self.config.loss, scores, best, self.space)
+        loss = LOSSES[self.config.loss](scores, costs, best, setting)
         (loss.values.sum() / len(index)).backward()
         count = float(len(features))
         return torch.stack([loss.values.detach().sum(), *costs.new_tensor([loss.solves * count, count])])

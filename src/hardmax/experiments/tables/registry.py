@@ -28,6 +28,7 @@ _MODULES = {
     "sequences": "sequences",
     "sequences-text": "sequences",
     "decisions": "decisions",
+    "decisions-maps": "decisions_maps",
 }
 NAMES = tuple(_MODULES)
 
