@@ -11,6 +11,7 @@ from hardmax.training.config import TrainConfig
 LOSS_OPTIONS: dict[str, tuple[str, ...]] = {
     "least-squares": (),
     "spo-plus": (),
+    "hinge": (),
     "direct": ("epsilon", "towards", "samples", "scale"),
     "fenchel-young": ("samples", "scale"),
     "implicit-mle": ("samples", "scale", "step"),
@@ -20,13 +21,20 @@ LOSS_OPTIONS: dict[str, tuple[str, ...]] = {
     "perturbed": ("samples", "scale"),
     "gibbs": ("temperature", "temperature_end"),
     "likelihood": ("temperature",),
+    "pseudo-likelihood": (),
 }
 """The losses, and the options that each uses; the functions are in `losses.py`."""
 _STEPS = {"implicit-mle": 10.0, "blackbox": 0.625}  # blackbox as published: 20 for the mean over a batch of 32
 _TEMPERATURES = {"gibbs": 3.0, "likelihood": 1.0}
 _COOLING = 0.1  # default temperature at the end of the training with gibbs, relative to that at the begin
-_PROBLEM_OPTIONS = {"path": ("grid",), "knapsack": ("items", "capacity")}
+_FORMULA = ("features", "degree", "noise")
+_PROBLEM_OPTIONS = {
+    "path": (*_FORMULA, "grid"),
+    "knapsack": (*_FORMULA, "items", "capacity"),
+    "denoising": ("images", "flips", "occlusion", "network"),
+}
 _LEAST_CAPACITY = 8.0  # every item fits
+_IMAGE_SIDE = 28  # height and width of the images of denoising
 
 if TYPE_CHECKING:
     LossName = str
@@ -46,18 +54,18 @@ class DecisionsConfig(TrainConfig):
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": (
             "examples", "validation_examples", "test_examples", "features", "degree", "noise", "grid", "items",
-            "capacity",
+            "capacity", "images", "flips", "occlusion",
         ),
-        "model": ("hidden",),
+        "model": ("hidden", "network"),
         "loss": (
             "loss", "samples", "scale", "epsilon", "towards", "step", "temperature", "temperature_end",
         ),
     }  # fmt: skip
 
     model: Literal["decisions"] = "decisions"
-    data: Literal["path", "knapsack"] = "path"
-    """Problem, generated from --seed: path (shortest path through a grid) or knapsack (most valuable items that
-    fit)."""
+    data: Literal["path", "knapsack", "denoising"] = "path"
+    """Problem, generated from --seed: path (shortest path through a grid), knapsack (most valuable items that fit) or
+    denoising (clean images from noisy ones in black and white)."""
     examples: int = 1000
     """Number of training examples."""
     validation_examples: int = 200
@@ -65,7 +73,7 @@ class DecisionsConfig(TrainConfig):
     test_examples: int = 1000
     """Number of test examples."""
     features: int = 5
-    """Number of features of an example."""
+    """Number of features of an example (path, knapsack)."""
     degree: int = 4
     """Degree of the polynomial by which costs depend on features; a linear network is misspecified above 1."""
     noise: float = 0.5
@@ -76,13 +84,23 @@ class DecisionsConfig(TrainConfig):
     """Number of items (knapsack)."""
     capacity: float = 20.0
     """Limit of each of the two kinds of weight; an item has weights of 3 to 7.99 (knapsack)."""
+    images: Literal["sample", "mnist", "fashion-mnist"] = "sample"
+    """Images to add noise to, rounded to zeros and ones (denoising)."""
+    flips: float = 0.15
+    """Probability that a pixel is flipped, from 0 to 0.5 (denoising)."""
+    occlusion: int = 7
+    """Mean height and width in pixels of a block of random pixels; 0: none (denoising)."""
     hidden: int = 0
-    """Width of a hidden layer; 0: the network is linear."""
+    """Width of a hidden layer; 0: the network is linear. For denoising the number of channels, 16 by default."""
+    network: Literal["conv-couplings", "conv", "u-net-couplings", "u-net", "linear-couplings", "linear"] | None = None
+    """Network of denoising: 3 x 3 convolutions, a U-Net, or a linear function of 5 x 5 pixels; with couplings it also
+    predicts how strongly neighbouring pixels attract each other. Default: conv-couplings."""
     loss: LossName = "spo-plus"
-    """Loss. least-squares: squared error of predicted costs. spo-plus: convex bound of the regret. direct: regret, by
+    """Loss. least-squares: squared error of predicted costs. spo-plus, hinge: convex bounds of the regret. direct: regret, by
     direct loss minimization. fenchel-young: perturbed Fenchel-Young loss. implicit-mle, adaptive-implicit-mle: Hamming
     distance to the best decision. blackbox, identity: regret. perturbed: squared distance of the mean perturbed
-    decision to the best one. gibbs: exact expected regret. likelihood: -log probability of the best decision."""
+    decision to the best one. gibbs: exact expected regret. likelihood: -log probability of the best decision.
+    pseudo-likelihood: that of each bit given the others (denoising; without couplings the cross-entropy)."""
     samples: int | None = None
     """Number of noise samples per example and step; default: 3; for direct no noise."""
     scale: float = 1.0
@@ -118,6 +136,12 @@ class DecisionsConfig(TrainConfig):
             raise ArgumentError(f"grid must be at least 2, got {self.grid}")
         if not self.capacity >= _LEAST_CAPACITY:
             raise ArgumentError(f"capacity must be at least {_LEAST_CAPACITY:g}, for any item, got {self.capacity}")
+        if not 0 <= self.flips <= 0.5:
+            raise ArgumentError(f"flips must be between 0 and 0.5, got {self.flips}; 0.5 leaves nothing of the image")
+        if not 0 <= self.occlusion < _IMAGE_SIDE:
+            raise ArgumentError(f"occlusion must be from 0 to {_IMAGE_SIDE - 1} pixels, got {self.occlusion}")
+        if self.network is not None and self.data != "denoising":
+            raise ArgumentError(f"network is for denoising, got {self.network} for {self.data}; leave it out")
         if self.hidden < 0:
             raise ArgumentError(f"hidden must not be negative, got {self.hidden}; 0 is a linear network")
 
@@ -134,8 +158,8 @@ class DecisionsConfig(TrainConfig):
     def unused_options(self) -> set[str]:
         """Options that have no effect: those of other losses and problems."""
         every = {name for names in LOSS_OPTIONS.values() for name in names}
-        noiseless = {"scale"} if self.loss == "direct" and self.samples is None else set()
-        others = {name for data, names in _PROBLEM_OPTIONS.items() if data != self.data for name in names}
+        noiseless = {"scale"} if (self.loss == "direct" and self.samples is None) or self.data == "denoising" else set()
+        others = {name for names in _PROBLEM_OPTIONS.values() for name in names} - set(_PROBLEM_OPTIONS[self.data])
         return super().unused_options | (every - set(LOSS_OPTIONS[self.loss])) | noiseless | others
 
     @property

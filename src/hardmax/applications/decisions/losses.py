@@ -65,6 +65,22 @@ def spo_plus(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting) 
     return Loss(spo_plus_loss(scores, costs, setting.space, target=best), 1.0)
 
 
+def hinge(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting) -> Loss:
+    r"""Return the structured hinge loss, with the regret as the margin.
+
+    $$ \max_z \{\langle \mathrm{scores}, z \rangle + \langle c, z - z^* \rangle\} - \langle \mathrm{scores}, z^* \rangle $$
+
+    (z stands for its statistics): a convex upper bound of the regret, zero if the best decision scores higher than any
+    other by at least the regret of the other. With half of the costs it is half of SPO+.
+
+    References:
+        Tsochantaridis, Joachims, Hofmann & Altun, "Large margin methods for structured and interdependent output
+        variables", 2005 (margin rescaling).
+    """
+    # The costs act as noise that is the same in each step; the Fenchel-Young loss adds them to the best one's score, too.
+    return Loss(fenchel_young_loss(scores, best, setting.space, noise=costs[None]), 1.0)
+
+
 def direct(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting) -> Loss:
     """Return the regret with the gradient of direct loss minimization, see `hardmax.direct_loss`."""
     noise = setting.noise
@@ -130,11 +146,23 @@ def likelihood(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting
     return Loss(-setting.space.log_prob(scores / setting.temperature, best), 0.0)
 
 
+def pseudo_likelihood(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting) -> Loss:
+    """Return minus the log pseudo-likelihood of the best decisions: that of each bit, given all others, in nats.
+
+    Without couplings this is the cross-entropy of the bits. It needs no arg max.
+
+    References:
+        Besag, "Statistical analysis of non-lattice data", 1975.
+    """
+    return Loss(-setting.space.log_prob_bound(scores, best), 0.0)
+
+
 LossFunction = Callable[[Tensor, Tensor, Tensor, LossSetting], Loss]
 """From scores and true costs `[*B, *score]` and best decisions `[*B, *event]` to the loss of each example."""
 LOSSES: dict[str, LossFunction] = {
     "least-squares": least_squares,
     "spo-plus": spo_plus,
+    "hinge": hinge,
     "direct": direct,
     "fenchel-young": fenchel_young,
     "implicit-mle": implicit_mle,
@@ -144,24 +172,26 @@ LOSSES: dict[str, LossFunction] = {
     "perturbed": perturbed,
     "gibbs": gibbs,
     "likelihood": likelihood,
+    "pseudo-likelihood": pseudo_likelihood,
 }
 COUPLED = ("adaptive-implicit-mle",)
 """Losses whose gradient for an example depends on the other examples of the batch."""
-_NEEDS = {"gibbs": "marginals", "likelihood": "log_prob"}
+_NEEDS = {"gibbs": "marginals", "likelihood": "log_prob", "pseudo-likelihood": "log_prob_bound"}
 
 
 def check_loss(name: str, space: AbstractSpace) -> None:
     """Check that a space offers what a loss needs.
 
     Raises:
-        ArgumentError: the space cannot sum over its decisions, and the loss needs it.
+        ArgumentError: the space lacks a method that the loss needs, such as sums over all decisions.
     """
     method = _NEEDS.get(name)
     if method is not None and not space.offers(method):
         others = ", ".join(other for other in LOSSES if other not in _NEEDS)
+        needed = "probabilities of single bits" if method == "log_prob_bound" else "sums over all decisions"
         raise ArgumentError(
-            f"loss {name} needs sums over all decisions ({method}), which {space} does not offer; use one that needs "
-            f"only the arg max: {others}"
+            f"loss {name} needs {needed} ({method}), which {space} does not offer; use one that needs only the arg max: "
+            f"{others}"
         )
 
 

@@ -11,6 +11,8 @@ from hardmax.applications.decisions.problems import find_problem
 from hardmax.errors import ArgumentError, ShapeError
 from hardmax.models.pretrained import AbstractModel
 
+_BATCH = 1000  # examples that are decided at a time
+
 
 @final
 class DecisionModel(AbstractModel):
@@ -21,13 +23,14 @@ class DecisionModel(AbstractModel):
     Scores are values, larger is better: minus the predicted costs. It is saved with its problem.
 
     Args:
-        problem: name of the problem: "path" or "knapsack".
+        problem: name of the problem: "path", "knapsack" or "denoising".
         parameters: what all examples share, see `hardmax.data.Decisions`.
         features: shape of the features of one example.
-        hidden: width of a hidden layer; 0: the network is linear.
+        hidden: width of a hidden layer; 0: the network is linear. For images, the number of channels; 0: the default.
+        network: name of one of the problem's networks; None: the first, or the only one.
 
     Raises:
-        ArgumentError: an unknown problem, or parameters and sizes that it cannot have.
+        ArgumentError: an unknown problem or network, or parameters and sizes that it cannot have.
 
     Example:
         >>> import torch
@@ -44,7 +47,12 @@ class DecisionModel(AbstractModel):
     kind = "decision-model"
 
     def __init__(
-        self, problem: str, parameters: Mapping[str, Any], features: Sequence[int], hidden: int = 0
+        self,
+        problem: str,
+        parameters: Mapping[str, Any],
+        features: Sequence[int],
+        hidden: int = 0,
+        network: str | None = None,
     ) -> None:
         super().__init__()
         if hidden < 0 or not features or min(features) < 1:
@@ -54,12 +62,13 @@ class DecisionModel(AbstractModel):
         self.problem = find_problem(problem)
         self.space = self.problem.build_space(parameters, None)
         self.features = tuple(features)
-        self.network = self.problem.build_network(self.features, self.space.score_shape, hidden)
+        self.network = self.problem.find_network(network)(self.features, self.space.score_shape, hidden)
         self._config = {
             "problem": problem,
             "parameters": dict(parameters),
             "features": list(features),
             "hidden": hidden,
+            "network": network,
         }
 
     def forward(self, x: Float[Tensor, "N ..."]) -> Float[Tensor, "N ..."]:
@@ -73,8 +82,8 @@ class DecisionModel(AbstractModel):
     @torch.no_grad()
     def decide(self, x: Float[Tensor, "N ..."]) -> Float[Tensor, "N ..."]:
         """Return the decisions, zeros and ones: `[N, *features] -> [N, *event]`."""
-        return self.space.argmax(self(x))
+        return torch.cat([self.space.argmax(self(batch)) for batch in x.split(_BATCH)])
 
     @classmethod
     def _from_config(cls, config: dict[str, Any]) -> "DecisionModel":
-        return cls(config["problem"], config["parameters"], config["features"], config["hidden"])
+        return cls(config["problem"], config["parameters"], config["features"], config["hidden"], config["network"])

@@ -4,7 +4,7 @@ To add a problem, add a function that generates its data to `hardmax.data`, and 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any, final
 
@@ -13,7 +13,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from hardmax.applications.decisions.config import DecisionsConfig
-from hardmax.data import Decisions, generate_knapsack, generate_path
+from hardmax.applications.decisions.denoising import NETWORKS, build_pixel_grid, measure_pixels
+from hardmax.data import Decisions, generate_knapsack, generate_path, load_images, make_noisy_images
 from hardmax.errors import ArgumentError
 from hardmax.spaces import AbstractSpace, GridPath, Knapsack, Perturbation
 
@@ -55,6 +56,9 @@ def build_feature_network(features: Sequence[int], scores: Sequence[int], hidden
     return nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, outputs))
 
 
+BuildNetwork = Callable[[Sequence[int], Sequence[int], int], nn.Module]
+
+
 @final
 @dataclass(frozen=True)
 class Problem:
@@ -67,19 +71,44 @@ class Problem:
         build_space: returns the space of decisions, given the parameters of the data and the noise of perturbed scores.
         build_network: returns the network, given the shapes of features and scores and the width of a hidden layer; it
             maps `[N, *features]` to `[N, *score]`, or to the same number of scores in one dimension.
+        networks: networks to choose from by `--network`, instead of `build_network`; the first is the default.
         measure: returns the metrics `regret` and `optimal`, see `measure_regret`.
+        regret: what the number `regret` is.
         maximises: whether the costs are minus values, for the reader.
         draws_paths: whether the report draws decisions as paths through a grid.
+        draws_images: whether the report draws features and decisions as images.
     """
 
     name: str
     decision: str
     generate: Callable[[DecisionsConfig], Decisions]
     build_space: Callable[[Mapping[str, Any], Perturbation | None], AbstractSpace]
-    build_network: Callable[[Sequence[int], Sequence[int], int], nn.Module] = build_feature_network
+    build_network: BuildNetwork = build_feature_network
+    networks: Mapping[str, BuildNetwork] = field(default_factory=dict)
     measure: Callable[[Tensor, Tensor, Tensor, AbstractSpace], dict[str, float]] = measure_regret
+    regret: str = "sum of regrets / sum of best"
     maximises: bool = False
     draws_paths: bool = False
+    draws_images: bool = False
+
+    def find_network(self, name: str | None) -> BuildNetwork:
+        """Return the function that builds a network, by the network's name; None is the default.
+
+        Raises:
+            ArgumentError: the name is unknown.
+        """
+        if name is None:
+            return next(iter(self.networks.values()), self.build_network)
+        if name not in self.networks:
+            choice = f"there are: {', '.join(self.networks)}" if self.networks else "it has only one; leave network out"
+            raise ArgumentError(f"the problem {self.name} has no network {name!r}; {choice}")
+        return self.networks[name]
+
+    def describe_network(self, name: str | None, hidden: int) -> str:
+        """Return a few words on a network, given its name and the width of a hidden layer."""
+        if self.networks:
+            return f"network {name or next(iter(self.networks))}"
+        return f"network with a hidden layer of {hidden}" if hidden else "linear network"
 
 
 def _list_sizes(config: DecisionsConfig) -> dict[str, int]:
@@ -109,6 +138,13 @@ def _generate_knapsack(config: DecisionsConfig) -> Decisions:
     )
 
 
+def _generate_denoising(config: DecisionsConfig) -> Decisions:
+    images = load_images(config.images, data_dir=config.data_dir, seed=config.seed)
+    return make_noisy_images(
+        images, _list_sizes(config), flips=config.flips, occlusion=config.occlusion, seed=config.seed
+    )
+
+
 def _build_grid_paths(parameters: Mapping[str, Any], perturbation: Perturbation | None) -> GridPath:
     height, width = parameters["grid"]
     if not all(isinstance(size, int) for size in (height, width)) or height * width > _MOST_CELLS:
@@ -125,6 +161,16 @@ PROBLEMS = {
     for problem in (
         Problem("path", "paths through a grid", _generate_path, _build_grid_paths, draws_paths=True),
         Problem("knapsack", "sets of items", _generate_knapsack, _build_knapsacks, maximises=True),
+        Problem(
+            "denoising",
+            "clean binary images",
+            _generate_denoising,
+            build_pixel_grid,
+            networks=NETWORKS,
+            measure=measure_pixels,
+            regret="share of wrong pixels",
+            draws_images=True,
+        ),
     )
 }
 

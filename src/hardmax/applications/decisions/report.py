@@ -9,8 +9,8 @@ from markupsafe import Markup
 from torch import Tensor
 
 from hardmax.applications.decisions.config import DecisionsConfig
+from hardmax.applications.decisions.examples import solve_examples
 from hardmax.applications.decisions.model import DecisionModel
-from hardmax.applications.decisions.task import solve_examples
 from hardmax.data import Decisions
 from hardmax.drawing.svg import COLOURS, draw_svg
 from hardmax.report.curves import Curves, draw_curves, make_lines, make_lines_of_runs
@@ -131,7 +131,13 @@ class DecisionsReport(AbstractReport[DecisionsRun]):
             "lower",
             _format_regret,
         ),
-        Quantity("Optimal", "share of decisions that are as good as the best", lambda row: row.optimal, "higher", _format_share),
+        Quantity(
+            "Optimal",
+            "share of decisions that are as good as the best",
+            lambda row: row.optimal,
+            "higher",
+            _format_share,
+        ),
     )
     sections = {"decisions": "Decisions"}  # noqa: RUF012
     template = "report.html.j2"
@@ -173,9 +179,7 @@ class DecisionsReport(AbstractReport[DecisionsRun]):
         regret = make_lines(run, lambda row: row.regret_percent)
         loss = make_lines(run, lambda row: row.loss)
         return [
-            draw_curves(
-                "regret", "Regret by epoch", "epoch", "regret (%)", regret, clip=True, mark=run.best_epoch
-            ),
+            draw_curves("regret", "Regret by epoch", "epoch", "regret (%)", regret, clip=True, mark=run.best_epoch),
             draw_curves("loss", "Training loss by epoch", "epoch", f"loss {run.config.loss}", loss, clip=True),
         ]
 
