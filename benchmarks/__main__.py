@@ -8,7 +8,7 @@ os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # otherwise each measurement of
 
 import torch
 
-NAMES = ["overhead", "estimators", "training_step", "structured_step", "solvers", "search"]
+NAMES = ["overhead", "estimators", "training_step", "structured_step", "solvers", "search", "decisions"]
 
 if __name__ == "__main__":
     torch.set_num_threads(1)

@@ -11,6 +11,7 @@ from PIL import Image
 from squares import squares
 
 from hardmax.applications.completion.config import CompletionConfig
+from hardmax.applications.decisions.config import DecisionsConfig
 from hardmax.applications.discrete_vae.config import DiscreteConfig
 from hardmax.applications.hashing.config import HashingConfig
 from hardmax.applications.mixed_vae.config import MixedConfig
@@ -30,6 +31,7 @@ CONFIGS = {
     "token-prior": TokenPriorConfig(width=8, layers=1, heads=2, **SMALL),
     "hashing": HashingConfig(bits=8, hidden=8, **SMALL),
     "sequence-gan": SequenceGANConfig(epochs=1, hidden=8, discriminator_hidden=8, length=3),
+    "decisions": DecisionsConfig(epochs=1, examples=64, grid=3),
 }
 ATTRIBUTES = ('"><script>alert(1)</script>', r"\1\g<0>{{ 7*7 }}&lt;")
 
@@ -65,7 +67,7 @@ def trained(data, tmp_path_factory):
             config = replace(CONFIGS[kind], out=str(folder))
             if kind == "token-prior":
                 config = replace(config, tokenizer=str(train_run("dvae")))
-            else:
+            elif kind != "decisions":  # its data are generated
                 config = replace(config, data=str(data[kind]))
             if kind == "attributes":
                 config = replace(config, attributes=",".join(ATTRIBUTES))

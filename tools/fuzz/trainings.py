@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from hardmax.applications.completion.config import CompletionConfig
+from hardmax.applications.decisions.config import DecisionsConfig
 from hardmax.applications.discrete_vae.config import DiscreteConfig
 from hardmax.applications.hashing.config import HashingConfig
 from hardmax.applications.mixed_vae.config import MixedConfig
@@ -65,6 +66,14 @@ def make_trainings(folder: Path, only: Collection[str] | None = None) -> list[Tr
             hidden=4,
             discriminator_hidden=4,
             evaluate_draws=20,
+        ),
+        DecisionsConfig(
+            **{**common, "data": "path"},
+            loss="fenchel-young",
+            grid=3,
+            examples=64,
+            validation_examples=8,
+            test_examples=8,
         ),
     ]
     trainings = [_make_training(config) for config in configs] + [_make_label_training()]

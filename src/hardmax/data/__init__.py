@@ -1,8 +1,8 @@
 """Images, sequences and decision problems for training: published sets, generated ones, and the user's files.
 
 `load_images` returns any images as `Images`, `load_sequences` any language or text as `Sequences`, `generate_path` and
-`generate_knapsack` problems as `Decisions`, `make_noisy_images` images to clean. Names are imported when first used, so that `hardmax data list` does not
-wait for torch.
+`generate_knapsack` problems as `Decisions`, and `make_noisy_images` images to clean. Names are imported when first
+used, so that `hardmax data list` does not wait for torch.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
 """Decision problems with features: costs that depend on features in an unknown way, generated from a formula.
 
-`generate_path` and `generate_knapsack` are the two problems of the literature on "predict, then optimize"; for images to
-clean see `noisy_images.py`. `read_examples` reads features and costs of your own.
+`generate_path` and `generate_knapsack` are the two problems of the literature on "predict, then optimize". `read_examples`
+reads features and costs of your own. Images to clean are in `noisy_images.py`.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ LIGHTEST, HEAVIEST = 3.0, 7.99
 class Decisions:
     """Examples of one decision problem, in three parts: features, and the true costs of everything that can be chosen.
 
-    Where the right decision is known and only the number of its wrong entries counts, there are targets instead of costs.
+    Where the right decision is known and only its number of wrong entries counts, there are targets instead of costs.
 
     Attributes:
         name: name of the problem.

@@ -197,8 +197,8 @@ def direct_loss(
 def compute_hamming_costs(target: Float[Tensor, "..."], space: AbstractSpace) -> Float[Tensor, "..."]:
     r"""Return the costs by which the regret of z is the number of entries that differ from a target.
 
-    For zeros and ones, $|z_i - y_i| = y_i + (1 - 2 y_i) z_i$, so that the cost of entry i is $1 - 2 y_i$. The couplings of
-    `PairwiseBinary` have no cost: added to supermodular scores, the costs keep them supermodular.
+    For zeros and ones, $|z_i - y_i| = y_i + (1 - 2 y_i) z_i$, so that the cost of entry i is $1 - 2 y_i$. The couplings
+    of `PairwiseBinary` have no cost: added to supermodular scores, the costs keep them supermodular.
 
     Args:
         target: `[*B, *event]`, zeros and ones.

@@ -11,6 +11,7 @@ from torch import nn
 
 import hardmax as hm
 from hardmax.applications.completion import CompletionModel
+from hardmax.applications.decisions import DecisionModel
 from hardmax.applications.hashing import HashEncoder
 from hardmax.applications.mixed_vae import MixedVAE
 from hardmax.applications.segmentation.vae.image_encoder import ImageEncoder
@@ -38,6 +39,8 @@ MODELS = {
     "hashing mlp": lambda: HashEncoder.build(8, SHAPE, hidden=6),
     "hashing conv": lambda: HashEncoder.build(8, (3, 20, 18), hidden=6, architecture="conv"),
     "sequences": lambda: SequenceGAN.build("ab", 6, hidden=4, discriminator_hidden=4),
+    "decisions path": lambda: DecisionModel("path", {"grid": [3, 4]}, [2]),
+    "decisions knapsack": lambda: DecisionModel("knapsack", {"weights": [[1, 2]], "capacity": [2]}, [3], hidden=4),
     "gaussian": lambda: GaussianVAE.build(3, SHAPE, hidden=6),
     "label linear": lambda: LabelVAE(torch.ones(3, 8, 8), latents=2),
     "label conv": lambda: LabelVAE(torch.ones(3, 8, 8, 8), latents=2, network="convolutional", width=2),
@@ -106,6 +109,8 @@ BOMBS = {
     "bits": ("hashing mlp", ("bits",), 2_000_000_000),
     "symbols": ("sequences", ("hidden",), 50_000),
     "length": ("sequences", ("length",), 2_000_000_000),
+    "grid of paths": ("decisions path", ("parameters", "grid"), [60_000, 60_000]),
+    "items": ("decisions knapsack", ("hidden",), 60_000),
     "components": ("completion mlp", ("components",), 500_000_000),
     "latents": ("mixed", ("continuous",), 500_000_000),
     "labels": ("label linear", ("labels",), 60_000),

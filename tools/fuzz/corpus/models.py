@@ -6,6 +6,7 @@ import torch
 
 import hardmax as hm
 from hardmax.applications.completion import CompletionModel
+from hardmax.applications.decisions import DecisionModel
 from hardmax.applications.hashing import HashEncoder
 from hardmax.applications.mixed_vae import MixedVAE
 from hardmax.applications.runs import load_model
@@ -32,6 +33,8 @@ def make_targets(folder: Path) -> list[Target]:
             "token prior": TokenPrior.build(tokenizer, width=4, layers=1, heads=2),
             "hashing": HashEncoder.build(5, _SHAPE, hidden=3),
             "sequences": SequenceGAN.build("ab", 4, hidden=3, discriminator_hidden=3),
+            "paths": DecisionModel("path", {"grid": [3, 4]}, [2]),
+            "knapsacks": DecisionModel("knapsack", {"weights": [[1, 2, 3]], "capacity": [4]}, [2], hidden=3),
         }
     targets = []
     for name, model in models.items():

@@ -15,7 +15,7 @@ LOSS_OPTIONS: dict[str, tuple[str, ...]] = {
     "direct": ("epsilon", "towards", "samples", "scale"),
     "fenchel-young": ("samples", "scale"),
     "implicit-mle": ("samples", "scale", "step"),
-    "adaptive-implicit-mle": ("samples", "scale"),
+    "adaptive-implicit-mle": ("samples", "scale", "share"),
     "blackbox": ("step",),
     "identity": (),
     "perturbed": ("samples", "scale"),
@@ -58,12 +58,13 @@ class DecisionsConfig(TrainConfig):
         ),
         "model": ("hidden", "network"),
         "loss": (
-            "loss", "samples", "scale", "epsilon", "towards", "step", "temperature", "temperature_end",
+            "loss", "samples", "scale", "epsilon", "towards", "step", "share", "temperature",
+            "temperature_end",
         ),
     }  # fmt: skip
 
     model: Literal["decisions"] = "decisions"
-    data: Literal["path", "knapsack", "denoising"] = "path"
+    data: str = "path"
     """Problem, generated from --seed: path (shortest path through a grid), knapsack (most valuable items that fit) or
     denoising (clean images from noisy ones in black and white)."""
     examples: int = 1000
@@ -96,8 +97,8 @@ class DecisionsConfig(TrainConfig):
     """Network of denoising: 3 x 3 convolutions, a U-Net, or a linear function of 5 x 5 pixels; with couplings it also
     predicts how strongly neighbouring pixels attract each other. Default: conv-couplings."""
     loss: LossName = "spo-plus"
-    """Loss. least-squares: squared error of predicted costs. spo-plus, hinge: convex bounds of the regret. direct: regret, by
-    direct loss minimization. fenchel-young: perturbed Fenchel-Young loss. implicit-mle, adaptive-implicit-mle: Hamming
+    """Loss. least-squares: squared error of predicted costs. spo-plus, hinge: convex bounds of the
+    regret. direct: regret, by direct loss minimization. fenchel-young: perturbed Fenchel-Young loss. implicit-mle, adaptive-implicit-mle: Hamming
     distance to the best decision. blackbox, identity: regret. perturbed: squared distance of the mean perturbed
     decision to the best one. gibbs: exact expected regret. likelihood: -log probability of the best decision.
     pseudo-likelihood: that of each bit given the others (denoising; without couplings the cross-entropy)."""
@@ -112,6 +113,8 @@ class DecisionsConfig(TrainConfig):
     step: float | None = None
     """How far the slope of the loss of one example moves its scores; default: 10 for implicit-mle, 0.625 for
     blackbox (the published 20, for the mean over a batch of 32)."""
+    share: float = 0.5
+    """Share of the perturbed decisions that the step of adaptive-implicit-mle changes, among those that can change."""
     temperature: float | None = None
     """Temperature of the Gibbs distribution, in units of the scores; default: 3 for gibbs, 1 for likelihood."""
     temperature_end: float | None = None
@@ -142,6 +145,8 @@ class DecisionsConfig(TrainConfig):
             raise ArgumentError(f"occlusion must be from 0 to {_IMAGE_SIDE - 1} pixels, got {self.occlusion}")
         if self.network is not None and self.data != "denoising":
             raise ArgumentError(f"network is for denoising, got {self.network} for {self.data}; leave it out")
+        if not 0 < self.share <= 1:
+            raise ArgumentError(f"share must be above 0 and at most 1, got {self.share}")
         if self.hidden < 0:
             raise ArgumentError(f"hidden must not be negative, got {self.hidden}; 0 is a linear network")
 

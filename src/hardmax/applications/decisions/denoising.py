@@ -33,14 +33,17 @@ def build_pixel_grid(parameters: Mapping[str, Any], perturbation: Perturbation |
 class GridScores(nn.Module):
     r"""Scores of a grid of bits, from maps that a network predicts.
 
-    The network maps images `[N, 1, H, W]` to a field u for each pixel, and with `has_couplings` to two more maps v, for
-    the neighbours on the right and below: `[N, 3, H, W]`. The scores are those of
+    The network maps images x, `[N, 1, H, W]`, to a map u, and with `has_couplings` to two more maps v, for the neighbours
+    on the right and below: `[N, 3, H, W]`. The scores are those of
 
-    $$ h(z) = \sum_i u_i z_i + \sum_{(i, j)} c_{ij} \, \mathbb{1}[z_i = z_j], \qquad
+    $$ h(z) = \sum_i (u_i + 2 x_i - 1) z_i + \sum_{(i, j)} c_{ij} \, \mathbb{1}[z_i = z_j], \qquad
        c_{ij} = \operatorname{softplus}(v_{ij} - 2), $$
 
-    up to a constant. In the layout of `PairwiseBinary`, $\mathbb{1}[z_i = z_j] = 1 - z_i - z_j + 2 z_i z_j$: each coupling is
-    2 c, and c is subtracted from the unary scores of both pixels. So couplings prefer neither zeros nor ones.
+    up to a constant. In the layout of `PairwiseBinary`, $\mathbb{1}[z_i = z_j] = 1 - z_i - z_j + 2 z_i z_j$: each coupling
+    is 2 c, and c is subtracted from the unary scores of both pixels. So couplings prefer neither zeros nor ones.
+
+    The network learns what to change of the noisy image. This matters for losses that are not convex: from scores near
+    zero, direct loss minimization learns that most pixels are zero, and its gradient then vanishes.
 
     Args:
         network: maps `[N, 1, H, W]` to `[N, 1, H, W]`, or to `[N, 3, H, W]`.
@@ -55,7 +58,7 @@ class GridScores(nn.Module):
     def forward(self, x: Float[Tensor, "N 1 H W"]) -> Float[Tensor, "N scores"]:
         """Return scores `[N, H W + H (W - 1) + (H - 1) W]`."""
         maps = self.network(x)
-        unary = maps[:, 0]
+        unary = maps[:, 0] + 2 * x[:, 0] - 1
         if not self.has_couplings:
             height, width = x.shape[2:]
             edges = height * (width - 1) + (height - 1) * width
@@ -103,9 +106,9 @@ class UNet(nn.Module):
     def __init__(self, outputs: int, channels: int) -> None:
         super().__init__()
         fine, coarse = channels // 2, 3 * channels // 4
-        self.full = nn.Conv2d(1, fine, 3, padding=1)
-        self.half = nn.Conv2d(fine, fine, 3, stride=2, padding=1)
-        self.quarter = nn.Conv2d(fine, coarse, 3, stride=2, padding=1)
+        self.first = nn.Conv2d(1, fine, 3, padding=1)
+        self.down_half = nn.Conv2d(fine, fine, 3, stride=2, padding=1)
+        self.down_quarter = nn.Conv2d(fine, coarse, 3, stride=2, padding=1)
         self.middle = nn.Conv2d(coarse, coarse, 3, padding=1)
         self.up_half = nn.Conv2d(coarse + fine, fine, 3, padding=1)
         self.up_full = nn.Conv2d(fine + fine, fine, 3, padding=1)
@@ -113,9 +116,9 @@ class UNet(nn.Module):
 
     def forward(self, x: Float[Tensor, "N 1 H W"]) -> Float[Tensor, "N outputs H W"]:
         """Return maps of the size of the images."""
-        full = self.full(x).relu()
-        half = self.half(full).relu()
-        low = self.middle(self.quarter(half).relu()).relu()
+        full = self.first(x).relu()
+        half = self.down_half(full).relu()
+        low = self.middle(self.down_quarter(half).relu()).relu()
         low = self.up_half(torch.cat([_enlarge(low, half), half], 1)).relu()
         return self.last(self.up_full(torch.cat([_enlarge(low, full), full], 1)).relu())
 

@@ -32,6 +32,7 @@ class LossSetting:
         epsilon: how strongly the costs move the arg max (`direct`).
         towards: move towards better decisions (`direct`).
         step: how far the slope moves the scores (`implicit_mle`, `blackbox`).
+        share: share of the decisions that the step changes (`adaptive_implicit_mle`).
         temperature: temperature of the Gibbs distribution (`gibbs`, `likelihood`).
     """
 
@@ -40,6 +41,7 @@ class LossSetting:
     epsilon: float = 1.0
     towards: bool = False
     step: float = 1.0
+    share: float = 0.5
     temperature: float = 1.0
 
 
@@ -68,16 +70,17 @@ def spo_plus(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting) 
 def hinge(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting) -> Loss:
     r"""Return the structured hinge loss, with the regret as the margin.
 
-    $$ \max_z \{\langle \mathrm{scores}, z \rangle + \langle c, z - z^* \rangle\} - \langle \mathrm{scores}, z^* \rangle $$
+    $$ \max_z \{\langle \mathrm{scores}, z \rangle + \langle c, z - z^* \rangle\}
+       - \langle \mathrm{scores}, z^* \rangle $$
 
     (z stands for its statistics): a convex upper bound of the regret, zero if the best decision scores higher than any
-    other by at least the regret of the other. With half of the costs it is half of SPO+.
+    other by at least the regret of the other. For doubled scores it is SPO+.
 
     References:
         Tsochantaridis, Joachims, Hofmann & Altun, "Large margin methods for structured and interdependent output
         variables", 2005 (margin rescaling).
     """
-    # The costs act as noise that is the same in each step; the Fenchel-Young loss adds them to the best one's score, too.
+    # The costs take the place of the noise, which the Fenchel-Young loss adds to the score of the best decision, too.
     return Loss(fenchel_young_loss(scores, best, setting.space, noise=costs[None]), 1.0)
 
 
@@ -103,7 +106,7 @@ def implicit_mle(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetti
 
 def adaptive_implicit_mle(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting) -> Loss:
     """Return the same as `implicit_mle`, with a step that is chosen for each batch."""
-    return _imitate(AdaptiveImplicitMLE(), scores, best, setting)
+    return _imitate(AdaptiveImplicitMLE(setting.share), scores, best, setting)
 
 
 def blackbox(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting) -> Loss:
@@ -112,7 +115,7 @@ def blackbox(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting) 
 
 
 def identity(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting) -> Loss:
-    """Return the regret, with the gradient of `hardmax.IdentityBackward`: minus the costs."""
+    """Return the regret, with the gradient of `hardmax.IdentityBackward`: the costs, whatever the decision is."""
     return _differentiate_regret(IdentityBackward(), scores, costs, best, setting)
 
 
@@ -126,8 +129,9 @@ def perturbed(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting)
 def gibbs(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting) -> Loss:
     r"""Return the exact expected regret of decisions that are sampled from the Gibbs distribution.
 
-    $$ \mathbb{E}_{z \sim q}[\langle c, z \rangle] - \langle c, z^* \rangle = \langle c, \mathrm{marginals}(\mathrm{scores}
-       / t) - z^* \rangle, \qquad q(z) \propto \exp(\langle \mathrm{scores}, z \rangle / t) $$
+    $$ \mathbb{E}_{z \sim q}[\langle c, z \rangle] - \langle c, z^* \rangle
+       = \langle c, \mathrm{marginals}(\mathrm{scores} / t) - z^* \rangle, \qquad
+       q(z) \propto \exp(\langle \mathrm{scores}, z \rangle / t) $$
 
     (z stands for its statistics), at the temperature t. It is smooth in the scores, has no variance, and approaches the
     regret as t goes to zero.

@@ -74,9 +74,8 @@ class DecisionModel(AbstractModel):
     def forward(self, x: Float[Tensor, "N ..."]) -> Float[Tensor, "N ..."]:
         """Return the scores of examples: `[N, *features] -> [N, *score]`."""
         if tuple(x.shape[1:]) != self.features:
-            raise ShapeError(
-                f"features have shape {list(x.shape)}, but the model has learned [N, {', '.join(map(str, self.features))}]"
-            )
+            learned = ", ".join(map(str, self.features))
+            raise ShapeError(f"features have shape {list(x.shape)}, but the model has learned [N, {learned}]")
         return self.network(x).view(len(x), *self.space.score_shape)
 
     @torch.no_grad()

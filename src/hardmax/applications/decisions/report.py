@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import torch
 from markupsafe import Markup
@@ -88,7 +88,9 @@ class Content:
     figure_note: str = ""
 
 
-def list_decisions(model: DecisionModel, features: Tensor, costs: Tensor, best: Tensor, numbers: Sequence[int]) -> Any:
+def list_decisions(
+    model: DecisionModel, features: Tensor, costs: Tensor, best: Tensor, numbers: Sequence[int]
+) -> list[tuple[str, tuple[str, ...], bool]]:
     """Return the rows of the table of decisions.
 
     Args:
@@ -164,8 +166,8 @@ class DecisionsReport(AbstractReport[DecisionsRun]):
     def describe_measurement(self, run: DecisionsRun) -> str:
         """Return sentences on what the numbers are averaged over."""
         return (
-            f"Over {len(run.test_examples):,} test examples. A regret is the true cost of the model's decision minus that "
-            "of the best one; both are exact."
+            f"Over {len(run.test_examples):,} test examples. A regret is the true cost of the model's decision minus "
+            "that of the best one; both are exact."
         )
 
     def list_facts(self, run: DecisionsRun) -> list[Fact]:
@@ -195,8 +197,8 @@ class DecisionsReport(AbstractReport[DecisionsRun]):
         listed = spread_indices(len(features), _LISTED)
         what = "value" if model.problem.maximises else "cost"
         content = Content(
-            f"Test examples from all over the test set: the true {what} of the model's decision and of the best one, the "
-            "regret, and the share of the best decision that the model's decision contains.",
+            f"Test examples from all over the test set: the true {what} of the model's decision and of the best one, "
+            "the regret, and the share of the best decision that the model's decision contains.",
             (f"{what} of the decision", f"best {what}", "regret", "in common"),
             list_decisions(model, features[listed], costs[listed], best[listed], listed),
         )

@@ -88,6 +88,7 @@ class DecisionsTask(AbstractTask[DecisionsConfig, DecisionModel]):
             epsilon=config.epsilon,
             towards=config.towards,
             step=config.slope_step,
+            share=config.share,
             temperature=config.choose_temperature(min(step / steps, 1.0)),
         )
 

@@ -27,20 +27,21 @@ METHODS: dict[str, tuple[str, Options]] = {
     "I-MLE": (DECISIONS_ONLY, {"loss": "implicit-mle"}),
     "I-MLE, step 10 / 32": (DECISIONS_ONLY, {"loss": "implicit-mle", "step": 10 / BATCH}),
     "adaptive I-MLE": (DECISIONS_ONLY, {"loss": "adaptive-implicit-mle"}),
+    "adaptive I-MLE, share 0.9": (DECISIONS_ONLY, {"loss": "adaptive-implicit-mle", "share": 0.9}),
     "perturbed optimizer": (DECISIONS_ONLY, {"loss": "perturbed"}),
 }
 
 DECISIONS = Experiment(
     name="decisions",
     title="Predict, then optimize: regret by loss",
-    claim="Elmachtoub and Grigas, 2022: a model that is trained for the decisions that it causes decides better than one "
-    "that is trained to predict the costs, where the model is misspecified. Which of the losses for it has the lowest "
-    "regret?",
+    claim="Elmachtoub and Grigas, 2022: a model that is trained for the decisions that it causes decides better than "
+    "one that is trained to predict the costs, where the model is misspecified. Which of the losses for it has the "
+    "lowest regret?",
     setting="Two problems of the literature. Path: the shortest path through a 5 x 5 grid, from corner to corner. "
     "Knapsack: the most valuable of 32 items, with two kinds of weight. Costs are a polynomial of 5 features, of the "
     "given degree, with multiplicative noise of half-width 0.5; the model is linear, and so misspecified for degrees "
-    f"above 1. 1,000 training and 1,000 test examples; Adam with a constant learning rate of {LR:g}, batches of {BATCH}, "
-    f"{EPOCHS} epochs. Each seed has its own problem, data and initial weights, the same for all losses.",
+    f"above 1. 1,000 training and 1,000 test examples; Adam with a constant learning rate of {LR:g}, batches of "
+    f"{BATCH}, {EPOCHS} epochs. Each seed has its own problem, data and initial weights, the same for all losses.",
     options={"model": "decisions", "epochs": EPOCHS, "batch_size": BATCH},
     cells=tuple(
         Cell(problem, method, group, LR, {**problem_options, **options})
@@ -59,14 +60,14 @@ DECISIONS = Experiment(
         "Regret is the sum over the test examples of the true cost of the model's decision minus that of the best one, "
         "divided by the sum of the absolute values of the best. The standard errors are mostly those of the problems: "
         "all losses see the same ones, so that differences between losses are more certain.",
-        "The group names what a loss uses of the training examples: least squares the costs alone, some losses the best "
-        "decisions alone, the others both. Losses with noise use three samples of normal noise of scale 1.",
-        "Published for the path of degree 4, with the same sizes, epochs and optimizer, but other random data, one seed "
-        "(PyEPO's notebook): adaptive I-MLE 7.24 %, perturbed Fenchel-Young 7.29 %, SPO+ 7.59 %, negative identity "
-        "8.90 %, perturbed optimizer 9.88 %, I-MLE 12.07 %, blackbox 15.12 %.",
-        "There, the step of I-MLE (10) and of blackbox (20) multiplies the slope of the mean loss of a batch of 32, so it "
-        "is 32 times smaller for one example: that is the default of blackbox here (0.625), and the line *I-MLE, step "
-        "10 / 32*. The lines *I-MLE* and *blackbox, step 20* have that step for one example.",
+        "The group names what a loss uses of the training examples: least squares the costs alone, some losses the "
+        "best decisions alone, the others both. Losses with noise use three samples of normal noise of scale 1.",
+        "Published for the path of degree 4, with the same sizes, epochs and optimizer, but other random data, one "
+        "seed (PyEPO's notebook): adaptive I-MLE 7.24 %, perturbed Fenchel-Young 7.29 %, SPO+ 7.59 %, negative "
+        "identity 8.90 %, perturbed optimizer 9.88 %, I-MLE 12.07 %, blackbox 15.12 %.",
+        "There, the step of I-MLE (10) and of blackbox (20) multiplies the slope of the mean loss of a batch of 32, so "
+        "it is 32 times smaller for one example: that is the default of blackbox here (0.625), and the line *I-MLE, "
+        "step 10 / 32*. The lines *I-MLE* and *blackbox, step 20* have that step for one example.",
     ),
     quick=Quick(
         options={
