@@ -1,7 +1,7 @@
 """Decision problems with features: costs that depend on features in an unknown way, generated from a formula.
 
-`generate_path` and `generate_knapsack` are the two problems of the literature on "predict, then optimize". `read_examples`
-reads features and costs of your own. Images to clean are in `noisy_images.py`.
+`generate_path` and `generate_knapsack` are the two problems of the literature on "predict, then optimize".
+`read_examples` reads features and costs of your own. Images to clean are in `noisy_images.py`.
 """
 
 from collections.abc import Mapping

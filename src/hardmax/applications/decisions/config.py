@@ -59,7 +59,7 @@ class DecisionsConfig(TrainConfig):
         "model": ("hidden", "network"),
         "loss": (
             "loss", "samples", "scale", "epsilon", "towards", "step", "share", "temperature",
-            "temperature_end",
+            "temperature_end", "warmup",
         ),
     }  # fmt: skip
 
@@ -97,11 +97,12 @@ class DecisionsConfig(TrainConfig):
     """Network of denoising: 3 x 3 convolutions, a U-Net, or a linear function of 5 x 5 pixels; with couplings it also
     predicts how strongly neighbouring pixels attract each other. Default: conv-couplings."""
     loss: LossName = "spo-plus"
-    """Loss. least-squares: squared error of predicted costs. spo-plus, hinge: convex bounds of the
-    regret. direct: regret, by direct loss minimization. fenchel-young: perturbed Fenchel-Young loss. implicit-mle, adaptive-implicit-mle: Hamming
-    distance to the best decision. blackbox, identity: regret. perturbed: squared distance of the mean perturbed
-    decision to the best one. gibbs: exact expected regret. likelihood: -log probability of the best decision.
-    pseudo-likelihood: that of each bit given the others (denoising; without couplings the cross-entropy)."""
+    """Loss. least-squares: squared error of predicted costs. spo-plus, hinge: convex bounds of the regret. direct:
+    regret, by direct loss minimization. fenchel-young: perturbed Fenchel-Young loss. implicit-mle,
+    adaptive-implicit-mle: Hamming distance to the best decision. blackbox, identity: regret. perturbed: squared
+    distance of the mean perturbed decision to the best one. gibbs: exact expected regret. likelihood: -log
+    probability of the best decision. pseudo-likelihood: that of each bit given the others (denoising; without
+    couplings the cross-entropy)."""
     samples: int | None = None
     """Number of noise samples per example and step; default: 3; for direct no noise."""
     scale: float = 1.0
@@ -119,6 +120,9 @@ class DecisionsConfig(TrainConfig):
     """Temperature of the Gibbs distribution, in units of the scores; default: 3 for gibbs, 1 for likelihood."""
     temperature_end: float | None = None
     """Temperature of gibbs at the end of training, approached geometrically; default: a tenth of --temperature."""
+    warmup: int = 0
+    """Number of epochs with the loss hinge before --loss, included in --epochs: losses that are not convex, such as
+    direct, may need a start from which they improve."""
     epochs: int = 20
     """Number of passes over the training set."""
     batch_size: int = 32
@@ -147,6 +151,8 @@ class DecisionsConfig(TrainConfig):
             raise ArgumentError(f"network is for denoising, got {self.network} for {self.data}; leave it out")
         if not 0 < self.share <= 1:
             raise ArgumentError(f"share must be above 0 and at most 1, got {self.share}")
+        if self.warmup < 0:
+            raise ArgumentError(f"warmup must not be negative, got {self.warmup}")
         if self.hidden < 0:
             raise ArgumentError(f"hidden must not be negative, got {self.hidden}; 0 is a linear network")
 

@@ -33,14 +33,15 @@ def build_pixel_grid(parameters: Mapping[str, Any], perturbation: Perturbation |
 class GridScores(nn.Module):
     r"""Scores of a grid of bits, from maps that a network predicts.
 
-    The network maps images x, `[N, 1, H, W]`, to a map u, and with `has_couplings` to two more maps v, for the neighbours
-    on the right and below: `[N, 3, H, W]`. The scores are those of
+    The network maps images x, `[N, 1, H, W]`, to a map u, and with `has_couplings` to two more maps v, for the
+    neighbours on the right and below: `[N, 3, H, W]`. The scores are those of
 
     $$ h(z) = \sum_i (u_i + 2 x_i - 1) z_i + \sum_{(i, j)} c_{ij} \, \mathbb{1}[z_i = z_j], \qquad
        c_{ij} = \operatorname{softplus}(v_{ij} - 2), $$
 
-    up to a constant. In the layout of `PairwiseBinary`, $\mathbb{1}[z_i = z_j] = 1 - z_i - z_j + 2 z_i z_j$: each coupling
-    is 2 c, and c is subtracted from the unary scores of both pixels. So couplings prefer neither zeros nor ones.
+    up to a constant. In the layout of `PairwiseBinary`, $\mathbb{1}[z_i = z_j] = 1 - z_i - z_j + 2 z_i z_j$: each
+    coupling is 2 c, and c is subtracted from the unary scores of both pixels. So couplings prefer neither zeros nor
+    ones.
 
     The network learns what to change of the noisy image. This matters for losses that are not convex: from scores near
     zero, direct loss minimization learns that most pixels are zero, and its gradient then vanishes.

@@ -194,8 +194,8 @@ def check_loss(name: str, space: AbstractSpace) -> None:
         others = ", ".join(other for other in LOSSES if other not in _NEEDS)
         needed = "probabilities of single bits" if method == "log_prob_bound" else "sums over all decisions"
         raise ArgumentError(
-            f"loss {name} needs {needed} ({method}), which {space} does not offer; use one that needs only the arg max: "
-            f"{others}"
+            f"loss {name} needs {needed} ({method}), which {space} does not offer; use one that needs only the arg "
+            f"max: {others}"
         )
 
 

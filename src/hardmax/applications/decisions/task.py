@@ -61,7 +61,8 @@ class DecisionsTask(AbstractTask[DecisionsConfig, DecisionModel]):
         network = self.problem.describe_network(config.network, config.hidden)
         scale = "" if "scale" in config.unused_options else f" of scale {config.scale:g}"
         noise = "" if samples is None else f", {samples} noise sample{'s' * (samples > 1)}{scale}"
-        return f"decisions: {self.problem.decision}, {network}, loss {config.loss}{noise}"
+        start = f"hinge for {config.warmup} epochs, then " if config.warmup else ""
+        return f"decisions: {self.problem.decision}, {network}, loss {start}{config.loss}{noise}"
 
     def add_gradients(self, index: Tensor, epoch: int, step: int) -> Tensor:
         """Add this process's part of the gradient of the mean loss of a step."""
@@ -70,7 +71,8 @@ class DecisionsTask(AbstractTask[DecisionsConfig, DecisionModel]):
         features, costs, best = self.examples["train"][index[part].to(self.config.device)]
         if not len(features):  # the last batch of an epoch may have fewer examples than there are processes
             return costs.new_zeros(3)
-        loss = LOSSES[self.config.loss](self.model(features), costs, best, setting)
+        name = "hinge" if epoch < self.config.warmup else self.config.loss
+        loss = LOSSES[name](self.model(features), costs, best, setting)
         (loss.values.sum() / len(index)).backward()
         count = float(len(features))
         return torch.stack([loss.values.detach().sum(), *costs.new_tensor([loss.solves * count, count])])

@@ -28,6 +28,7 @@ _MODULES = {
     "sequences": "sequences",
     "sequences-text": "sequences",
     "decisions": "decisions",
+    "decisions-denoising": "denoising",
 }
 NAMES = tuple(_MODULES)
 
