@@ -58,7 +58,7 @@ class EvaluateOptions:
 
     For a variational auto-encoder these are the bound and -log p(x), exact where z can be enumerated, and the metrics
     of the application, such as accuracy. For a sequence GAN these are -log q, validity and coverage of a language
-    (exact), and metrics of sampled sequences.
+    (exact), and metrics of sampled sequences. For a decision model this is the regret.
 
     Examples:
       hardmax evaluate runs/first --split test
@@ -87,7 +87,8 @@ class EvaluateOptions:
     images: int | None = None
     """Maximum number of images, or sequences, to evaluate; default: all."""
     data: str | None = None
-    """Path of the data, if they have moved since the run was trained."""
+    """Path of the data, if they have moved since the run was trained; for a decision model an .npz file of your own,
+    with the arrays features and costs."""
     data_dir: str | None = None
     """Folder that contains the named data sets; default: that of the run."""
     device: str = "cpu"

@@ -13,7 +13,10 @@ from hardmax.errors import ArgumentError, HardmaxError
 # and one line of help. Commands that belong to one application are in its record.
 COMMANDS = {
     "demo": ("demo:run", "train a small model with four estimators and compare them; takes a minute"),
-    "train": ("train:run", "train a model: VAEs with discrete latents, completion, tokens, codes, sequences"),
+    "train": (
+        "train:run",
+        "train a model: VAEs with discrete latents, completion, tokens, codes, sequences, decisions",
+    ),
     "evaluate": ("evaluate:evaluate", "evaluate a trained model and print its metrics"),
     "sample": ("evaluate:sample", "draw images or sequences from a trained model"),
     "report": ("report:run", "write an HTML page about one or several runs"),

@@ -5,20 +5,12 @@ from typing import TYPE_CHECKING
 from hardmax._lazy import load_lazily
 
 if TYPE_CHECKING:
-    from hardmax.applications.decisions.losses import LOSSES as LOSSES
-    from hardmax.applications.decisions.losses import LossSetting as LossSetting
     from hardmax.applications.decisions.model import DecisionModel as DecisionModel
-    from hardmax.applications.decisions.problems import PROBLEMS as PROBLEMS
-    from hardmax.applications.decisions.problems import Problem as Problem
     from hardmax.applications.decisions.problems import measure_regret as measure_regret
 
 # Loaded when first used, so that the options of this application are read without waiting for torch.
 _HOMES = {
     "DecisionModel": "model",
-    "LOSSES": "losses",
-    "LossSetting": "losses",
-    "PROBLEMS": "problems",
-    "Problem": "problems",
     "measure_regret": "problems",
 }
 __all__ = sorted(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
