@@ -7,6 +7,7 @@ from typing import NamedTuple
 from jaxtyping import Float
 from torch import Tensor
 
+from hardmax.applications.decisions.config import DecisionsConfig
 from hardmax.errors import ArgumentError
 from hardmax.estimators import (
     AbstractSampler,
@@ -181,6 +182,15 @@ LOSSES: dict[str, LossFunction] = {
 COUPLED = ("adaptive-implicit-mle",)
 """Losses whose gradient for an example depends on the other examples of the batch."""
 _NEEDS = {"gibbs": "marginals", "likelihood": "log_prob", "pseudo-likelihood": "log_prob_bound"}
+
+
+def describe_loss(config: DecisionsConfig) -> str:
+    """Return a few words on the loss of a run, and its noise."""
+    start = f"hinge for {config.warmup} epochs, then " if config.warmup else ""
+    scale = "" if "scale" in config.unused_options else f" of scale {config.scale:g}"
+    samples = config.noise_samples
+    noise = "" if samples is None else f" with {samples} noise sample{'s' * (samples > 1)}{scale}"
+    return f"{start}{config.loss}{noise}"
 
 
 def check_loss(name: str, space: AbstractSpace) -> None:

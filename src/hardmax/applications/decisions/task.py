@@ -9,7 +9,7 @@ from torch import Tensor
 
 from hardmax.applications.decisions.config import DecisionsConfig
 from hardmax.applications.decisions.examples import Examples
-from hardmax.applications.decisions.losses import COUPLED, LOSSES, LossSetting, check_loss
+from hardmax.applications.decisions.losses import COUPLED, LOSSES, LossSetting, check_loss, describe_loss
 from hardmax.applications.decisions.model import DecisionModel
 from hardmax.applications.decisions.problems import find_problem
 from hardmax.data import Decisions
@@ -57,12 +57,8 @@ class DecisionsTask(AbstractTask[DecisionsConfig, DecisionModel]):
 
     def describe_training(self) -> str:
         """Describe the problem, the network and the loss."""
-        config, samples = self.config, self.config.noise_samples
-        network = self.problem.describe_network(config.network, config.hidden)
-        scale = "" if "scale" in config.unused_options else f" of scale {config.scale:g}"
-        noise = "" if samples is None else f", {samples} noise sample{'s' * (samples > 1)}{scale}"
-        start = f"hinge for {config.warmup} epochs, then " if config.warmup else ""
-        return f"decisions: {self.problem.decision}, {network}, loss {start}{config.loss}{noise}"
+        network = self.problem.describe_network(self.config.network, self.config.hidden)
+        return f"decisions: {self.problem.decision}, {network}, loss {describe_loss(self.config)}"
 
     def add_gradients(self, index: Tensor, epoch: int, step: int) -> Tensor:
         """Add this process's part of the gradient of the mean loss of a step."""

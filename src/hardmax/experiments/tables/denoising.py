@@ -41,15 +41,17 @@ DECISIONS_DENOISING = Experiment(
     name="decisions-denoising",
     title="Denoising of binary images, with and without couplings of the pixels",
     claim="McAllester, Hazan and Keshet, 2010: direct loss minimization trains a structured predictor for the loss "
-    "that counts, by the difference of two arg maxes. Here the prediction is an image, and the loss the number of wrong "
-    "pixels. Do couplings, with an exact arg max, clean better than pixels alone, and which loss trains them best?",
+    "that counts, by the difference of two arg maxes. Here the prediction is an image, and the loss the number of "
+    "wrong pixels. Do couplings, with an exact arg max, clean better than pixels alone, and which loss trains them "
+    "best?",
     setting="Images of 28 x 28 pixels, rounded to zeros and ones; 15 % of the pixels are flipped, and a block of "
     "about 7 x 7 pixels is random. A network predicts a score for each pixel and, with couplings, how strongly it is "
-    "attracted by the pixels on its right and below; min-cut computes the best image, exactly. Networks: linear (of 5 x 5 "
-    "pixels; 26 weights, with couplings 78), conv (four layers of 3 x 3 convolutions, 16 channels; 4,945 weights, with couplings 5,235) and U-Net "
-    f"(three resolutions; 5,529 and 5,675). {EXAMPLES:,} training and 1,000 test images; Adam with a learning rate of "
-    f"{LR:g} that decays linearly in the second half, batches of {BATCH}, {EPOCHS} epochs. The same images, noise and "
-    "learning rate for all cells of a seed.",
+    "attracted by the pixels on its right and below; min-cut computes the best image, exactly. Networks: linear (of "
+    "5 x 5 pixels; 26 weights, with couplings 78), conv (four layers of 3 x 3 convolutions, 16 channels; 4,945 "
+    "weights, with couplings 5,235) and U-Net (three resolutions; 5,529 and 5,675). "
+    f"{EXAMPLES:,} training and 1,000 test images; Adam with a learning rate of {LR:g} that decays linearly in the "
+    f"second half, batches of {BATCH}, {EPOCHS} epochs. The same images, noise and learning rate for all cells of a "
+    "seed.",
     options={
         "model": "decisions",
         "data": "denoising",
