@@ -36,22 +36,18 @@ def colour_errors(z: Tensor, clean: Tensor) -> np.ndarray:
 
 def collect_rows(folder: Path, name: str) -> list[tuple[str, Tensor, Tensor]]:
     """Return for each row its heading, images `[IMAGES, 784]`, and the number of wrong pixels of each image."""
-    rows: list[tuple[str, Tensor]] = []
-    data: Decisions | None = None
-    for cell, heading in MODELS.items():
-        run = load_run(folder / f"{name}-{cell}-seed0", kind=DecisionModel)
-        if data is None:
-            data = run.load_data(None)
-            rows.append(("noisy image", data.test[:IMAGES].flatten(1)))
-        rows.append((heading, run.model.decide(data.test[:IMAGES])))
-    assert data is not None  # there are models
-    clean = data.targets["test"][:IMAGES].float()
+    runs = {cell: load_run(folder / f"{name}-{cell}-seed0", kind=DecisionModel) for cell in MODELS}
+    data = next(iter(runs.values())).load_data(None)  # the same for all runs of a seed
+    assert isinstance(data, Decisions)
+    noisy, clean = data.test[:IMAGES], data.targets["test"][:IMAGES].float()
+    rows = [("noisy image", noisy.flatten(1))]
+    rows += [(heading, runs[cell].model.decide(noisy)) for cell, heading in MODELS.items()]
     rows.append(("clean image", clean))
     return [(heading, images, (images != clean).sum(1)) for heading, images in rows]
 
 
 def main(folder: str) -> None:
-    """Write the picture."""
+    """Write the figure."""
     with use_plot_style("denoising"):
         figure = Figure(figsize=(2 * IMAGES * 0.68 + 1.9, 4.3))
         columns = figure.add_gridspec(1, 2, left=0.125, right=0.995, top=0.92, bottom=0.03, wspace=0.03)

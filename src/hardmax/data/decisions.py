@@ -196,8 +196,9 @@ def _generate_examples(
 
 
 def _make_decisions(name: str, source: str, parameters: dict[str, Any], examples: Mapping[str, Examples]) -> Decisions:
-    features = {part: x.float() for part, (x, _) in examples.items()}
-    return Decisions(name, source, parameters, **features, costs={part: c.float() for part, (_, c) in examples.items()})
+    train, validation, test = (examples[part][0].float() for part in PARTS)
+    costs = {part: c.float() for part, (_, c) in examples.items()}
+    return Decisions(name, source, parameters, train, validation, test, costs=costs)
 
 
 def read_examples(

@@ -118,11 +118,11 @@ def compare_images(model: DecisionModel, data: Decisions) -> Content:
     listed = spread_indices(len(data.test), _LISTED)
     noisy, clean = data.test[listed], data.targets["test"][listed].float()
     cleaned = model.decide(noisy)
-    images = torch.cat([noisy, cleaned.view_as(noisy), clean.view_as(noisy)])
-    picture = make_grid(images, columns=len(listed), padding=1)
-    picture = picture.resize((2 * picture.width, 2 * picture.height), resample=0)
+    rows_of_images = torch.cat([noisy, cleaned.view_as(noisy), clean.view_as(noisy)])
+    image = make_grid(rows_of_images, columns=len(listed), padding=1)
+    image = image.resize((2 * image.width, 2 * image.height), resample=0)
     figure = Markup('<img src="{}" width="{}" height="{}" alt="noisy, cleaned and clean test images">').format(
-        encode_data_uri(picture), picture.width, picture.height
+        encode_data_uri(image), image.width, image.height
     )
     rows = []
     for number, before, after, target in zip(listed, noisy.flatten(1), cleaned, clean, strict=True):
