@@ -82,8 +82,8 @@ DECISIONS_DENOISING = Experiment(
     quick=Quick(
         options={
             **{"images": "sample", "epochs": 2, "examples": 64, "validation_examples": 16, "test_examples": 64},
-            **{"warmup": 1, "hidden": 4},
+            **{"warmup": 1, "hidden": 4, "batch_size": 4},
         },
-        note="64 training images of the sample for both data sets, 2 epochs of 2 steps, 4 channels",
+        note="64 training images of the sample for both data sets, 2 epochs of 16 steps, 4 channels",
     ),
 )
