@@ -3,9 +3,9 @@
 import sys
 from pathlib import Path
 
+from hardmax.applications.decisions.examples import solve_examples
 from hardmax.applications.decisions.map_sheet import draw_map_sheet
 from hardmax.applications.decisions.model import DecisionModel
-from hardmax.applications.decisions.task import solve_examples
 from hardmax.applications.runs import load_run
 from hardmax.drawing.images import save_image
 

@@ -310,7 +310,7 @@ APPLICATIONS = (
         ),
         row_metrics=("regret", "optimal"),
         summary=(SummaryNumber("regret", "regret", ".2%"), SummaryNumber("optimal", "optimal", ".1%")),
-        comparable=("degree", "noise", "features"),
+        comparable=("degree", "noise", "features", "images", "flips", "occlusion"),
     ),
     Application(
         name="completion",

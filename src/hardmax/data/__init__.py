@@ -1,8 +1,8 @@
 """Images, sequences and decision problems for training: published sets, generated ones, and the user's files.
 
 `load_images` returns any images as `Images`, `load_sequences` any language or text as `Sequences`, `generate_path`,
-`generate_knapsack`, `generate_maps` and `read_warcraft` problems as `Decisions`. Names are imported when first used, so
-that `hardmax data list` does not wait for torch.
+`generate_knapsack`, `generate_maps` and `read_warcraft` problems as `Decisions`, and `make_noisy_images` images to
+clean. Names are imported when first used, so that `hardmax data list` does not wait for torch.
 """
 
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hardmax.data.images import Images as Images
     from hardmax.data.images import binarize as binarize
     from hardmax.data.loading import load_images as load_images
+    from hardmax.data.noisy_images import make_noisy_images as make_noisy_images
     from hardmax.data.sequences import Sequences as Sequences
     from hardmax.data.sequences import load_sequences as load_sequences
     from hardmax.data.terrain import generate_maps as generate_maps
@@ -34,6 +35,7 @@ _HOMES = {
     "generate_path": "decisions",
     "load_images": "loading",
     "load_sequences": "sequences",
+    "make_noisy_images": "noisy_images",
     "read_warcraft": "terrain",
 }
 __all__ = sorted(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll]

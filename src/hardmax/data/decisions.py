@@ -1,11 +1,11 @@
 """Decision problems with features: costs that depend on features in an unknown way, generated from a formula.
 
 `generate_path` and `generate_knapsack` are the two problems of the literature on "predict, then optimize".
-`read_examples` reads features and costs of your own.
+`read_examples` reads features and costs of your own. Images to clean are in `noisy_images.py`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
@@ -29,6 +29,8 @@ LIGHTEST, HEAVIEST = 3.0, 7.99
 class Decisions:
     """Examples of one decision problem, in three parts: features, and the true costs of everything that can be chosen.
 
+    Where the right decision is known and only its number of wrong entries counts, there are targets instead of costs.
+
     Attributes:
         name: name of the problem.
         source: how the examples were made, in one line.
@@ -37,7 +39,9 @@ class Decisions:
         validation: `[N, *features]`.
         test: `[N, *features]`.
         costs: `[N, *score]`, float32, of each part, by its name; smaller is better. To maximise values, costs are minus
-            the values.
+            the values. Empty if there are targets.
+        targets: `[N, *event]`, uint8, zeros and ones, of each part: the right decisions. The cost of a decision is the
+            number of entries that differ. Empty if there are costs.
 
     Example:
         >>> from hardmax.data import generate_path
@@ -54,7 +58,8 @@ class Decisions:
     train: Shaped[Tensor, "train *features"]
     validation: Shaped[Tensor, "validation *features"]
     test: Shaped[Tensor, "test *features"]
-    costs: dict[str, Tensor]
+    costs: dict[str, Tensor] = field(default_factory=dict)
+    targets: dict[str, Tensor] = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -62,25 +67,28 @@ class Decisions:
         return tuple(self.train.shape[1:])
 
     @property
-    def score_shape(self) -> tuple[int, ...]:
-        """Shape of the costs of one example."""
-        return tuple(self.costs["train"].shape[1:])
-
-    @property
     def facts(self) -> dict[str, Any]:
         """Shapes and the parameters of the problem, as recorded in `config.json`."""
-        return {"shape": list(self.shape), "costs": list(self.score_shape), "parameters": self.parameters}
+        kind, answers = self._answers
+        return {"shape": list(self.shape), kind: list(answers["train"].shape[1:]), "parameters": self.parameters}
 
     @property
     def tensors(self) -> dict[str, Tensor]:
-        """All tensors: features and costs of each part."""
+        """All tensors: features and costs, or targets, of each part."""
+        kind, answers = self._answers
         features = {f"{part} features": getattr(self, part) for part in PARTS}
-        return features | {f"{part} costs": self.costs[part] for part in PARTS}
+        return features | {f"{part} {kind}": answers[part] for part in PARTS}
+
+    @property
+    def _answers(self) -> tuple[str, dict[str, Tensor]]:
+        """What is known of the decisions, and its name: costs or targets."""
+        return ("costs", self.costs) if self.costs else ("targets", self.targets)
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{len(getattr(self, part)):,} {part}" for part in PARTS)
-        features, costs = ("x".join(map(str, shape)) for shape in (self.shape, self.score_shape))
-        return f"Decisions({self.name}: {sizes}, {features} features, {costs} costs)"
+        kind, answers = self._answers
+        features, numbers = ("x".join(map(str, shape)) for shape in (self.shape, answers["train"].shape[1:]))
+        return f"Decisions({self.name}: {sizes}, {features} features, {numbers} {kind})"
 
 
 def generate_path(
@@ -188,8 +196,9 @@ def _generate_examples(
 
 
 def _make_decisions(name: str, source: str, parameters: dict[str, Any], examples: Mapping[str, Examples]) -> Decisions:
-    features = {part: x.float() for part, (x, _) in examples.items()}
-    return Decisions(name, source, parameters, **features, costs={part: c.float() for part, (_, c) in examples.items()})
+    train, validation, test = (examples[part][0].float() for part in PARTS)
+    costs = {part: c.float() for part, (_, c) in examples.items()}
+    return Decisions(name, source, parameters, train, validation, test, costs=costs)
 
 
 def read_examples(

@@ -196,7 +196,7 @@ def direct_loss(
     if isinstance(loss, str):
         if loss != "hamming":
             raise ArgumentError(f"loss must be 'hamming' or a tensor of costs, got {loss!r}")
-        weights = lay_out_slope(space, target, 1 - 2 * target)  # |z - y| = y + (1 - 2 y) z for zeros and ones
+        weights = compute_hamming_costs(target, space)
     else:
         _check_costs(loss, scores, batch_shape, values=validate)
         weights = loss.detach().to(scores.dtype)
@@ -210,6 +210,22 @@ def direct_loss(
     gradient = gradient if noise is None else space.pull_back(gradient, noise)
     value = space.dot(weights, statistics - space.statistics(target))
     return attach_score_gradient(value.mean(0), scores, gradient.mean(0).to(scores.dtype))
+
+
+def compute_hamming_costs(target: Float[Tensor, "..."], space: AbstractSpace) -> Float[Tensor, "..."]:
+    r"""Return the costs by which the regret of z is the number of entries that differ from a target.
+
+    For zeros and ones, $|z_i - y_i| = y_i + (1 - 2 y_i) z_i$, so that the cost of entry i is $1 - 2 y_i$. The couplings
+    of `PairwiseBinary` have no cost: added to supermodular scores, the costs keep them supermodular.
+
+    Args:
+        target: `[*B, *event]`, zeros and ones.
+        space: the space of z.
+
+    Returns:
+        `[*B, *score]`.
+    """
+    return lay_out_slope(space, target, 1 - 2 * target)
 
 
 @torch.no_grad()

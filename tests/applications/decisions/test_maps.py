@@ -144,7 +144,7 @@ def test_command_line(tmp_path, capsys):
     options = ["--model", "decisions", "--cells", 3, "--epochs", 1, "--hidden", 4, *sizes, "--out", run]
     output = run_here(capsys, "train", "--data", "maps", "--loss", "fenchel-young", "--relative", *options)
     assert "images of terrain of 5 kinds, 3 x 3 cells" in output
-    assert "convolutional network, loss fenchel-young, 3 noise samples" in output
+    assert "convolutional network, loss fenchel-young with 3 noise samples" in output
     numbers = json.loads(run_here(capsys, "evaluate", run, "--json"))
     assert numbers["regret"] >= 0
     run_here(capsys, "report", run)

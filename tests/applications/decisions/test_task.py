@@ -115,7 +115,7 @@ def test_adaptive_steps_cannot_be_shared():
 def test_metrics_equal_a_loop():
     config = config_of(data="knapsack")
     task = DecisionsTask.build(config, DecisionsTask.load_data(config))
-    features, costs, _ = task.examples["test"]
+    features, costs, _ = task.examples["test"][:]
     members, total, best_total, optimal = task.space.enumerate(dtype=torch.float64), 0.0, 0.0, 0
     for x, cost in zip(features, costs.double(), strict=True):
         chosen = float(task.model.decide(x[None])[0].double() @ cost)
@@ -175,4 +175,4 @@ def test_the_report(data, tmp_path):
     assert "Regret by epoch" in page
     assert ("the model&#39;s path (orange)" in page) == (data == "path")
     assert (">best value<" in page) == (data == "knapsack")
-    assert "images" not in page
+    assert "test images" not in page

@@ -7,9 +7,9 @@ import torch
 
 from hardmax.applications.command_line import EvaluateOptions, Evaluation, refuse_options
 from hardmax.applications.decisions.config import DecideOptions
+from hardmax.applications.decisions.examples import solve_examples
 from hardmax.applications.decisions.model import DecisionModel
 from hardmax.applications.decisions.problems import PROBLEMS
-from hardmax.applications.decisions.task import solve_examples
 from hardmax.applications.runs import load_run
 from hardmax.console import print_line
 from hardmax.data.decisions import read_examples
@@ -40,7 +40,7 @@ def evaluate(options: EvaluateOptions, restored: "LoadedRun[DecisionModel]") -> 
     }
     sign, what = (-1, "value") if model.problem.maximises else (1, "cost")
     rows = [
-        ("regret: sum of regrets / sum of best", f"{numbers['regret']:.2%}"),
+        (f"regret: {model.problem.regret}", f"{numbers['regret']:.2%}"),
         ("decisions that are as good as the best", f"{numbers['optimal']:.2%}"),
         (f"mean {what} of the decisions", f"{sign * means['cost']:.4f}"),
         (f"mean {what} of the best decisions", f"{sign * means['best_cost']:.4f}"),

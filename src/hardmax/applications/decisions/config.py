@@ -11,6 +11,7 @@ from hardmax.training.config import TrainConfig
 LOSS_OPTIONS: dict[str, tuple[str, ...]] = {
     "least-squares": (),
     "spo-plus": ("samples", "scale"),
+    "hinge": (),
     "direct": ("epsilon", "towards", "samples", "scale"),
     "fenchel-young": ("samples", "scale"),
     "implicit-mle": ("samples", "scale", "step"),
@@ -20,20 +21,24 @@ LOSS_OPTIONS: dict[str, tuple[str, ...]] = {
     "perturbed": ("samples", "scale"),
     "gibbs": ("temperature", "temperature_end"),
     "likelihood": ("temperature",),
+    "pseudo-likelihood": (),
 }
 """The losses, and the options that each uses; the functions are in `losses.py`."""
 _STEPS = {"implicit-mle": 10.0, "blackbox": 0.625}  # blackbox as published: 20 for the mean over a batch of 32
 _TEMPERATURES = {"gibbs": 3.0, "likelihood": 1.0}
 _WITHOUT_NOISE = ("spo-plus", "direct")  # unless --samples is given
 _COOLING = 0.1  # default temperature at the end of the training with gibbs, relative to that at the begin
+_FORMULA = ("features", "degree", "noise")
 _PROBLEM_OPTIONS = {
-    "path": ("features", "degree", "noise", "grid"),
-    "knapsack": ("features", "degree", "noise", "items", "capacity"),
+    "path": (*_FORMULA, "grid"),
+    "knapsack": (*_FORMULA, "items", "capacity"),
     "maps": ("cells",),
     "warcraft": ("data_dir",),
+    "denoising": ("images", "flips", "occlusion", "network", "data_dir"),
 }
 _MAPS = ("maps", "warcraft")  # problems with images, and a convolutional network
 _LEAST_CAPACITY = 8.0  # every item fits
+_IMAGE_SIDE = 28  # height and width of the images of denoising
 
 if TYPE_CHECKING:
     LossName = str
@@ -53,19 +58,20 @@ class DecisionsConfig(TrainConfig):
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "data": (
             "examples", "validation_examples", "test_examples", "features", "degree", "noise", "grid", "items",
-            "capacity", "cells",
+            "capacity", "cells", "images", "flips", "occlusion",
         ),
-        "model": ("hidden",),
+        "model": ("hidden", "network"),
         "loss": (
             "loss", "relative", "samples", "scale", "epsilon", "towards", "step", "share", "temperature",
-            "temperature_end",
+            "temperature_end", "warmup",
         ),
     }  # fmt: skip
 
     model: Literal["decisions"] = "decisions"
     data: str = "path"
     """Problem, generated from --seed: path (shortest path through a grid), knapsack (most valuable items that fit) or
-    maps (shortest path on an image of terrain); or warcraft: the published maps in the folder --data-dir."""
+    maps (shortest path on an image of terrain), denoising (clean images from noisy ones in black and white); or
+    warcraft: the published maps in the folder --data-dir."""
     examples: int = 1000
     """Number of training examples; of warcraft at most this number, from the beginning."""
     validation_examples: int = 200
@@ -73,7 +79,7 @@ class DecisionsConfig(TrainConfig):
     test_examples: int = 1000
     """Number of test examples."""
     features: int = 5
-    """Number of features of an example."""
+    """Number of features of an example (path, knapsack)."""
     degree: int = 4
     """Degree of the polynomial by which costs depend on features; a linear network is misspecified above 1."""
     noise: float = 0.5
@@ -86,14 +92,25 @@ class DecisionsConfig(TrainConfig):
     """Limit of each of the two kinds of weight; an item has weights of 3 to 7.99 (knapsack)."""
     cells: int = 12
     """Number of rows and of columns of a map, with 8 x 8 pixels for each cell (maps)."""
+    images: Literal["sample", "mnist", "fashion-mnist"] = "sample"
+    """Images to add noise to, rounded to zeros and ones (denoising)."""
+    flips: float = 0.15
+    """Probability that a pixel is flipped, from 0 to 0.5 (denoising)."""
+    occlusion: int = 7
+    """Mean height and width in pixels of a block of random pixels; 0: none (denoising)."""
     hidden: int = 0
-    """Width of a hidden layer; 0: the network is linear. For maps and warcraft the number of channels of a
-    convolutional network; 0: 32."""
+    """Width of a hidden layer; 0: the network is linear. For images the number of channels of the network; by default
+    32 for maps and warcraft, 16 for denoising."""
+    network: Literal["conv-couplings", "conv", "u-net-couplings", "u-net", "linear-couplings", "linear"] | None = None
+    """Network of denoising: 3 x 3 convolutions, a U-Net, or a linear function of 5 x 5 pixels; with couplings it also
+    predicts how strongly neighbouring pixels attract each other. Default: conv-couplings."""
     loss: LossName = "spo-plus"
-    """Loss. least-squares: squared error of predicted costs. spo-plus: convex bound of the regret. direct: regret, by
-    direct loss minimization. fenchel-young: perturbed Fenchel-Young loss. implicit-mle, adaptive-implicit-mle: Hamming
-    distance to the best decision. blackbox, identity: regret. perturbed: squared distance of the mean perturbed
-    decision to the best one. gibbs: exact expected regret. likelihood: -log probability of the best decision."""
+    """Loss. least-squares: squared error of predicted costs. spo-plus, hinge: convex bounds of the regret. direct:
+    regret, by direct loss minimization. fenchel-young: perturbed Fenchel-Young loss. implicit-mle,
+    adaptive-implicit-mle: Hamming distance to the best decision. blackbox, identity: regret. perturbed: squared
+    distance of the mean perturbed decision to the best one. gibbs: exact expected regret. likelihood: -log
+    probability of the best decision. pseudo-likelihood: that of each bit given the others (denoising; without
+    couplings the cross-entropy)."""
     relative: bool = False
     """Divide the predicted scores of an example by their size before the loss (least-squares: never): their root mean
     square, or their mean absolute value over the best decision for losses that use this decision alone. Decisions do
@@ -116,6 +133,9 @@ class DecisionsConfig(TrainConfig):
     """Temperature of the Gibbs distribution, in units of the scores; default: 3 for gibbs, 1 for likelihood."""
     temperature_end: float | None = None
     """Temperature of gibbs at the end of training, approached geometrically; default: a tenth of --temperature."""
+    warmup: int = 0
+    """Number of epochs with the loss hinge before --loss, included in --epochs: losses that are not convex, such as
+    direct, may need a start from which they improve."""
     epochs: int = 20
     """Number of passes over the training set."""
     batch_size: int = 32
@@ -137,8 +157,16 @@ class DecisionsConfig(TrainConfig):
                 raise ArgumentError(f"{name} must be at least 2, got {getattr(self, name)}")
         if not self.capacity >= _LEAST_CAPACITY:
             raise ArgumentError(f"capacity must be at least {_LEAST_CAPACITY:g}, for any item, got {self.capacity}")
+        if not 0 <= self.flips <= 0.5:
+            raise ArgumentError(f"flips must be between 0 and 0.5, got {self.flips}; 0.5 leaves nothing of the image")
+        if not 0 <= self.occlusion < _IMAGE_SIDE:
+            raise ArgumentError(f"occlusion must be from 0 to {_IMAGE_SIDE - 1} pixels, got {self.occlusion}")
+        if self.network is not None and self.data != "denoising":
+            raise ArgumentError(f"network is for denoising, got {self.network} for {self.data}; leave it out")
         if not 0 < self.share <= 1:
             raise ArgumentError(f"share must be above 0 and at most 1, got {self.share}")
+        if self.warmup < 0:
+            raise ArgumentError(f"warmup must not be negative, got {self.warmup}")
         if self.hidden < 0:
             raise ArgumentError(f"hidden must not be negative, got {self.hidden}; 0 is a linear network")
 
@@ -154,17 +182,10 @@ class DecisionsConfig(TrainConfig):
         return 2e-3 if self.data in _MAPS else 1e-2
 
     @property
-    def network_name(self) -> str:
-        """The kind of network, in a few words."""
-        if self.data in _MAPS:
-            return "convolutional network"
-        return f"network with a hidden layer of {self.hidden}" if self.hidden else "linear network"
-
-    @property
     def unused_options(self) -> set[str]:
         """Options that have no effect: those of other losses and problems."""
         every = {name for names in LOSS_OPTIONS.values() for name in names}
-        noiseless = {"scale"} if self.noise_samples is None else set()
+        noiseless = {"scale"} if self.noise_samples is None or self.data == "denoising" else set()
         others = {name for names in _PROBLEM_OPTIONS.values() for name in names} - set(
             _PROBLEM_OPTIONS.get(self.data, ())
         )

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from hardmax.applications.decisions.config import DecisionsConfig
 from hardmax.errors import ArgumentError
 from hardmax.estimators import (
     AbstractSampler,
@@ -68,6 +69,23 @@ def spo_plus(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting) 
     noise = setting.noise
     values = spo_plus_loss(scores, costs, setting.space, target=best, noise=noise)
     return Loss(values, float(1 if noise is None else len(noise)))
+
+
+def hinge(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting) -> Loss:
+    r"""Return the structured hinge loss, with the regret as the margin.
+
+    $$ \max_z \{\langle \mathrm{scores}, z \rangle + \langle c, z - z^* \rangle\}
+       - \langle \mathrm{scores}, z^* \rangle $$
+
+    (z stands for its statistics): a convex upper bound of the regret, zero if the best decision scores higher than any
+    other by at least the regret of the other. For doubled scores it is SPO+.
+
+    References:
+        Tsochantaridis, Joachims, Hofmann & Altun, "Large margin methods for structured and interdependent output
+        variables", 2005 (margin rescaling).
+    """
+    # The costs take the place of the noise, which the Fenchel-Young loss adds to the score of the best decision, too.
+    return Loss(fenchel_young_loss(scores, best, setting.space, noise=costs[None]), 1.0)
 
 
 def direct(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting) -> Loss:
@@ -136,6 +154,17 @@ def likelihood(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting
     return Loss(-setting.space.log_prob(scores / setting.temperature, best), 0.0)
 
 
+def pseudo_likelihood(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting) -> Loss:
+    """Return minus the log pseudo-likelihood of the best decisions: that of each bit, given all others, in nats.
+
+    Without couplings this is the cross-entropy of the bits. It needs no arg max.
+
+    References:
+        Besag, "Statistical analysis of non-lattice data", 1975.
+    """
+    return Loss(-setting.space.log_prob_bound(scores, best), 0.0)
+
+
 def make_relative(loss: str, scores: Tensor, best: Tensor, space: AbstractSpace) -> Tensor:
     """Return scores of a fixed size in each example, for a loss; decisions do not depend on the size.
 
@@ -160,6 +189,7 @@ LossFunction = Callable[[Tensor, Tensor, Tensor, LossSetting], Loss]
 LOSSES: dict[str, LossFunction] = {
     "least-squares": least_squares,
     "spo-plus": spo_plus,
+    "hinge": hinge,
     "direct": direct,
     "fenchel-young": fenchel_young,
     "implicit-mle": implicit_mle,
@@ -169,25 +199,36 @@ LOSSES: dict[str, LossFunction] = {
     "perturbed": perturbed,
     "gibbs": gibbs,
     "likelihood": likelihood,
+    "pseudo-likelihood": pseudo_likelihood,
 }
 COUPLED = ("adaptive-implicit-mle",)
 """Losses whose gradient for an example depends on the other examples of the batch."""
 _IMITATING = ("fenchel-young", "implicit-mle", "adaptive-implicit-mle", "perturbed")  # use the best decisions alone
-_NEEDS = {"gibbs": "marginals", "likelihood": "log_prob"}
+_NEEDS = {"gibbs": "marginals", "likelihood": "log_prob", "pseudo-likelihood": "log_prob_bound"}
+
+
+def describe_loss(config: DecisionsConfig) -> str:
+    """Return a few words on the loss of a run, and its noise."""
+    start = f"hinge for {config.warmup} epochs, then " if config.warmup else ""
+    scale = "" if "scale" in config.unused_options else f" of scale {config.scale:g}"
+    samples = config.noise_samples
+    noise = "" if samples is None else f" with {samples} noise sample{'s' * (samples > 1)}{scale}"
+    return f"{start}{config.loss}{noise}"
 
 
 def check_loss(name: str, space: AbstractSpace) -> None:
     """Check that a space offers what a loss needs.
 
     Raises:
-        ArgumentError: the space cannot sum over its decisions, and the loss needs it.
+        ArgumentError: the space lacks a method that the loss needs, such as sums over all decisions.
     """
     method = _NEEDS.get(name)
     if method is not None and not space.offers(method):
         others = ", ".join(other for other in LOSSES if other not in _NEEDS)
+        needed = "probabilities of single bits" if method == "log_prob_bound" else "sums over all decisions"
         raise ArgumentError(
-            f"loss {name} needs sums over all decisions ({method}), which {space} does not offer; use one that needs "
-            f"only the arg max: {others}"
+            f"loss {name} needs {needed} ({method}), which {space} does not offer; use one that needs only the arg "
+            f"max: {others}"
         )
 
 

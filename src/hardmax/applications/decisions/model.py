@@ -26,10 +26,11 @@ class DecisionModel(AbstractModel):
         problem: name of the problem, one of `PROBLEMS`.
         parameters: what all examples share, see `hardmax.data.Decisions`.
         features: shape of the features of one example.
-        hidden: width of a hidden layer, 0: the network is linear; for maps the number of channels, 0: 32.
+        hidden: width of a hidden layer; 0: the network is linear. For images, the number of channels; 0: the default.
+        network: name of one of the problem's networks; None: the first, or the only one.
 
     Raises:
-        ArgumentError: an unknown problem, or parameters and sizes that it cannot have.
+        ArgumentError: an unknown problem or network, or parameters and sizes that it cannot have.
 
     Example:
         >>> import torch
@@ -45,7 +46,14 @@ class DecisionModel(AbstractModel):
 
     kind = "decision-model"
 
-    def __init__(self, problem: str, parameters: Mapping[str, Any], features: Sequence[int], hidden: int = 0) -> None:
+    def __init__(
+        self,
+        problem: str,
+        parameters: Mapping[str, Any],
+        features: Sequence[int],
+        hidden: int = 0,
+        network: str | None = None,
+    ) -> None:
         super().__init__()
         if hidden < 0 or not features or min(features) < 1:
             raise ArgumentError(
@@ -54,12 +62,13 @@ class DecisionModel(AbstractModel):
         self.problem = find_problem(problem)
         self.space = self.problem.build_space(parameters, None)
         self.features = tuple(features)
-        self.network = self.problem.build_network(self.features, self.space.score_shape, hidden)
+        self.network = self.problem.find_network(network)(self.features, self.space.score_shape, hidden)
         self._config = {
             "problem": problem,
             "parameters": dict(parameters),
             "features": list(features),
             "hidden": hidden,
+            "network": network,
         }
 
     def forward(self, x: Shaped[Tensor, "N ..."]) -> Float[Tensor, "N ..."]:
@@ -76,4 +85,4 @@ class DecisionModel(AbstractModel):
 
     @classmethod
     def _from_config(cls, config: dict[str, Any]) -> "DecisionModel":
-        return cls(config["problem"], config["parameters"], config["features"], config["hidden"])
+        return cls(config["problem"], config["parameters"], config["features"], config["hidden"], config["network"])

@@ -4,7 +4,7 @@ To add a problem, add a function that generates or reads its data to `hardmax.da
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, Literal, final
 
@@ -13,8 +13,17 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from hardmax.applications.decisions.config import DecisionsConfig
+from hardmax.applications.decisions.denoising import NETWORKS, build_pixel_grid, measure_pixels
 from hardmax.applications.decisions.networks import build_map_network
-from hardmax.data import Decisions, generate_knapsack, generate_maps, generate_path, read_warcraft
+from hardmax.data import (
+    Decisions,
+    generate_knapsack,
+    generate_maps,
+    generate_path,
+    load_images,
+    make_noisy_images,
+    read_warcraft,
+)
 from hardmax.errors import ArgumentError
 from hardmax.spaces import AbstractSpace, GridPath, Knapsack, Perturbation
 
@@ -58,6 +67,9 @@ def build_feature_network(features: Sequence[int], scores: Sequence[int], hidden
     return nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, outputs))
 
 
+BuildNetwork = Callable[[Sequence[int], Sequence[int], int], nn.Module]
+
+
 @final
 @dataclass(frozen=True)
 class Problem:
@@ -70,21 +82,44 @@ class Problem:
         build_space: returns the space of decisions, given the parameters of the data and the noise of perturbed scores.
         build_network: returns the network, given the shapes of features and scores and the width of a hidden layer; it
             maps `[N, *features]` to `[N, *score]`, or to the same number of scores in one dimension.
+        networks: networks to choose from by `--network`, instead of `build_network`; the first is the default.
         noise: the noise of perturbed scores, see `Perturbation`.
         measure: returns the metrics `regret` and `optimal`, see `measure_regret`.
+        regret: what the number `regret` is.
         maximises: whether the costs are minus values, for the reader.
-        drawing: how the report draws decisions: as paths through a grid, as paths on maps, or not at all.
+        drawing: how the report draws decisions: as paths through a grid, as paths on maps, as images, or not at all.
     """
 
     name: str
     decision: str
     generate: Callable[[DecisionsConfig], Decisions]
     build_space: Callable[[Mapping[str, Any], Perturbation | None], AbstractSpace]
-    build_network: Callable[[Sequence[int], Sequence[int], int], nn.Module] = build_feature_network
+    build_network: BuildNetwork = build_feature_network
+    networks: Mapping[str, BuildNetwork] = field(default_factory=dict)
     noise: Literal["normal", "multiplicative"] = "normal"
     measure: Callable[[Tensor, Tensor, Tensor, AbstractSpace], dict[str, float]] = measure_regret
+    regret: str = "sum of regrets / sum of best"
     maximises: bool = False
-    drawing: Literal["paths", "maps"] | None = None
+    drawing: Literal["paths", "maps", "images"] | None = None
+
+    def find_network(self, name: str | None) -> BuildNetwork:
+        """Return the function that builds a network, by the network's name; None is the default.
+
+        Raises:
+            ArgumentError: the name is unknown.
+        """
+        if name is None:
+            return next(iter(self.networks.values()), self.build_network)
+        if name not in self.networks:
+            choice = f"there are: {', '.join(self.networks)}" if self.networks else "it has only one; leave network out"
+            raise ArgumentError(f"the problem {self.name} has no network {name!r}; {choice}")
+        return self.networks[name]
+
+    def describe_network(self, name: str | None, hidden: int) -> str:
+        """Return a few words on a network, given its name and the width of a hidden layer."""
+        if self.networks:
+            return f"{name or next(iter(self.networks))} network"
+        return f"network with a hidden layer of {hidden}" if hidden else "linear network"
 
 
 def _list_sizes(config: DecisionsConfig) -> dict[str, int]:
@@ -111,6 +146,13 @@ def _generate_knapsack(config: DecisionsConfig) -> Decisions:
         degree=config.degree,
         noise=config.noise,
         seed=config.seed,
+    )
+
+
+def _generate_denoising(config: DecisionsConfig) -> Decisions:
+    images = load_images(config.images, data_dir=config.data_dir, seed=config.seed)
+    return make_noisy_images(
+        images, _list_sizes(config), flips=config.flips, occlusion=config.occlusion, seed=config.seed
     )
 
 
@@ -152,7 +194,7 @@ _MAPS = Problem(
     "paths on maps",
     _generate_maps,
     _build_map_paths,
-    build_map_network,
+    networks={"convolutional": build_map_network},
     noise="multiplicative",  # the solver needs scores below zero
     drawing="maps",
 )
@@ -163,6 +205,16 @@ PROBLEMS = {
         Problem("knapsack", "sets of items", _generate_knapsack, _build_knapsacks, maximises=True),
         _MAPS,
         replace(_MAPS, name="warcraft", generate=_read_warcraft),
+        Problem(
+            "denoising",
+            "clean binary images",
+            _generate_denoising,
+            build_pixel_grid,
+            networks=NETWORKS,
+            measure=measure_pixels,
+            regret="share of wrong pixels",
+            drawing="images",
+        ),
     )
 }
 

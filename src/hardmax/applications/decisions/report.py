@@ -9,12 +9,13 @@ from markupsafe import Markup
 from torch import Tensor
 
 from hardmax.applications.decisions.config import DecisionsConfig
+from hardmax.applications.decisions.examples import solve_examples
+from hardmax.applications.decisions.losses import describe_loss
 from hardmax.applications.decisions.map_sheet import draw_map_sheet
 from hardmax.applications.decisions.model import DecisionModel
 from hardmax.applications.decisions.problems import TOLERANCE
-from hardmax.applications.decisions.task import solve_examples
 from hardmax.data import Decisions
-from hardmax.drawing.images import encode_data_uri
+from hardmax.drawing.images import encode_data_uri, make_grid
 from hardmax.drawing.svg import COLOURS, draw_svg
 from hardmax.report.curves import Curves, draw_curves, make_lines, make_lines_of_runs
 from hardmax.report.run import MetricsRow, Run
@@ -122,6 +123,30 @@ def list_decisions(
     return rows
 
 
+def compare_images(model: DecisionModel, data: Decisions) -> Content:
+    """Return a few noisy test images with the model's and the clean ones, and their numbers of wrong pixels."""
+    listed = spread_indices(len(data.test), _LISTED)
+    noisy, clean = data.test[listed], data.targets["test"][listed].float()
+    cleaned = model.decide(noisy)
+    rows_of_images = torch.cat([noisy, cleaned.view_as(noisy), clean.view_as(noisy)])
+    image = make_grid(rows_of_images, columns=len(listed), padding=1)
+    image = image.resize((2 * image.width, 2 * image.height), resample=0)
+    figure = Markup('<img src="{}" width="{}" height="{}" alt="noisy, cleaned and clean test images">').format(
+        encode_data_uri(image), image.width, image.height
+    )
+    rows = []
+    for number, before, after, target in zip(listed, noisy.flatten(1), cleaned, clean, strict=True):
+        wrong = [int((pixels != target).sum()) for pixels in (before, after)]
+        rows.append((str(number), tuple(map(str, wrong)), not wrong[1]))
+    return Content(
+        "Test images from all over the test set: their number of wrong pixels.",
+        ("noisy image", "cleaned image"),
+        rows,
+        figure,
+        "Above the noisy images, in the middle those that the model returns, below the clean ones.",
+    )
+
+
 def _format_share(share: float | None) -> str:
     return format_number(None) if share is None else format_percent(share)
 
@@ -161,23 +186,21 @@ class DecisionsReport(AbstractReport[DecisionsRun]):
 
     def describe_model(self, run: DecisionsRun) -> str:
         """Return a sentence on the network, the problem and the data."""
-        data = run.images
+        data, network = run.images, run.model.problem.describe_network(run.config.network, run.config.hidden)
         return (
-            f"A {run.config.network_name} predicts the scores of {run.model.problem.decision}, trained on "
-            f"{len(data.train):,} examples: {data.source}."
+            f"A {network} predicts the scores of {run.model.problem.decision}, trained on {len(data.train):,} "
+            f"examples: {data.source}."
         )
 
     def describe_training(self, run: DecisionsRun) -> str:
         """Return a sentence on the loss."""
-        config, samples = run.config, run.config.noise_samples
-        noise = "" if samples is None else f" with {samples} noise samples of scale {config.scale:g}"
-        return f"The loss is {config.loss}{noise}; best decisions are those of the true costs."
+        return f"The loss is {describe_loss(run.config)}; best decisions are those of the true costs."
 
     def describe_measurement(self, run: DecisionsRun) -> str:
         """Return sentences on what the numbers are averaged over."""
         return (
             f"Over {len(run.test_examples):,} test examples. A regret is the true cost of the model's decision minus "
-            "that of the best one; both are exact."
+            f"that of the best one; both are exact. The number shown is: {run.model.problem.regret}."
         )
 
     def list_facts(self, run: DecisionsRun) -> list[Fact]:
@@ -203,6 +226,8 @@ class DecisionsReport(AbstractReport[DecisionsRun]):
     def build_content(self, run: DecisionsRun, index: int) -> Content:
         """Return decisions for a few test examples."""
         model = run.model
+        if model.problem.drawing == "images":
+            return compare_images(model, run.images)
         features, costs, best = solve_examples(run.images, "test", model.space)
         listed = spread_indices(len(features), _LISTED)
         what = "value" if model.problem.maximises else "cost"

@@ -8,19 +8,21 @@ import torch
 from torch import Tensor
 
 from hardmax.applications.decisions.config import DecisionsConfig
-from hardmax.applications.decisions.losses import COUPLED, LOSSES, LossSetting, check_loss, make_relative
+from hardmax.applications.decisions.examples import Examples
+from hardmax.applications.decisions.losses import (
+    COUPLED,
+    LOSSES,
+    LossSetting,
+    check_loss,
+    describe_loss,
+    make_relative,
+)
 from hardmax.applications.decisions.model import DecisionModel
 from hardmax.applications.decisions.problems import find_problem
 from hardmax.data import Decisions
-from hardmax.spaces import AbstractSpace, Perturbation
+from hardmax.spaces import Perturbation
 from hardmax.training.processes import SINGLE_PROCESS, Group
 from hardmax.training.task import AbstractTask, Row, draw_initial_weights
-
-
-def solve_examples(data: Decisions, split: str, space: AbstractSpace) -> tuple[Tensor, Tensor, Tensor]:
-    """Return features and costs of a split, and the best decisions for these costs."""
-    costs = data.costs[split]
-    return getattr(data, split), costs, space.argmax(-costs.double()).to(costs.dtype)
 
 
 @final
@@ -36,8 +38,7 @@ class DecisionsTask(AbstractTask[DecisionsConfig, DecisionModel]):
         check_loss(config.loss, self.space)
         self.model = model.to(config.device)
         self.examples = {
-            split: tuple(tensor.to(config.device) for tensor in solve_examples(data, split, self.space))
-            for split in ("train", "validation", "test")
+            split: Examples(data, split, self.space, config.device) for split in ("train", "validation", "test")
         }
         self.generators = {"noise": torch.Generator(config.device)}
         self.count = len(data.train)
@@ -53,7 +54,7 @@ class DecisionsTask(AbstractTask[DecisionsConfig, DecisionModel]):
     ) -> "DecisionsTask":
         """Return the task with the initial weights of number `start`; torch's global generator is left unchanged."""
         with draw_initial_weights(config.seed, start):
-            model = DecisionModel(config.data, images.parameters, images.shape, config.hidden)
+            model = DecisionModel(config.data, images.parameters, images.shape, config.hidden, config.network)
         return cls(config, images, model, group)
 
     @classmethod
@@ -63,22 +64,21 @@ class DecisionsTask(AbstractTask[DecisionsConfig, DecisionModel]):
 
     def describe_training(self) -> str:
         """Describe the problem, the network and the loss."""
-        config, samples = self.config, self.config.noise_samples
-        network = config.network_name
-        noise = "" if samples is None else f", {samples} noise sample{'s' * (samples > 1)} of scale {config.scale:g}"
-        return f"decisions: {self.problem.decision}, {network}, loss {config.loss}{noise}"
+        network = self.problem.describe_network(self.config.network, self.config.hidden)
+        return f"decisions: {self.problem.decision}, {network}, loss {describe_loss(self.config)}"
 
     def add_gradients(self, index: Tensor, epoch: int, step: int) -> Tensor:
         """Add this process's part of the gradient of the mean loss of a step."""
         part = self.group.own_slice(len(index))
         setting = self._make_setting(len(index), part, step)
-        features, costs, best = (tensor[index[part].to(tensor.device)] for tensor in self.examples["train"])
+        features, costs, best = self.examples["train"][index[part].to(self.config.device)]
         if not len(features):  # the last batch of an epoch may have fewer examples than there are processes
             return costs.new_zeros(3)
+        name = "hinge" if epoch < self.config.warmup else self.config.loss
         scores = self.model(features)
         if self.config.is_relative:
-            scores = make_relative(self.config.loss, scores, best, self.space)
-        loss = LOSSES[self.config.loss](scores, costs, best, setting)
+            scores = make_relative(name, scores, best, self.space)
+        loss = LOSSES[name](scores, costs, best, setting)
         (loss.values.sum() / len(index)).backward()
         count = float(len(features))
         return torch.stack([loss.values.detach().sum(), *costs.new_tensor([loss.solves * count, count])])
@@ -102,7 +102,7 @@ class DecisionsTask(AbstractTask[DecisionsConfig, DecisionModel]):
 
     def evaluate(self, split: str) -> dict[str, Any]:
         """Return the regret of the decisions, and the share of them that are optimal."""
-        features, costs, best = self.examples[split]
+        features, costs, best = self.examples[split][:]
         return dict(self.problem.measure(self.model.decide(features), costs, best, self.space))
 
     def summarize_epoch(self, rows: Mapping[str, Row]) -> str:

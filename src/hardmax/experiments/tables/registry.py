@@ -29,6 +29,7 @@ _MODULES = {
     "sequences-text": "sequences",
     "decisions": "decisions",
     "decisions-maps": "decisions_maps",
+    "decisions-denoising": "denoising",
 }
 NAMES = tuple(_MODULES)
 
