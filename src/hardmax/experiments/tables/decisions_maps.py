@@ -59,7 +59,8 @@ DECISIONS_MAPS = Experiment(
         "numbers of seed 0 are optimistic, and those of the other seeds are the fair ones. The effort was uneven: "
         "least squares and SPO+ had one run each, direct, blackbox and identity three to seven, Fenchel-Young nine, "
         "I-MLE four and the perturbed optimizer three, with other rates, steps, noise and outputs of the network. "
-        "`--relative` is the third of three definitions that were tried: with the first two, identity had a regret of 17 and 35 %.",
+        "`--relative` is the third of three definitions that were tried: "
+        "with the first two, identity had a regret of 17 and 35 %.",
         "The published step of blackbox, 20, multiplies the slope of the mean loss of a batch: for one example it is "
         f"20 / {BATCH}. There, the loss is the Hamming distance to the best path; here, it is the regret.",
     ),
