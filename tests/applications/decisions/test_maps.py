@@ -18,10 +18,11 @@ from hardmax.data import generate_maps
 from hardmax.errors import ArgumentError
 
 SIZES = {"examples": 60, "validation_examples": 4, "test_examples": 40}
-SUMS = ("gibbs", "likelihood")
+SUMS = ("gibbs", "likelihood", "pseudo-likelihood")  # and other probabilities
 OPTIONS = {
     "least-squares": {},
     "spo-plus": {},
+    "hinge": {"relative": True},
     "direct": {"epsilon": 0.1, "relative": True},
     "fenchel-young": {"relative": True},
     "implicit-mle": {"step": 20.0, "relative": True},
