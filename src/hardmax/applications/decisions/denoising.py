@@ -43,8 +43,10 @@ class GridScores(nn.Module):
     coupling is 2 c, and c is subtracted from the unary scores of both pixels. So couplings prefer neither zeros nor
     ones.
 
-    The network learns what to change of the noisy image. This matters for losses that are not convex: from scores near
-    zero, direct loss minimization learns that most pixels are zero, and its gradient then vanishes.
+    The network learns what to change of the noisy image. This matters for losses that are not convex: on MNIST, from
+    scores near zero, direct loss minimization towards better images ends at empty images (13.4 % of the pixels are
+    wrong); from the noisy image it reaches 6.7 % in the same number of steps. With noise it ends at empty images from
+    both, unless epsilon is large or other epochs come first.
 
     Args:
         network: maps `[N, 1, H, W]` to `[N, 1, H, W]`, or to `[N, 3, H, W]`.
