@@ -78,14 +78,13 @@ def hinge(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting) -> 
        - \langle \mathrm{scores}, z^* \rangle $$
 
     (z stands for its statistics): a convex upper bound of the regret, zero if the best decision scores higher than any
-    other by at least the regret of the other. For doubled scores it is SPO+.
+    other by at least the regret of the other. It is SPO+ of half the scores.
 
     References:
         Tsochantaridis, Joachims, Hofmann & Altun, "Large margin methods for structured and interdependent output
         variables", 2005 (margin rescaling).
     """
-    # The costs take the place of the noise, which the Fenchel-Young loss adds to the score of the best decision, too.
-    return Loss(fenchel_young_loss(scores, best, setting.space, noise=costs[None]), 1.0)
+    return Loss(spo_plus_loss(scores / 2, costs, setting.space, target=best), 1.0)
 
 
 def direct(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting) -> Loss:
