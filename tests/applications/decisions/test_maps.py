@@ -71,7 +71,8 @@ def test_direct_towards_better_paths(data):
 
 @pytest.mark.parametrize("loss", SUMS)
 def test_losses_that_sum_over_paths_are_refused(loss, data):
-    with pytest.raises(ArgumentError, match=f"loss {loss} needs (sums over all decisions|probabilities) .* use one that needs only"):
+    needs = "(sums over all decisions|probabilities)"
+    with pytest.raises(ArgumentError, match=f"loss {loss} needs {needs} .* use one that needs only"):
         DecisionsTask.build(DecisionsConfig(data="maps", cells=6, loss=loss, **SIZES), data)
 
 
