@@ -39,7 +39,7 @@ def test_another_kind(tmp_path):
 def test_an_unknown_kind(kind, tmp_path):
     save_model(tmp_path, MixedVAE)
     (tmp_path / "config.json").write_text(json.dumps({"model": kind}))
-    with pytest.raises(hm.DataError, match=r"unknown kind.*completion, discrete-vae, gaussian-vae"):
+    with pytest.raises(hm.DataError, match=r"unknown kind.*completion, decision-model, discrete-vae, gaussian-vae"):
         hm.load_model(tmp_path)
 
 

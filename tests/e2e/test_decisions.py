@@ -19,7 +19,7 @@ def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "run"
     output = hardmax("train", "--model", "decisions", "--loss", "fenchel-young", *OPTIONS, "--out", folder)
     assert "shortest paths through a 3 x 3 grid" in output
-    assert "loss fenchel-young, 3 noise samples of scale 1" in output
+    assert "loss fenchel-young with 3 noise samples of scale 1" in output
     assert "regret" in output
     return folder
 

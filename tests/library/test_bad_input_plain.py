@@ -142,14 +142,15 @@ def test_the_cross_products_leave_out_no_more_than_they_must():
     by_arg_max = {hm.ImplicitMLE, hm.AdaptiveImplicitMLE, hm.Blackbox, hm.IdentityBackward}
     always = by_arg_max | {hm.Exact, hm.Reinforce, hm.GumbelSoftmax}
     by_changes = {hm.Direct, hm.AdaptiveDirect}
+    by_noise = {hm.PerturbedOptimizer, hm.PerturbedReinforce}
     for space, more in {
         hm.PairwiseBinary(3): by_changes,
-        hm.Subset(4, 2): by_changes | {hm.StraightThrough, hm.PerturbedOptimizer},
-        hm.Permutation(3): by_changes | {hm.StraightThrough, hm.PerturbedOptimizer},
-        hm.Chain(3, 2): by_changes | {hm.PerturbedOptimizer},
-        hm.SpanningTree(4): {hm.StraightThrough, hm.PerturbedOptimizer},
-        PATH: {hm.StraightThrough, hm.PerturbedOptimizer},
-        hm.GridPath(3, 3, on="nodes"): {hm.StraightThrough, hm.PerturbedOptimizer},
+        hm.Subset(4, 2): by_changes | {hm.StraightThrough, *by_noise},
+        hm.Permutation(3): by_changes | {hm.StraightThrough, *by_noise},
+        hm.Chain(3, 2): by_changes | by_noise,
+        hm.SpanningTree(4): {hm.StraightThrough, *by_noise},
+        PATH: {hm.StraightThrough, *by_noise},
+        hm.GridPath(3, 3, on="nodes"): {hm.StraightThrough, *by_noise},
     }.items():
         assert {type(estimator) for _, estimator in pairs([space])} == always | more
 

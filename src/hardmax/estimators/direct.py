@@ -103,7 +103,7 @@ class Direct(AbstractEstimator):
         elif not _has_changes(space) and not space.offers("neighbours"):
             raise NotExactError(
                 f"{self} evaluates f around z, and {space} offers neither single changes of z (change, parts) nor "
-                f"neighbours; give f a method augment (LinearObjective has it), or use ImplicitMLE()"
+                f"neighbours; use ImplicitMLE(), or an f with a method augment (LinearObjective has it)"
             )
 
     def specialise(self, f: Objective) -> AbstractEstimator:
