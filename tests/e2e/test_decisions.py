@@ -78,7 +78,7 @@ def test_the_report(run, capsys):
 def test_bad_input(run, tmp_path, capsys):
     train = ["train", "--model", "decisions", "--out", tmp_path / "run"]
     assert "chess" in failing(capsys, *train, "--data", "chess")
-    assert "hinge" in failing(capsys, *train, "--loss", "hinge")
+    assert "margin" in failing(capsys, *train, "--loss", "margin")
     assert not (tmp_path / "run").exists()
     assert "cannot be read" in failing(capsys, "evaluate", run, "--data", tmp_path / "nothing.npz")
     assert "--samples is not for runs of --model decisions" in failing(capsys, "evaluate", run, "--samples", 3)
