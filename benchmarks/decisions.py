@@ -88,7 +88,7 @@ def compare(config: DecisionsConfig, python: str) -> list[dict[str, Any]]:
     begin = State(DecisionsTask.build(config, data))
     sign = 1.0 if begin.task.problem.maximises else -1.0  # of what PyEPO's model predicts, compared with our scores
     layer = begin.task.model.network
-    features, costs, best = begin.task.examples["train"]
+    features, costs, best = begin.task.examples["train"][:]
     parameters = {name: np.array(value) for name, value in data.parameters.items()}
     orders = []
     for epoch in range(config.epochs):

@@ -170,7 +170,7 @@ def measure_movement(
     space: AbstractSpace,
     perturbed: Float[Tensor, "S ..."],
     z: Float[Tensor, "S ..."],
-    slope: Float[Tensor, "S ..."],
+    slope: Float[Tensor, "..."],
     step: float | Float[Tensor, ""],
     two_sided: bool,
 ) -> Float[Tensor, "S ..."]:

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from hardmax.errors import ArgumentError, ShapeError
-from hardmax.estimators._linearization import lay_out_slope
+from hardmax.estimators._linearization import lay_out_slope, measure_movement
 from hardmax.estimators.abstract import attach_score_gradient
 from hardmax.objectives.fenchel_young import check_target, measure_gap
 from hardmax.spaces import AbstractSpace
@@ -204,11 +204,9 @@ def direct_loss(
     detached = scores.detach()
     perturbed = detached[None] if noise is None else space.perturb(detached, noise)
     z = space.argmax(perturbed).to(scores.dtype)
-    moved = space.argmax(space.augment(perturbed, (-epsilon if towards else epsilon) * weights)).to(scores.dtype)
-    statistics = space.statistics(z)
-    gradient = (space.statistics(moved) - statistics) / (-epsilon if towards else epsilon)
+    gradient = measure_movement(space, perturbed, z, weights, -epsilon if towards else epsilon, two_sided=False)
     gradient = gradient if noise is None else space.pull_back(gradient, noise)
-    value = space.dot(weights, statistics - space.statistics(target))
+    value = space.dot(weights, space.statistics(z) - space.statistics(target))
     return attach_score_gradient(value.mean(0), scores, gradient.mean(0).to(scores.dtype))
 
 

@@ -426,8 +426,3 @@ def widen_dtype(scores: Tensor) -> Tensor:
 def log_add(first: Tensor, second: Tensor) -> Tensor:
     """Return `log(exp(first) + exp(second))`; unlike `torch.logaddexp`, with second derivatives at any distance."""
     return torch.stack(torch.broadcast_tensors(first, second)).logsumexp(0)
-
-
-def log_uniform(noise: Tensor) -> Tensor:
-    """Return the logarithm of uniform numbers from Gumbel noise: its CDF is `exp(-exp(-g))`."""
-    return -(-widen_dtype(noise)).exp()

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from hardmax.errors import ArgumentError, NotExactError
 from hardmax.solvers.dijkstra import Arcs, find_shortest_paths
-from hardmax.solvers.grid_graph import list_grid_arcs, list_grid_edges
 from hardmax.spaces.abstract import AbstractSpace, widen_dtype
 from hardmax.spaces.perturbation import Perturbation
 from hardmax.spaces.shortest_path import ShortestPath
@@ -98,14 +97,14 @@ class GridPath(AbstractSpace):
                 f"the scores of a grid with cycles must stay at most zero, but {kind} noise is added to them; use "
                 f"perturbation=Perturbation('multiplicative'), or monotone=True"
             )
-        edges = list_grid_edges(self.height, self.width, diagonal=self.connectivity == 8, monotone=self.monotone)
+        edges = _list_edges(self.height, self.width, diagonal=self.connectivity == 8, monotone=self.monotone)
         noise = self.perturbation or Perturbation("gumbel" if self.monotone else "multiplicative")
         values = {
             "perturbation": noise,
             "_edges": edges,
             "_heads": torch.tensor([head for _, head in edges], device="cpu"),
             "_paths": ShortestPath(edges, 0, self._cells - 1, perturbation=noise) if self.monotone else None,
-            "_arcs": None if self.monotone else list_grid_arcs(edges, self._cells, on_edges=self.on == "edges"),
+            "_arcs": None if self.monotone else _list_arcs(edges, self._cells, on_edges=self.on == "edges"),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -284,3 +283,34 @@ class GridPath(AbstractSpace):
         zeros = torch.zeros_like(first).expand(*values.shape[:-1], self._cells - 1)
         cells = torch.cat([first, zeros.index_add(-1, self._heads.to(values.device) - 1, values)], -1)
         return cells.unflatten(-1, self.score_shape)
+
+
+def _list_edges(height: int, width: int, *, diagonal: bool, monotone: bool) -> tuple[tuple[int, int], ...]:
+    """Return the pairs of neighbouring cells.
+
+    For each row: the edges to the right from left to right, then the edges down, then with `diagonal` those right and
+    down, and unless `monotone` those left and down.
+
+    Example:
+        >>> _list_edges(2, 2, diagonal=True, monotone=False)
+        ((0, 1), (0, 2), (1, 3), (0, 3), (1, 2), (2, 3))
+    """
+    edges = []
+    for row in range(height):
+        cells = range(row * width, (row + 1) * width)
+        edges += [(cell, cell + 1) for cell in cells[:-1]]
+        if row + 1 < height:
+            edges += [(cell, cell + width) for cell in cells]
+            if diagonal:
+                edges += [(cell, cell + width + 1) for cell in cells[:-1]]
+            if diagonal and not monotone:
+                edges += [(cell, cell + width - 1) for cell in cells[1:]]
+    return tuple(edges)
+
+
+def _list_arcs(edges: tuple[tuple[int, int], ...], cells: int, *, on_edges: bool) -> Arcs:
+    """Return both directions of every edge, with the score of the edge or of the cell that the arc leads to."""
+    arcs = []
+    for edge, (first, second) in enumerate(edges):
+        arcs += [(first, second, edge if on_edges else second), (second, first, edge if on_edges else first)]
+    return Arcs.from_triples(cells, arcs)

@@ -216,18 +216,11 @@ class SolverSpace(AbstractSpace):
         """
         batch = self.batch_shape(scores)
         flat = self._flatten(scores.detach())
-        z, bound = self._run(flat)
-        features = self._flatten(self.statistics(z))
-        value = (flat * features).sum(-1)
-        solution = certify_solution(
-            z, value, torch.full_like(value, math.inf) if bound is None else bound, flat.abs().sum(-1), repr(self)
-        )
-        return Solution(
-            z.view(*batch, *self.event_shape).to(scores.dtype),
-            solution.value.view(batch),
-            solution.bound.view(batch),
-            self.chosen_solver or "solver",
-        )
+        z, value, bound = self._run(flat)
+        solver, scale = self.chosen_solver or "solver", flat.abs().sum(-1)
+        solution = certify_solution(z, value, bound, scale, solver)
+        z = z.view(*batch, *self.event_shape).to(scores.dtype)
+        return Solution(z, value.view(batch), solution.bound.view(batch), solver)
 
     def augment(self, scores: Float[Tensor, "..."], values: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return scores plus values; with multiplicative noise no score changes its sign, but stops at zero."""
@@ -262,31 +255,30 @@ class SolverSpace(AbstractSpace):
     def _argmax(self, scores: Tensor) -> Tensor:
         flat = self._flatten(scores)
         if self.cache is None:
-            z, _ = self._run(flat)
+            z, _, _ = self._run(flat)
         else:
             z = flat.new_empty(len(flat), *self.event_shape)
             is_reused = self.cache.choose_reused(len(flat))
             if is_reused.any():
                 z[is_reused], _ = self.cache.find_best(flat[is_reused])
-            z[~is_reused], _ = self._run(flat[~is_reused])
+            z[~is_reused], _, _ = self._run(flat[~is_reused])
         lead = scores.shape[: scores.dim() - len(self.score_shape)]
         return z.view(*lead, *self.event_shape).to(scores.device, scores.dtype)
 
-    def _run(self, flat: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Solve `[B, D]` scores: z `[B, *event]`, and upper bounds of the values `[B]` or None; all float64."""
+    def _run(self, flat: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Solve `[B, D]` scores: z `[B, *event]`, the values `[B]` and upper bounds of them `[B]`; all float64."""
         sign = 1 if self.sense == "max" else -1
         z, bound = self._solver.run((sign * flat).view(len(flat), *self.score_shape))
         features = self._flatten(self.statistics(z))
         value = (flat * features).sum(-1)
-        if bound is not None:
-            bound = sign * bound
-            self._check_bounds(value, bound, flat)
+        bound = torch.full_like(value, math.inf) if bound is None else sign * bound
+        self._check_bounds(value, bound, flat)
         if self._probed < _PROBES:
             self._probe(flat, features, value)
         if self.cache is not None:
             self.cache.compare(flat, value)
             self.cache.add(z, features)
-        return z, bound
+        return z, value, bound
 
     def _flatten(self, scores: Tensor) -> Tensor:
         lead = scores.shape[: scores.dim() - len(self.score_shape)]

@@ -11,7 +11,7 @@ from torch import Tensor
 from hardmax.errors import ArgumentError
 from hardmax.solvers.spanning_tree import find_maximum_spanning_tree
 from hardmax.spaces._compiled_sums import CompiledFunction
-from hardmax.spaces.abstract import log_add, log_uniform, widen_dtype
+from hardmax.spaces.abstract import log_add, widen_dtype
 from hardmax.spaces.gibbs import AbstractGibbs
 from hardmax.tracing import can_run_compiled
 
@@ -195,7 +195,7 @@ class SpanningTree(AbstractGibbs):
         # edges of k, summed over its parent.
         self.batch_shape(scores)
         graphs = self._eliminate(widen_dtype(scores.detach()))[::-1]  # of 2 ... n nodes
-        level = log_uniform(noise.detach())
+        level = self.perturbation.log_cdf(widen_dtype(noise.detach()))
         place = self._edge_index(scores.device)
         parent = torch.zeros_like(level[..., :1], dtype=torch.int64)
         for k, graph in enumerate(graphs, 1):

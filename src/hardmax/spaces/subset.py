@@ -11,7 +11,7 @@ from torch.nn.functional import pad
 
 from hardmax.errors import ArgumentError
 from hardmax.spaces._compiled_sums import CompiledFunction
-from hardmax.spaces.abstract import log_add, log_uniform, widen_dtype
+from hardmax.spaces.abstract import log_add, widen_dtype
 from hardmax.spaces.gibbs import IMPOSSIBLE, AbstractGibbs
 from hardmax.tracing import can_run_compiled
 
@@ -210,7 +210,10 @@ class Subset(AbstractGibbs):
         rest = self._sum_remaining_choices(wide)
         missing = torch.full((*noise.shape[:-1], 1), self.k, device=noise.device)
         is_gumbel = noise.shape[-1] == self.n
-        levels = log_uniform(noise) if is_gumbel else torch.nn.functional.pad(noise.double(), (0, 1))
+        if is_gumbel:
+            levels = self.perturbation.log_cdf(widen_dtype(noise))
+        else:
+            levels = torch.nn.functional.pad(noise.double(), (0, 1))
         later = 1.0  # probability that the next chosen item is none of those seen
         bits = []
         for item in range(self.n):

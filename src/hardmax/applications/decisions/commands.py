@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import torch
-
 from hardmax.applications.command_line import EvaluateOptions, Evaluation, refuse_options
 from hardmax.applications.decisions.config import DecideOptions
 from hardmax.applications.decisions.examples import solve_examples
@@ -60,7 +58,6 @@ def _load_examples(
     return features, costs, model.space.argmax(-costs.double()).to(costs.dtype)
 
 
-@torch.no_grad()
 def decide(options: DecideOptions) -> None:
     """Write decisions for features of the user (`hardmax decide`).
 
@@ -69,7 +66,7 @@ def decide(options: DecideOptions) -> None:
     """
     model = load_run(options.run, options.checkpoint, kind=DecisionModel).model
     features, _ = read_examples(options.features, model.features)
-    scores = model(features)
+    scores = model.predict(features)
     path = Path(options.out)
     write_npz(path, decisions=model.space.argmax(scores).numpy(), scores=scores.numpy())
     print_line(f"{len(features):,} decisions in {path}")

@@ -127,7 +127,7 @@ class DecisionsConfig(TrainConfig):
     step: float | None = None
     """How far the slope of the loss of one example moves its scores; default: 10 for implicit-mle, 0.625 for
     blackbox (the published 20, for the mean over a batch of 32)."""
-    share: float = 0.5
+    share: float = 1.0
     """Share of the perturbed decisions that the step of adaptive-implicit-mle changes, among those that can change."""
     temperature: float | None = None
     """Temperature of the Gibbs distribution, in units of the scores; default: 3 for gibbs, 1 for likelihood."""

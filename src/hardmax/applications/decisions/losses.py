@@ -43,7 +43,7 @@ class LossSetting:
     epsilon: float = 1.0
     towards: bool = False
     step: float = 1.0
-    share: float = 0.5
+    share: float = 1.0
     temperature: float = 1.0
 
 
@@ -108,7 +108,11 @@ def implicit_mle(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetti
 
 
 def adaptive_implicit_mle(scores: Tensor, costs: Tensor, best: Tensor, setting: LossSetting) -> Loss:
-    """Return the same as `implicit_mle`, with a step that is chosen for each batch."""
+    """Return the same as `implicit_mle`, with a step that is chosen for each batch.
+
+    The distance is linear in each decision, so a larger step has no larger bias, and `share` is 1 by default: the
+    second arg max of every example is then close to the best decision, as in the Fenchel-Young loss.
+    """
     return _imitate(AdaptiveImplicitMLE(setting.share), scores, best, setting)
 
 

@@ -11,7 +11,7 @@ from hardmax.applications.decisions.problems import find_problem
 from hardmax.errors import ArgumentError, ShapeError
 from hardmax.models.pretrained import AbstractModel
 
-_CHUNK = 256  # examples that are decided at a time: the layers of a convolutional network take much memory
+_CHUNK = 256  # examples in one call of the network: the layers of a convolutional network take much memory
 
 
 @final
@@ -79,9 +79,13 @@ class DecisionModel(AbstractModel):
         return self.network(x).view(len(x), *self.space.score_shape)
 
     @torch.no_grad()
+    def predict(self, x: Shaped[Tensor, "N ..."]) -> Float[Tensor, "N ..."]:
+        """Return the scores of any number of examples, computed in chunks, without a gradient."""
+        return torch.cat([self(part) for part in x.split(_CHUNK)])
+
     def decide(self, x: Shaped[Tensor, "N ..."]) -> Float[Tensor, "N ..."]:
         """Return the decisions, zeros and ones: `[N, *features] -> [N, *event]`."""
-        return torch.cat([self.space.argmax(self(part)) for part in x.split(_CHUNK)])
+        return self.space.argmax(self.predict(x))
 
     @classmethod
     def _from_config(cls, config: dict[str, Any]) -> "DecisionModel":

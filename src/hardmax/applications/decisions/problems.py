@@ -126,26 +126,17 @@ def _list_sizes(config: DecisionsConfig) -> dict[str, int]:
     return {"train": config.examples, "validation": config.validation_examples, "test": config.test_examples}
 
 
+def _list_generator_options(config: DecisionsConfig) -> dict[str, Any]:
+    return {name: getattr(config, name) for name in ("features", "degree", "noise", "seed")}
+
+
 def _generate_path(config: DecisionsConfig) -> Decisions:
-    return generate_path(
-        _list_sizes(config),
-        grid=config.grid,
-        features=config.features,
-        degree=config.degree,
-        noise=config.noise,
-        seed=config.seed,
-    )
+    return generate_path(_list_sizes(config), grid=config.grid, **_list_generator_options(config))
 
 
 def _generate_knapsack(config: DecisionsConfig) -> Decisions:
     return generate_knapsack(
-        _list_sizes(config),
-        items=config.items,
-        capacity=config.capacity,
-        features=config.features,
-        degree=config.degree,
-        noise=config.noise,
-        seed=config.seed,
+        _list_sizes(config), items=config.items, capacity=config.capacity, **_list_generator_options(config)
     )
 
 

@@ -30,7 +30,7 @@ METHODS: dict[str, tuple[str, Options]] = {
     "I-MLE": (DECISIONS_ONLY, {"loss": "implicit-mle"}),
     "I-MLE, step 10 / 32": (DECISIONS_ONLY, {"loss": "implicit-mle", "step": 10 / BATCH}),
     "adaptive I-MLE": (DECISIONS_ONLY, {"loss": "adaptive-implicit-mle"}),
-    "adaptive I-MLE, share 0.9": (DECISIONS_ONLY, {"loss": "adaptive-implicit-mle", "share": 0.9}),
+    "adaptive I-MLE, share 0.5": (DECISIONS_ONLY, {"loss": "adaptive-implicit-mle", "share": 0.5}),
     "perturbed optimizer": (DECISIONS_ONLY, {"loss": "perturbed"}),
 }
 
