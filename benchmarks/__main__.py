@@ -8,10 +8,7 @@ os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # otherwise each measurement of
 
 import torch
 
-NAMES = [
-    *("overhead", "estimators", "training_step", "structured_step", "solvers", "paths", "knapsack", "search"),
-    "decisions",
-]
+NAMES = ["overhead", "estimators", "training_step", "structured_step", "solvers", "paths", "knapsack", "search"]
 
 if __name__ == "__main__":
     torch.set_num_threads(1)

@@ -16,7 +16,7 @@ def make_calls(rows: int, k: int, *, hard: bool) -> tuple[Call, Call]:
     space, estimator = hm.Categorical(k), hm.GumbelSoftmax(hard=hard)
 
     def ours() -> None:
-        torch.autograd.grad(hm.sample(scores, space, estimator), scores, weights[None])
+        torch.autograd.grad(hm.sample(scores, space, estimator), scores, weights)
 
     def theirs() -> None:
         torch.autograd.grad(gumbel_softmax(scores, hard=hard), scores, weights)
