@@ -8,7 +8,7 @@ from torch import Tensor
 
 from hardmax.errors import ArgumentError
 from hardmax.estimators import AbstractEstimator, AbstractSampler
-from hardmax.estimators.automatic import choose_estimator
+from hardmax.estimators.automatic import check_estimator, choose_estimator
 from hardmax.evaluator import Evaluator
 from hardmax.solvers.solution import record_solvers
 from hardmax.spaces import AbstractSpace
@@ -41,7 +41,7 @@ def expectation(
             example; `f.rows(z [R, *event], index [R]) -> [R]`, values for chosen examples (flat batch index);
             `f.changes(z [S, *B, *event])`, for bits and categories, the gains of the single changes of z and bounds of
             them (`hardmax.types.Changes`).
-        scores: `[*B, *score]`, floating point, finite.
+        scores: `[*B, *score]`, floating point; minus infinity for what is not allowed, all others finite.
         space: the space of z.
         estimator: how the gradient is estimated. "auto": `Exact` for one categorical, `LocalExpectation`
             (with roulette if f has rows) for independent variables, `GibbsCovariance` for structured spaces with
@@ -115,7 +115,11 @@ def estimate(
 
     the value that of f alone: the caller knows the linear part, and often its expectation, better than from draws.
     """
-    batch_shape = check_scores(scores, space, values=validate and can_read_values())
+    finite = check_scores(scores, space, values=validate and can_read_values())
+    if linear is not None and finite is not scores:
+        linear = linear.masked_fill(scores.detach().isneginf(), 0.0)  # cannot allow what is not allowed
+    scores, batch_shape = finite, space.batch_shape(scores)
+    check_estimator(estimator)
     estimator = estimator.specialise(f)
     if chunk_size is not None and chunk_size < 1:
         raise ArgumentError(f"chunk_size must be at least 1, got {chunk_size}")
@@ -135,7 +139,7 @@ def sample(
     space: AbstractSpace,
     estimator: AbstractSampler,
     *,
-    samples: int = 1,
+    samples: int | None = None,
     generator: torch.Generator | None = None,
     noise: Tensor | None = None,
     validate: bool = True,
@@ -143,17 +147,17 @@ def sample(
     """Draw z that carry a gradient to scores, for use anywhere in a model.
 
     Args:
-        scores: `[*B, *score]`, floating point, finite.
+        scores: `[*B, *score]`, floating point; minus infinity for what is not allowed, all others finite.
         space: the space of z.
         estimator: a sample-style estimator: `GumbelSoftmax`, `StraightThrough`, `ReinMax`, `GumbelRao`; for structured
             spaces `ImplicitMLE`, `AdaptiveImplicitMLE`, `PerturbedOptimizer`, `Blackbox`, `IdentityBackward`.
-        samples: S, the number of z drawn for each example.
+        samples: S, the number of z drawn for each example; None: one, without a dimension for samples.
         generator: source of the noise; None is torch's global generator.
-        noise: `[S, *B, *score]`, noise to use instead of drawing it.
+        noise: `[S, *B, *score]`, noise to use instead of drawing it; the result then has a dimension for samples.
         validate: check scores for NaN and inf.
 
     Returns:
-        `[S, *B, *event]`.
+        `[*B, *event]`, or `[S, *B, *event]` with `samples` or `noise`.
 
     Raises:
         ArgumentError: a value-style estimator (they need f: use `expectation`), or scores that cannot be used.
@@ -163,16 +167,20 @@ def sample(
         >>> scores = torch.randn(8, 10, requires_grad=True)
         >>> z = hm.sample(scores, hm.Categorical(10), hm.GumbelSoftmax(tau=0.5, hard=True))
         >>> z.shape, z.requires_grad
-        (torch.Size([1, 8, 10]), True)
+        (torch.Size([8, 10]), True)
     """
-    batch_shape = check_scores(scores, space, values=validate and can_read_values())
+    scores = check_scores(scores, space, values=validate and can_read_values())
+    batch_shape = space.batch_shape(scores)
+    check_estimator(estimator)
     if not isinstance(estimator, AbstractSampler):
         raise ArgumentError(
             f"{estimator} gives no z with a gradient: it needs f. Call hardmax.expectation(f, scores, space, "
             f"estimator), or use a sample-style estimator such as GumbelSoftmax() or StraightThrough()"
         )
-    noise = _prepare_noise(scores, space, estimator, batch_shape, samples, generator, noise)
-    return estimator.sample_with_gradient(scores, space, noise)
+    has_samples = samples is not None or noise is not None
+    noise = _prepare_noise(scores, space, estimator, batch_shape, samples if has_samples else 1, generator, noise)
+    z = estimator.sample_with_gradient(scores, space, noise)
+    return z if has_samples else z.squeeze(0)
 
 
 def _prepare_noise(

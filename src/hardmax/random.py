@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from hardmax._deprecation import load_renamed
+from hardmax.tracing import can_read_values
 
 _RENAMED = {
     "stream": "make_generator",
@@ -78,7 +79,7 @@ def draw_gumbel(
         Gumbel, 1954; Maddison, Tarlow & Minka, "A* sampling", 2014.
     """
     dtype, device = choose_noise_dtype(dtype), torch.get_default_device() if device is None else torch.device(device)
-    if device.type != "cpu":  # float64 is slow there, and exponential_ is fast
+    if device.type != "cpu" and can_read_values():  # float64 is slow there, and exponential_ is fast
         return transform_to_gumbel(torch.empty(shape, dtype=dtype, device=device).exponential_(generator=generator))
     # u is above zero, so that -log(u) is between 1e-16 and 39.
     return _transform_uniform(lambda u, out: out.copy_(u.log_()).neg_().log_().neg_(), shape, generator, dtype, device)
@@ -93,8 +94,13 @@ def _transform_uniform(
 ) -> Tensor:
     """Draw uniform numbers of 53 bits on (0, 1), and store what `transform(uniform, out)` makes of them.
 
-    In blocks that fit the cache.
+    In blocks that fit the cache; while compiling, or under vmap, all at once.
     """
+    if not can_read_values():
+        uniform = torch.rand(shape, dtype=torch.float64, device=device, generator=generator).clamp_min(1e-17)
+        noise = torch.empty_like(uniform, dtype=dtype)
+        transform(uniform, noise)
+        return noise
     noise = torch.empty(shape, dtype=dtype, device=device)
     for out in (noise,) if math.prod(shape) <= _BLOCK else noise.view(-1).split(_BLOCK):
         uniform = torch.empty(out.shape, dtype=torch.float64, device=device)
@@ -142,4 +148,7 @@ def draw_uniform(
         >>> draw_uniform((4,), dtype=torch.float16).dtype
         torch.float32
     """
-    return torch.empty(shape, dtype=choose_noise_dtype(dtype), device=device).uniform_(generator=generator)
+    dtype = choose_noise_dtype(dtype)
+    if not can_read_values():  # vmap has no numbers in place
+        return torch.rand(shape, dtype=dtype, device=device, generator=generator)
+    return torch.empty(shape, dtype=dtype, device=device).uniform_(generator=generator)

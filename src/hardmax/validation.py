@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from hardmax.errors import ArgumentError, DtypeError, ShapeError
-from hardmax.spaces.abstract import AbstractSpace
+from hardmax.spaces.abstract import AbstractSpace, replace_minus_infinity
 
 
 def find_first_index(mask: Tensor) -> list[int]:
@@ -15,23 +15,78 @@ def find_first_index(mask: Tensor) -> list[int]:
     return mask.nonzero()[0].tolist()
 
 
-def check_scores(scores: Tensor, space: AbstractSpace, *, values: bool) -> tuple[int, ...]:
-    """Check that scores suit a space, and return `*B`; `values` also checks that they are finite."""
+def check_scores(scores: Tensor, space: AbstractSpace, *, values: bool) -> Tensor:
+    """Check that scores suit a space, and return them without minus infinity, which means "not allowed".
+
+    Args:
+        scores: `[*B, *score]`.
+        space: the space of z.
+        values: also check that scores are finite or minus infinity, and that every example allows a z.
+
+    Returns:
+        Scores with a very low value for minus infinity, whose z have probability and gradient zero.
+    """
+    check_space(space)
     if not isinstance(scores, Tensor):
         raise DtypeError(f"scores must be a torch.Tensor, got {type(scores).__name__}")
     if not scores.is_floating_point():
         raise DtypeError(f"scores must be floating point, got {scores.dtype}; pass scores.float()")
-    batch_shape = space.batch_shape(scores)
+    space.batch_shape(scores)
     # A finite sum has finite terms; only a sum that is not finite needs a closer look.
-    if values and not math.isfinite(scores.detach().sum().item()) and not (finite := scores.isfinite()).all():
-        index = find_first_index(~finite)
+    if values and math.isfinite(scores.detach().sum().item()):
+        space.check_values(scores)
+        return scores
+    if values:
+        _check_infinite_scores(scores, space)
+    if not space.takes_masks:
+        return scores
+    finite = replace_minus_infinity(scores)
+    if values:
+        space.check_values(finite)
+        _check_masks(scores, finite, space)
+    return finite
+
+
+def check_space(space: object) -> None:
+    """Raise `ArgumentError` unless this is an instance of a space."""
+    if isinstance(space, AbstractSpace):
+        return
+    if isinstance(space, int):
         raise ArgumentError(
-            f"scores must be finite, got {scores[tuple(index)].item()} at index {index} "
+            f"space must be a space, got {space}; for one choice of {space} values pass hm.Categorical({space})"
+        )
+    if isinstance(space, type) and issubclass(space, AbstractSpace):
+        raise ArgumentError(
+            f"space must be a space, got the class {space.__name__}; pass an instance, such as hm.Categorical(10)"
+        )
+    raise ArgumentError(f"space must be a space such as hm.Categorical(10), got {type(space).__name__}")
+
+
+def _check_infinite_scores(scores: Tensor, space: AbstractSpace) -> None:
+    """Raise `ArgumentError` for NaN and plus infinity, and for minus infinity where a space cannot use it."""
+    finite = scores.isfinite()
+    wrong = scores.isnan() | scores.isposinf() if space.takes_masks else ~finite
+    if wrong.any():
+        index = find_first_index(wrong)
+        mask = ", or -inf for what is not allowed" if space.takes_masks else ""
+        raise ArgumentError(
+            f"scores must be finite{mask}, got {scores[tuple(index)].item()} at index {index} "
             f"({int((~finite).sum())} of {scores.numel()} are not finite); look for a diverged encoder"
         )
-    if values:
-        space.check_values(scores)
-    return batch_shape
+
+
+def _check_masks(scores: Tensor, finite: Tensor, space: AbstractSpace) -> None:
+    """Raise `ArgumentError` if an example allows no z: its best z uses a score of minus infinity."""
+    is_masked = scores.detach().isneginf()
+    if not is_masked.any():
+        return
+    statistics = space.statistics(space.argmax(finite.detach()).to(finite.dtype))
+    lead = scores.dim() - len(space.score_shape)
+    is_used = ((statistics != 0) & is_masked).flatten(lead).any(-1)
+    if is_used.any():
+        raise ArgumentError(
+            f"the scores of -inf leave no z of {space} in example {find_first_index(is_used)}; allow more"
+        )
 
 
 def check_finite(values: Tensor, name: str, example: Callable[[list[int]], list[int]]) -> None:

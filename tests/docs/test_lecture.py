@@ -136,7 +136,7 @@ def test_a_mixture_of_vectors():
     )
     chosen = codebook[soft.argmax(-1)]
     torch.testing.assert_close(hard @ codebook, chosen)
-    torch.testing.assert_close(soft @ codebook, torch.einsum("sbi,id->sbd", soft, codebook))
+    torch.testing.assert_close(soft @ codebook, torch.einsum("bi,id->bd", soft, codebook))
     assert (soft @ codebook - chosen).abs().max() > 0.01
 
 

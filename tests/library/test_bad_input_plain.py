@@ -282,3 +282,45 @@ def test_space_methods_refuse_wrong_shapes(method):
 def test_an_unknown_space():
     with pytest.raises(hm.ArgumentError, match="there is no space 'torus'; there are: categorical, "):
         DiscreteConfig(space="torus")
+
+
+def test_distributions_need_a_sampler():
+    with pytest.raises(hm.ArgumentError, match=r"Exact\(\) gives no z with a gradient: it needs f"):
+        hm.distributions.OneHotCategorical(logits=torch.zeros(3), estimator=hm.Exact())
+    with pytest.raises(hm.ArgumentError, match=r"class 'type'|gives no z with a gradient"):
+        hm.distributions.Bernoulli(logits=torch.zeros(3), estimator=hm.ReinMax)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        (hm.Direct, r"an instance, got the class Direct; pass Direct\(\)"),
+        ("gumbel-softmax", r"got 'gumbel-softmax'; pass hm.GumbelSoftmax\(\)"),
+        ("Straight_Through", r"pass hm.StraightThrough\(\)"),
+        ("best", r"such as Direct\(\) or 'auto', got 'best'$"),
+        (None, r"such as hm.Direct\(\), got None"),
+    ],
+)
+def test_first_guesses_of_an_estimator(estimator, message):
+    f = lambda z: z.sum(-1)  # noqa: E731
+    with pytest.raises(hm.ArgumentError, match=message):
+        hm.expectation(f, torch.zeros(2, 3), hm.Categorical(3), estimator)
+    with pytest.raises(hm.ArgumentError, match=message):
+        hm.sample(torch.zeros(2, 3), hm.Categorical(3), estimator)
+
+
+@pytest.mark.parametrize(
+    ("space", "message"),
+    [
+        (3, r"got 3; for one choice of 3 values pass hm.Categorical\(3\)"),
+        (hm.Categorical, r"got the class Categorical; pass an instance"),
+        ("binary", r"such as hm.Categorical\(10\), got str"),
+    ],
+)
+def test_first_guesses_of_a_space(space, message):
+    with pytest.raises(hm.ArgumentError, match=message):
+        hm.expectation(lambda z: z.sum(-1), torch.zeros(2, 3), space, hm.Direct())
+    with pytest.raises(hm.ArgumentError, match=message):
+        hm.sample(torch.zeros(2, 3), space, hm.ReinMax())
+    with pytest.raises(hm.ArgumentError, match=message):
+        hm.elbo(lambda z: z.sum(-1), torch.zeros(2, 3), space)

@@ -82,7 +82,7 @@ def measure_estimators(
     Raises:
         ArgumentError: there are too few draws, scores are invalid, or the reference is zero.
     """
-    check_scores(scores, space, values=True)
+    scores = check_scores(scores, space, values=True)
     check_draws(draws)
     if samples is not None:
         check_samples(samples)

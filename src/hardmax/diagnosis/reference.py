@@ -97,7 +97,7 @@ def enumerate_reference(
     Raises:
         NotExactError: there are too many z.
     """
-    check_scores(scores, space, values=True)
+    scores = check_scores(scores, space, values=True)
     if not space.offers("enumerate"):
         raise NotExactError(f"{space} cannot be enumerated; pass exact='monte-carlo'")
     space.check_enumerable()
@@ -161,7 +161,7 @@ def estimate_reference(
     Raises:
         NotExactError: no unbiased estimator works for the space.
     """
-    check_scores(scores, space, values=True)
+    scores = check_scores(scores, space, values=True)
     estimator, samples = choose_unbiased(space)
     noise_generator = torch.Generator(scores.device).manual_seed(draw_seed(generator))
     sampler, moments = GradientSampler(call, estimator, scores, space), Moments()

@@ -15,6 +15,7 @@ from hardmax.estimators._single_changes import evaluate_single_changes
 from hardmax.estimators.abstract import AbstractEstimator, attach_score_gradient, mean_over_samples
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractFactorised, AbstractSpace
+from hardmax.spaces.abstract import IMPOSSIBLE
 from hardmax.types import Estimate
 from hardmax.validation import check_positive
 
@@ -333,7 +334,8 @@ class AdaptiveImplicitMLE(AbstractLinearised):
     ) -> Float[Tensor, "S ..."]:
         """Search for the step, and solve again with it."""
         size = slope.norm()
-        ratio = torch.where(size > 0, perturbed.norm() / size, 1.0)
+        allowed = perturbed.masked_fill(perturbed < IMPOSSIBLE / 2, 0.0)  # other scores stand for minus infinity
+        ratio = torch.where(size > 0, allowed.norm() / size, 1.0)
 
         def solve(step: float | Tensor) -> Tensor:
             return space.argmax(space.augment(perturbed, step * ratio * slope))

@@ -10,9 +10,11 @@ from hardmax.errors import ArgumentError
 from hardmax.estimators.abstract import AbstractEstimator
 from hardmax.estimators.direct import Direct
 from hardmax.estimators.exact import Exact, LocalExpectation
+from hardmax.estimators.registry import ESTIMATORS, Settings, make_estimator
 from hardmax.estimators.structured import ConditionalGradient, GibbsCovariance
-from hardmax.spaces import AbstractFactorised, AbstractSpace
+from hardmax.spaces import AbstractFactorised, AbstractSpace, Categorical
 from hardmax.types import Objective
+from hardmax.validation import check_space
 
 MANY_EVALUATIONS = 20
 """No estimator that is chosen automatically takes more evaluations of f than this, unless f makes them cheap."""
@@ -39,6 +41,7 @@ def choose_estimator(name: str, f: Objective, space: AbstractSpace) -> AbstractE
         GibbsCovariance()
     """
     _check_name(name)
+    check_space(space)
     if space.categories is not None:
         return Exact() if _has_table(f) or space.size <= MANY_EVALUATIONS else _sample(space, Exact(), space.size)
     if isinstance(space, AbstractFactorised):
@@ -52,6 +55,7 @@ def choose_bound_estimator(name: str, likelihood: Objective, space: AbstractSpac
     Arguments and errors as for `choose_estimator`.
     """
     _check_name(name)
+    check_space(space)
     if space.categories is not None:
         if _has_table(likelihood):
             return Exact()
@@ -102,4 +106,25 @@ def _has_table(f: Objective) -> bool:
 
 def _check_name(name: str) -> None:
     if name != "auto":
-        raise ArgumentError(f"estimator must be an estimator such as Direct() or 'auto', got {name!r}")
+        raise ArgumentError(f"estimator must be an estimator such as Direct() or 'auto', got {name!r}{_suggest(name)}")
+
+
+def _suggest(name: str) -> str:
+    """Return what to pass instead of the name of an estimator on the command line."""
+    key = name.lower().replace("_", "-").replace(" ", "-")
+    if key not in ESTIMATORS:
+        return ""
+    return f"; pass hm.{type(make_estimator(key, Settings(Categorical(2)))).__name__}()"
+
+
+def check_estimator(estimator: object) -> None:
+    """Raise `ArgumentError` unless this is an instance of an estimator."""
+    if isinstance(estimator, AbstractEstimator):
+        return
+    if isinstance(estimator, type) and issubclass(estimator, AbstractEstimator):
+        raise ArgumentError(
+            f"estimator must be an instance, got the class {estimator.__name__}; pass {estimator.__name__}()"
+        )
+    if isinstance(estimator, str):
+        _check_name(estimator)
+    raise ArgumentError(f"estimator must be an estimator such as hm.Direct(), got {estimator!r}")

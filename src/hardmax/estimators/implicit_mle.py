@@ -122,9 +122,9 @@ class Blackbox(AbstractLinearised):
         >>> import torch, hardmax as hm
         >>> scores = torch.tensor([1.0, 0.5, 0.0], requires_grad=True)
         >>> z = hm.sample(scores, hm.Categorical(3), hm.Blackbox(step=2.0))
-        >>> loss = z[0] @ torch.tensor([3.0, 2.0, 1.0])
+        >>> loss = z @ torch.tensor([3.0, 2.0, 1.0])
         >>> loss.backward()
-        >>> z[0].tolist(), scores.grad.tolist()
+        >>> z.tolist(), scores.grad.tolist()
         ([1.0, 0.0, 0.0], [0.5, 0.0, -0.5])
 
     References:
@@ -193,7 +193,7 @@ class IdentityBackward(AbstractLinearised):
         >>> import torch, hardmax as hm
         >>> scores = torch.zeros(3, requires_grad=True)
         >>> z = hm.sample(scores, hm.Categorical(3), hm.IdentityBackward("plane"))
-        >>> (z @ torch.tensor([1.0, 2.0, 6.0])).sum().backward()
+        >>> (z @ torch.tensor([1.0, 2.0, 6.0])).backward()
         >>> scores.grad
         tensor([-2., -1.,  3.])
 

@@ -66,8 +66,9 @@ class SolverLayer(nn.Module):
         """Return z, `[*B, *event]`."""
         if not self.training:
             return self.space.argmax(scores).to(scores.dtype)
-        z = sample(scores, self.space, self.estimator, samples=self.samples, generator=self.generator)
-        return z.squeeze(0) if self.samples == 1 else z.mean(0)
+        if self.samples == 1:
+            return sample(scores, self.space, self.estimator, generator=self.generator)
+        return sample(scores, self.space, self.estimator, samples=self.samples, generator=self.generator).mean(0)
 
     def extra_repr(self) -> str:
         """Return the arguments, for `repr`."""

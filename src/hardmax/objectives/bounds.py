@@ -75,7 +75,7 @@ def exact_bounds(
         >>> bool((bounds.elbo <= bounds.log_likelihood).all())
         True
     """
-    check_scores(scores, space, values=can_read_values())
+    scores = check_scores(scores, space, values=can_read_values())
     check_prior(prior, space)
     space.check_enumerable()
     table = Evaluator(likelihood, scores, space, chunk_size=chunk_size).table()
@@ -123,7 +123,7 @@ def importance_weighted_bound(
     References:
         Burda, Grosse & Salakhutdinov, "Importance weighted autoencoders", 2016.
     """
-    check_scores(scores, space, values=can_read_values())
+    scores = check_scores(scores, space, values=can_read_values())
     check_prior(prior, space)
     check_samples(samples)
     z = space.sample(scores, samples, generator=generator)
@@ -177,7 +177,8 @@ def perturb_and_map_bound(
         >>> hm.perturb_and_map_bound(likelihood, torch.zeros(8, 59), space, samples=16).elbo.shape
         torch.Size([8])
     """
-    batch = check_scores(scores, space, values=can_read_values())
+    scores = check_scores(scores, space, values=can_read_values())
+    batch = space.batch_shape(scores)
     check_prior(prior, space)
     check_samples(samples)
     if not space.offers("log_prob_bound"):
@@ -226,7 +227,7 @@ def greedy_bound(
         >>> bool((bound <= exact.log_likelihood).all())
         True
     """
-    check_scores(scores, space, values=can_read_values())
+    scores = check_scores(scores, space, values=can_read_values())
     check_prior(prior, space)
     f = Evaluator(likelihood, scores, space, chunk_size=chunk_size)
 

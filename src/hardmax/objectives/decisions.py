@@ -114,7 +114,8 @@ def spo_plus_loss(
         Elmachtoub & Grigas, "Smart 'predict, then optimize'", 2022, definition 3 and proposition 3.
     """
     validate = validate and can_read_values()
-    batch_shape = check_scores(scores, space, values=validate)
+    scores = check_scores(scores, space, values=validate)
+    batch_shape = space.batch_shape(scores)
     _check_costs(true_costs, scores, batch_shape, values=validate)
     costs = true_costs.detach().to(scores.dtype)
     if target is None:
@@ -190,7 +191,8 @@ def direct_loss(
     """
     check_positive("epsilon", epsilon)
     validate = validate and can_read_values()
-    batch_shape = check_scores(scores, space, values=validate)
+    scores = check_scores(scores, space, values=validate)
+    batch_shape = space.batch_shape(scores)
     check_target(target, space, batch_shape, values=validate)
     target = target.to(scores.dtype)
     if isinstance(loss, str):

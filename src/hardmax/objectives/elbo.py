@@ -240,7 +240,8 @@ def importance_weighted_elbo(
         Mnih & Rezende, "Variational inference for Monte Carlo objectives", 2016; Burda, Grosse & Salakhutdinov,
         "Importance weighted autoencoders", 2016.
     """
-    batch_shape = check_scores(scores, space, values=validate and can_read_values())
+    scores = check_scores(scores, space, values=validate and can_read_values())
+    batch_shape = space.batch_shape(scores)
     check_prior(prior, space)
     for name in ("draw", "log_prob"):
         if not space.offers(name):

@@ -77,7 +77,8 @@ def fenchel_young_loss(
         Bach, "Learning with differentiable perturbed optimizers", 2020, section 4.
     """
     validate = validate and can_read_values()
-    batch_shape = check_scores(scores, space, values=validate)
+    scores = check_scores(scores, space, values=validate)
+    batch_shape = space.batch_shape(scores)
     check_target(target, space, batch_shape, values=validate)
     if noise is None:
         check_samples(samples)

@@ -11,8 +11,7 @@ from torch import Tensor
 from hardmax.solvers.decision_diagram import DecisionDiagram
 from hardmax.solvers.knapsack import limit_largest
 from hardmax.spaces._compiled_sums import CompiledFunction
-from hardmax.spaces.abstract import log_add
-from hardmax.spaces.gibbs import IMPOSSIBLE
+from hardmax.spaces.abstract import IMPOSSIBLE, log_add
 from hardmax.tracing import can_run_compiled, is_eager
 
 

@@ -14,6 +14,8 @@ from hardmax.spaces.perturbation import Perturbation
 from hardmax.tracing import can_read_values, can_use_numpy
 
 ENUMERATION_LIMIT = 2**20
+IMPOSSIBLE = -1e30
+"""Score or log-weight that stands for minus infinity: finite, so that no derivative is NaN."""
 
 
 class AbstractSpace(ABC):
@@ -32,6 +34,8 @@ class AbstractSpace(ABC):
 
     alternatives: ClassVar[str] = "use another estimator"
     """What to do if the space lacks a method that an estimator needs, for error messages."""
+    takes_masks: ClassVar[bool] = True
+    """Whether a score of minus infinity forbids the z that it belongs to; else scores must be finite."""
 
     # ------------------------------------------------------------------------------- every space
     @property
@@ -421,6 +425,17 @@ def invert_cdf(cdf: Float[Tensor, "..."], uniform: Float[Tensor, "..."]) -> Int[
 def widen_dtype(scores: Tensor) -> Tensor:
     """Return scores in float32 or wider."""
     return scores.to(torch.promote_types(scores.dtype, torch.float32))
+
+
+def replace_minus_infinity(scores: Tensor) -> Tensor:
+    """Return scores with a very low number for minus infinity, which gets no gradient."""
+    lowest = max(IMPOSSIBLE, torch.finfo(scores.dtype).min / 2)  # float16 has no -1e30
+    return scores.masked_fill(scores.isneginf(), lowest)
+
+
+def prepare_scores(scores: Tensor) -> Tensor:
+    """Return scores in float32 or wider, without minus infinity, for sums over the members of a space."""
+    return widen_dtype(scores).clamp_min(IMPOSSIBLE)
 
 
 def log_add(first: Tensor, second: Tensor) -> Tensor:

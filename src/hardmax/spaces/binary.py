@@ -10,7 +10,7 @@ from torch.nn.functional import logsigmoid
 
 from hardmax.errors import ArgumentError
 from hardmax.random import draw_logistic
-from hardmax.spaces.abstract import AbstractFactorised
+from hardmax.spaces.abstract import IMPOSSIBLE, AbstractFactorised
 
 
 @final
@@ -200,4 +200,6 @@ class Binary(AbstractFactorised):
 
 def _expected_log_prob(scores: Tensor, other: Tensor) -> Tensor:
     """Return `E_q[log p]` per bit."""
+    lowest = max(IMPOSSIBLE, torch.finfo(scores.dtype).min)  # instead of minus infinity, whose product with zero is NaN
+    scores, other = scores.clamp_min(lowest), other.clamp_min(lowest)
     return scores.sigmoid() * logsigmoid(other) + (-scores).sigmoid() * logsigmoid(-other)

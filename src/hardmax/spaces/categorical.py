@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from hardmax.errors import ArgumentError
-from hardmax.spaces.abstract import AbstractFactorised, find_largest, make_one_hot
+from hardmax.spaces.abstract import IMPOSSIBLE, AbstractFactorised, find_largest, make_one_hot
 
 
 @final
@@ -109,12 +109,13 @@ class Categorical(AbstractFactorised):
     ) -> Float[Tensor, "..."]:
         r"""Return $\sum_i \log \operatorname{softmax}(\mathrm{scores}_i)[z_i]$."""
         self.batch_shape(scores)
-        return self.dot(z, scores.log_softmax(-1))
+        log_q = scores.log_softmax(-1)
+        return self.dot(z, log_q.masked_fill((z == 0) & log_q.isneginf(), 0.0))
 
     def entropy(self, scores: Float[Tensor, "*_ {self.k}"]) -> Float[Tensor, "..."]:
         """Return the sum of the variables' entropies, in nats."""
         self.batch_shape(scores)
-        log_q = scores.log_softmax(-1)
+        log_q = _compute_log_q(scores)
         return -self.dot(log_q.exp(), log_q)
 
     def kl(
@@ -122,9 +123,12 @@ class Categorical(AbstractFactorised):
     ) -> Float[Tensor, "..."]:
         r"""Return $\mathrm{KL}(q \,\|\, p)$; p is given by its scores, or uniform."""
         self.batch_shape(scores)
-        log_p = -math.log(self.k) if prior is None else prior.log_softmax(-1)
-        log_q = scores.log_softmax(-1)  # its exp takes a third of the time of a softmax
-        return self.dot(log_q.exp(), log_q - log_p)
+        log_q = _compute_log_q(scores)
+        q = log_q.exp()  # takes a third of the time of a softmax
+        if prior is None:
+            return self.dot(q, log_q + math.log(self.k))
+        log_p = prior.log_softmax(-1)
+        return self.dot(q, log_q - log_p.masked_fill((q == 0) & log_p.isneginf(), 0.0))
 
     def marginals(self, scores: Float[Tensor, "*_ {self.k}"]) -> Float[Tensor, "*_ {self.k}"]:
         """Return the probabilities of the values."""
@@ -245,3 +249,8 @@ class Categorical(AbstractFactorised):
         shift = (torch.arange(self.k, device=z.device) - z.argmax(-1, keepdim=True)) % self.k
         values = by_shift.gather(-1, shift)
         return values if self.n else values[..., 0, :]
+
+
+def _compute_log_q(scores: Tensor) -> Tensor:
+    """Return the log-probabilities, a very low number for zero: its product with the probability is zero, not NaN."""
+    return scores.log_softmax(-1).clamp_min(max(IMPOSSIBLE, torch.finfo(scores.dtype).min))

@@ -11,7 +11,7 @@ from torch import Tensor
 from hardmax.errors import ArgumentError
 from hardmax.solvers.viterbi import viterbi
 from hardmax.spaces._compiled_sums import CompiledFunction
-from hardmax.spaces.abstract import invert_cdf, make_one_hot, widen_dtype
+from hardmax.spaces.abstract import invert_cdf, make_one_hot, prepare_scores, widen_dtype
 from hardmax.spaces.categorical import Categorical
 from hardmax.spaces.gibbs import AbstractGibbs
 from hardmax.tracing import can_run_compiled
@@ -113,7 +113,7 @@ class Chain(AbstractGibbs):
     def log_partition(self, scores: Float[Tensor, "*B T {self.states} {self.states}"]) -> Float[Tensor, "*B"]:
         """Return the log-weight of all paths together."""
         self.batch_shape(scores)
-        messages, scale = self._compute_messages(widen_dtype(scores))
+        messages, scale = self._compute_messages(prepare_scores(scores))
         return (messages[0].logsumexp(-1) + scale).to(scores.dtype)
 
     def _compute_messages(self, scores: Tensor) -> tuple[list[Tensor], Tensor]:
@@ -150,7 +150,7 @@ class Chain(AbstractGibbs):
     ) -> Float[Tensor, "*B T {self.states} {self.states}"]:
         """Return the probabilities of the transitions."""
         self.batch_shape(scores)
-        wide = widen_dtype(scores)
+        wide = prepare_scores(scores)
         if not can_run_compiled(wide):
             return super().marginals(scores)
         run_in_torch = lambda scores: self._moments(scores)[1:]  # noqa: E731
@@ -205,7 +205,7 @@ class Chain(AbstractGibbs):
         return z.view(*lead, *batch, *self.event_shape)
 
     def _draw_by_argmax(self, scores: Tensor, noise: Tensor) -> Tensor:
-        perturbed = self._normalise(widen_dtype(scores)) + widen_dtype(noise)
+        perturbed = self._normalise(prepare_scores(scores)) + widen_dtype(noise)
         first, *rest = perturbed.unbind(-3)
         pair = first.flatten(-2).argmax(-1, keepdim=True)
         path = [pair // self.states, pair % self.states]
@@ -215,7 +215,7 @@ class Chain(AbstractGibbs):
         return self._one_hot(torch.cat(path, -1), scores.dtype)
 
     def _draw_by_cdf(self, scores: Tensor, noise: Tensor) -> Tensor:
-        p = self._normalise(widen_dtype(scores)).exp()
+        p = self._normalise(prepare_scores(scores)).exp()
         first, *rest = p.unbind(-3)
         pairs = first.sum(-1)
         p = torch.stack([first / pairs.clamp_min(torch.finfo(p.dtype).tiny)[..., None], *rest], -3)

@@ -5,10 +5,7 @@ from abc import abstractmethod
 from jaxtyping import Float
 from torch import Tensor
 
-from hardmax.spaces.abstract import AbstractSpace, widen_dtype
-
-IMPOSSIBLE = -1e30
-"""Log-weight of impossible events: finite, so that no derivative of their sums is NaN."""
+from hardmax.spaces.abstract import AbstractSpace, prepare_scores
 
 
 class AbstractGibbs(AbstractSpace):
@@ -41,25 +38,25 @@ class AbstractGibbs(AbstractSpace):
     def log_prob(self, scores: Float[Tensor, "..."], z: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         r"""Return $\langle \mathrm{scores}, \mathrm{statistics}(z) \rangle - \log Z$."""
         self.batch_shape(scores)
-        normalised = self._normalise(widen_dtype(scores))
+        normalised = self._normalise(prepare_scores(scores))
         return self.dot(normalised, self.statistics(z.to(normalised.dtype))).to(scores.dtype)
 
     def entropy(self, scores: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         r"""Return $\log Z - \langle \mathrm{scores}, \mathrm{marginals} \rangle$, in nats."""
         self.batch_shape(scores)
-        normalised, marginals = self._moments(widen_dtype(scores))
+        normalised, marginals = self._moments(prepare_scores(scores))
         return -self.dot(normalised, marginals).to(scores.dtype)
 
     def kl(self, scores: Float[Tensor, "..."], prior: Float[Tensor, "..."] | None = None) -> Float[Tensor, "..."]:
         r"""Return $\mathrm{KL}(q \,\|\, p)$; p is given by its scores, or uniform over the members."""
         self.batch_shape(scores)
-        normalised, marginals = self._moments(widen_dtype(scores))
+        normalised, marginals = self._moments(prepare_scores(scores))
         if prior is None:
             return (self.dot(normalised, marginals) + self.log_size).to(scores.dtype)
         self.batch_shape(prior)
-        return self.dot(normalised - self._normalise(widen_dtype(prior)), marginals).to(scores.dtype)
+        return self.dot(normalised - self._normalise(prepare_scores(prior)), marginals).to(scores.dtype)
 
     def marginals(self, scores: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         r"""Return $\mathbb{E}_q[\mathrm{statistics}(z)]$."""
         self.batch_shape(scores)
-        return self._moments(widen_dtype(scores))[1].to(scores.dtype)
+        return self._moments(prepare_scores(scores))[1].to(scores.dtype)

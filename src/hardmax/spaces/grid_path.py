@@ -9,7 +9,7 @@ from torch import Tensor
 
 from hardmax.errors import ArgumentError, NotExactError
 from hardmax.solvers.dijkstra import Arcs, find_shortest_paths
-from hardmax.spaces.abstract import AbstractSpace, widen_dtype
+from hardmax.spaces.abstract import AbstractSpace, prepare_scores, widen_dtype
 from hardmax.spaces.perturbation import Perturbation
 from hardmax.spaces.shortest_path import ShortestPath
 from hardmax.tracing import can_read_values
@@ -164,7 +164,7 @@ class GridPath(AbstractSpace):
         self.batch_shape(scores)
         scores = scores.detach()
         if self._arcs is None:
-            return self._to_cells(self._get_paths("arg max").argmax(self._to_edges(scores)[0]))
+            return self._to_cells(self._get_paths("arg max").argmax(self._to_edges(prepare_scores(scores))[0]))
         if can_read_values():
             self.check_values(scores)
         if self.on == "edges":
@@ -196,7 +196,7 @@ class GridPath(AbstractSpace):
     def log_partition(self, scores: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         r"""Return $\log Z$: `[*B, *score] -> [*B]`, differentiable; its gradient is `marginals`."""
         self.batch_shape(scores)
-        edges, constant = self._to_edges(widen_dtype(scores))
+        edges, constant = self._to_edges(prepare_scores(scores))
         return (self._get_paths("log Z").log_partition(edges) + constant).to(scores.dtype)
 
     def log_prob(self, scores: Float[Tensor, "..."], z: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -204,13 +204,13 @@ class GridPath(AbstractSpace):
         if self.on == "edges":
             return self._get_paths("log_prob").log_prob(scores, z)
         self.batch_shape(scores)
-        wide = widen_dtype(scores)
+        wide = prepare_scores(scores)
         return (self.dot(wide, z.to(wide.dtype)) - self.log_partition(wide)).to(scores.dtype)
 
     def entropy(self, scores: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return the entropy of q in nats."""
         self.batch_shape(scores)
-        return self._get_paths("entropy").entropy(self._to_edges(scores)[0])
+        return self._get_paths("entropy").entropy(self._to_edges(prepare_scores(scores))[0])
 
     def kl(self, scores: Float[Tensor, "..."], prior: Float[Tensor, "..."] | None = None) -> Float[Tensor, "..."]:
         r"""Return $\mathrm{KL}(q \,\|\, p)$; p is given by its scores, or uniform over the paths."""
@@ -218,12 +218,12 @@ class GridPath(AbstractSpace):
         if prior is not None:
             self.batch_shape(prior)
             prior = self._to_edges(prior)[0]
-        return self._get_paths("KL divergence").kl(self._to_edges(scores)[0], prior)
+        return self._get_paths("KL divergence").kl(self._to_edges(prepare_scores(scores))[0], prior)
 
     def marginals(self, scores: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return the probabilities of the edges or cells."""
         self.batch_shape(scores)
-        edges, _ = self._to_edges(widen_dtype(scores))
+        edges, _ = self._to_edges(prepare_scores(scores))
         return self._to_cells(self._get_paths("marginals").marginals(edges)).to(scores.dtype)
 
     def relax(self, scores: Float[Tensor, "..."], tau: float) -> Float[Tensor, "..."]:
@@ -251,7 +251,7 @@ class GridPath(AbstractSpace):
             noise = noise.flatten(-2)
             if not is_uniform:
                 noise = paths.perturbation.log_cdf(widen_dtype(noise)[..., : paths.draw_shape[0]]).exp()
-        return self._to_cells(paths.draw(self._to_edges(scores)[0], noise))
+        return self._to_cells(paths.draw(self._to_edges(prepare_scores(scores))[0], noise))
 
     def enumerate(
         self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None

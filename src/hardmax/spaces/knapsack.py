@@ -17,7 +17,7 @@ from hardmax.solvers.decision_diagram import DecisionDiagram
 from hardmax.solvers.knapsack import NODE_LIMIT, Constraints, knapsack_argmax, prepare_constraints, solve_knapsack
 from hardmax.solvers.solution import Solution
 from hardmax.spaces._knapsack_sums import draw_members, limit_range, sum_members
-from hardmax.spaces.abstract import AbstractSpace, widen_dtype
+from hardmax.spaces.abstract import AbstractSpace, prepare_scores, widen_dtype
 from hardmax.spaces.perturbation import Perturbation
 
 Weights = Sequence[float] | Sequence[Sequence[float]] | NDArray[np.generic] | Tensor
@@ -161,7 +161,7 @@ class Knapsack(AbstractSpace):
         of the largest score, the only ones with a shift that are ever chosen, is the same in all z that count.
         """
         self.batch_shape(scores)
-        limited, shift = limit_range(widen_dtype(scores))
+        limited, shift = limit_range(prepare_scores(scores))
         return limited, shift, *sum_members(self._diagram, limited)
 
     def log_partition(self, scores: Float[Tensor, "*B {self.n}"]) -> Float[Tensor, "*B"]:
@@ -199,7 +199,7 @@ class Knapsack(AbstractSpace):
     ) -> Float[Tensor, "*SB {self.n}"]:
         """Take each item with its probability given the earlier ones, if its noise is below that quantile."""
         self.batch_shape(scores)
-        limited, _ = limit_range(widen_dtype(scores.detach()))
+        limited, _ = limit_range(prepare_scores(scores.detach()))
         log_uniform = self.perturbation.log_cdf(widen_dtype(noise.detach()))
         return draw_members(self._diagram, limited, log_uniform).to(scores.dtype)
 

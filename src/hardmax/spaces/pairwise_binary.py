@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import final, get_args
+from typing import ClassVar, final, get_args
 
 import torch
 from jaxtyping import Bool, Float
@@ -76,6 +76,8 @@ class PairwiseBinary(AbstractSpace):
     edges: Edges | None = None  # pyright: ignore[reportIncompatibleMethodOverride]  # always pairs after construction
     supermodular: bool = False
     solver: Solver = "auto"
+
+    takes_masks: ClassVar[bool] = False  # a coupling of minus infinity would rule out no bit
 
     def __post_init__(self) -> None:
         if self.n < 1:

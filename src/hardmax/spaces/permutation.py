@@ -12,7 +12,7 @@ from hardmax.errors import ArgumentError, NotExactError
 from hardmax.solvers.assignment import solve_assignment
 from hardmax.solvers.sinkhorn import compute_laplacian, solve_column_potentials
 from hardmax.spaces._permanent import MAX_ITEMS, draw_columns, log_permanent, log_permanent_and_marginals
-from hardmax.spaces.abstract import make_one_hot, widen_dtype
+from hardmax.spaces.abstract import make_one_hot, prepare_scores, widen_dtype
 from hardmax.spaces.gibbs import AbstractGibbs
 from hardmax.tracing import is_eager
 
@@ -87,7 +87,7 @@ class Permutation(AbstractGibbs):
     def argmax(self, scores: Float[Tensor, "*B {self.n} {self.n}"]) -> Float[Tensor, "*B {self.n} {self.n}"]:
         """Return the best assignment; the batch moves to the CPU and back once."""
         self.batch_shape(scores)
-        return self._one_hot(solve_assignment(scores), scores.dtype)
+        return self._one_hot(solve_assignment(prepare_scores(scores)), scores.dtype)
 
     def statistics(self, z: Float[Tensor, "*L {self.n} {self.n}"]) -> Float[Tensor, "*L {self.n} {self.n}"]:
         """Return z."""
@@ -98,7 +98,7 @@ class Permutation(AbstractGibbs):
         """Return the logarithm of the permanent of `exp(scores)`."""
         self.batch_shape(scores)
         self._check_size()
-        return log_permanent(widen_dtype(scores)).to(scores.dtype)
+        return log_permanent(prepare_scores(scores)).to(scores.dtype)
 
     def _normalise(self, scores: Tensor) -> Tensor:
         self._check_size()
@@ -123,7 +123,7 @@ class Permutation(AbstractGibbs):
         """
         self.batch_shape(scores)
         self._check_size()
-        columns = draw_columns(widen_dtype(scores.detach()), widen_dtype(noise.detach()))
+        columns = draw_columns(prepare_scores(scores.detach()), widen_dtype(noise.detach()))
         return self._one_hot(torch.cat(columns, -1), scores.dtype)
 
     def relax(self, scores: Float[Tensor, "*L {self.n} {self.n}"], tau: float) -> Float[Tensor, "*L {self.n} {self.n}"]:
@@ -140,7 +140,7 @@ class Permutation(AbstractGibbs):
         that of the solution, the derivative of one more Newton step.
         """
         self.batch_shape(scores)
-        logits = scores.double() / tau
+        logits = prepare_scores(scores).double() / tau
         v = solve_column_potentials(logits)
         p = (logits + v[..., None, :]).softmax(-1)
         if is_eager(logits) and not (logits.requires_grad and torch.is_grad_enabled()):

@@ -11,7 +11,7 @@ from torch.nn.functional import pad
 from hardmax.solvers.acyclic_graph import AcyclicGraph, Edges
 from hardmax.solvers.acyclic_path import add_values, find_best_path, maximise, pad_scores, remove_bridges, walk
 from hardmax.spaces._compiled_sums import CompiledFunction
-from hardmax.spaces.abstract import invert_cdf, widen_dtype
+from hardmax.spaces.abstract import invert_cdf, prepare_scores, widen_dtype
 from hardmax.spaces.gibbs import AbstractGibbs
 from hardmax.spaces.perturbation import Perturbation
 from hardmax.tracing import can_run_compiled
@@ -108,7 +108,7 @@ class ShortestPath(AbstractGibbs):
     def argmax(self, scores: Float[Tensor, "*B E"]) -> Float[Tensor, "*B E"]:
         """Return the path with the largest sum of scores; of equally good edges out of a node, the first."""
         self.batch_shape(scores)
-        return find_best_path(widen_dtype(scores), self._graph).to(scores.dtype)
+        return find_best_path(prepare_scores(scores), self._graph).to(scores.dtype)
 
     def statistics(self, z: Float[Tensor, "*L E"]) -> Float[Tensor, "*L E"]:
         """Return z."""
@@ -118,7 +118,7 @@ class ShortestPath(AbstractGibbs):
     def log_partition(self, scores: Float[Tensor, "*B E"]) -> Float[Tensor, "*B"]:
         """Return the logarithm of the sum over paths of the exponential of their score."""
         self.batch_shape(scores)
-        shifted, offset = self._shift(widen_dtype(scores))
+        shifted, offset = self._shift(prepare_scores(scores))
         return (self._sum_paths(shifted)[0][..., 0] + offset).to(scores.dtype)
 
     def _normalise(self, scores: Tensor) -> Tensor:
@@ -226,7 +226,7 @@ class ShortestPath(AbstractGibbs):
         if noise.shape[-1] == self.score_shape[0]:
             noise = self.perturbation.log_cdf(widen_dtype(noise)[..., : self._graph.decisions]).exp()
         lead = noise.shape[: noise.dim() - 1 - len(batch)]
-        shifted, _ = self._shift(widen_dtype(scores))
+        shifted, _ = self._shift(prepare_scores(scores))
         if not can_run_compiled(shifted) or noise.shape[len(lead) : -1] != batch:
             return self._draw_in_logarithms(shifted, noise).to(scores.dtype)
         from hardmax.solvers._compiled_paths import draw_paths

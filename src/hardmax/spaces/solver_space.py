@@ -83,7 +83,7 @@ class SolverSpace(AbstractSpace):
         >>> space = hm.SolverSpace(choose_two, (4,), sense="min")
         >>> costs = torch.tensor([[3.0, 1.0, 4.0, 2.0]], requires_grad=True)
         >>> z = hm.sample(-costs, space, hm.Blackbox(step=4.0))
-        >>> z[0].tolist()
+        >>> z.tolist()
         [[0.0, 1.0, 0.0, 1.0]]
         >>> z[..., 3].sum().backward()  # the loss: item 3 should not be chosen, so a step makes it more expensive
         >>> costs.grad[0, 3].item()
@@ -94,6 +94,7 @@ class SolverSpace(AbstractSpace):
         Keshet, 2010; Lorberbom et al., 2019, section 4.1: any structure whose arg max can be solved.
     """
 
+    takes_masks: ClassVar[bool] = False  # solvers differ in what they do with infinity
     alternatives: ClassVar[str] = (
         "it has an arg max alone: use ImplicitMLE(), PerturbedOptimizer(), Blackbox() or IdentityBackward(), or "
         "Direct() with an f that has augment (LinearObjective) or a SolverSpace with neighbours"

@@ -11,7 +11,7 @@ from torch import Tensor
 from hardmax.errors import ArgumentError
 from hardmax.solvers.spanning_tree import find_maximum_spanning_tree
 from hardmax.spaces._compiled_sums import CompiledFunction
-from hardmax.spaces.abstract import log_add, widen_dtype
+from hardmax.spaces.abstract import log_add, prepare_scores, widen_dtype
 from hardmax.spaces.gibbs import AbstractGibbs
 from hardmax.tracing import can_run_compiled
 
@@ -109,7 +109,7 @@ class SpanningTree(AbstractGibbs):
     def log_partition(self, scores: Float[Tensor, "*B E"]) -> Float[Tensor, "*B"]:
         """Return the logarithm of the sum over trees of the product of their weights."""
         self.batch_shape(scores)
-        return self._log_z(widen_dtype(scores))[..., 0].to(scores.dtype)
+        return self._log_z(prepare_scores(scores))[..., 0].to(scores.dtype)
 
     def _log_z(self, scores: Tensor) -> Tensor:
         """Return log Z, `[*B, 1]`."""
@@ -194,7 +194,7 @@ class SpanningTree(AbstractGibbs):
         # weights gives prod_i w_ik W(C_root) d_k^(r - 1) / d_k^r. Times the d_k of Z, that is the weight of the new
         # edges of k, summed over its parent.
         self.batch_shape(scores)
-        graphs = self._eliminate(widen_dtype(scores.detach()))[::-1]  # of 2 ... n nodes
+        graphs = self._eliminate(prepare_scores(scores.detach()))[::-1]  # of 2 ... n nodes
         level = self.perturbation.log_cdf(widen_dtype(noise.detach()))
         place = self._edge_index(scores.device)
         parent = torch.zeros_like(level[..., :1], dtype=torch.int64)

@@ -11,8 +11,8 @@ from torch.nn.functional import pad
 
 from hardmax.errors import ArgumentError
 from hardmax.spaces._compiled_sums import CompiledFunction
-from hardmax.spaces.abstract import log_add, widen_dtype
-from hardmax.spaces.gibbs import IMPOSSIBLE, AbstractGibbs
+from hardmax.spaces.abstract import IMPOSSIBLE, log_add, prepare_scores, widen_dtype
+from hardmax.spaces.gibbs import AbstractGibbs
 from hardmax.tracing import can_run_compiled
 
 
@@ -103,7 +103,7 @@ class Subset(AbstractGibbs):
     def log_partition(self, scores: Float[Tensor, "*B {self.n}"]) -> Float[Tensor, "*B"]:
         """Return the logarithm of the elementary symmetric polynomial of degree k in `exp(scores)`."""
         self.batch_shape(scores)
-        return self._log_z(widen_dtype(scores))[..., 0].to(scores.dtype)
+        return self._log_z(prepare_scores(scores))[..., 0].to(scores.dtype)
 
     def _log_z(self, scores: Tensor) -> Tensor:
         """Return log Z, `[*B, 1]`."""
@@ -168,7 +168,7 @@ class Subset(AbstractGibbs):
     def marginals(self, scores: Float[Tensor, "*B {self.n}"]) -> Float[Tensor, "*B {self.n}"]:
         """Return the probability that each item is chosen."""
         self.batch_shape(scores)
-        return self._sum_subsets(widen_dtype(scores))[1].to(scores.dtype) if self.k else torch.zeros_like(scores)
+        return self._sum_subsets(prepare_scores(scores))[1].to(scores.dtype) if self.k else torch.zeros_like(scores)
 
     def _sum_in_logarithms(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         """Return log Z `[*B, 1]` and the marginals `[*B, n]`, for scores of any size and differentiable."""
@@ -206,7 +206,7 @@ class Subset(AbstractGibbs):
         return z.view(*lead, *batch, self.n)
 
     def _draw_in_logarithms(self, scores: Tensor, noise: Tensor) -> Tensor:
-        wide, _ = self._limit_range(widen_dtype(scores))
+        wide, _ = self._limit_range(prepare_scores(scores))
         rest = self._sum_remaining_choices(wide)
         missing = torch.full((*noise.shape[:-1], 1), self.k, device=noise.device)
         is_gumbel = noise.shape[-1] == self.n

@@ -241,7 +241,8 @@ def exact_mixed_bounds(
         Burda, Grosse & Salakhutdinov, "Importance weighted autoencoders", 2016.
     """
     space = join.space
-    batch = _check_arguments(scores, join, prior, samples)
+    scores = _check_arguments(scores, join, prior, samples)
+    batch = space.batch_shape(scores)
     space.check_enumerable()
     log_q = space.log_probs(scores)
     log_p = space.log_probs(scores.new_zeros(space.score_shape) if prior is None else prior)
@@ -308,7 +309,7 @@ def sampled_mixed_bounds(
         Burda, Grosse & Salakhutdinov, "Importance weighted autoencoders", 2016.
     """
     space = join.space
-    _check_arguments(scores, join, prior, samples)
+    scores = _check_arguments(scores, join, prior, samples)
     reconstruction, kl, weights = scores.new_zeros(()), space.kl(scores, prior), []
     for z in space.sample(scores, samples, generator=generator):
         f = MixedObjective(likelihood, join, mean, log_variance, generator=generator)
@@ -321,8 +322,8 @@ def sampled_mixed_bounds(
     return Bounds.from_weights(torch.stack(weights), reconstruction, kl)
 
 
-def _check_arguments(scores: Tensor, join: AbstractJoin, prior: Tensor | None, samples: int) -> tuple[int, ...]:
-    """Check the arguments of the bounds; return the batch shape of the scores."""
+def _check_arguments(scores: Tensor, join: AbstractJoin, prior: Tensor | None, samples: int) -> Tensor:
+    """Check the arguments of the bounds; return the scores, with a low number for minus infinity."""
     check_prior(prior, join.space)
     check_samples(samples)
     return check_scores(scores, join.space, values=can_read_values())

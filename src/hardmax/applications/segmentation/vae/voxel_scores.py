@@ -143,7 +143,7 @@ class SampledSegmentation(AbstractVoxelScore):
     def _score(self, x: Tensor, log_prior: Tensor, gaussians: Gaussians) -> Tensor:
         """Return the score of one draw at every voxel."""
         scores = log_prior.movedim(0, -1)
-        s = sample(scores, Categorical(len(log_prior)), self.estimator, generator=self.generator)[0]
+        s = sample(scores, Categorical(len(log_prior)), self.estimator, generator=self.generator)
         return (s * gaussians.log_density(x).movedim(0, -1)).sum(-1)
 
     def _fit(self, x: Tensor, prior: Tensor, mixing: Tensor, before: Gaussians | None) -> Gaussians:
