@@ -11,6 +11,7 @@ from hardmax._lazy import load_lazily
 from hardmax.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from hardmax import distributions as distributions
     from hardmax import nn as nn
     from hardmax import testing as testing
     from hardmax.applications.discrete_vae.model import DiscreteVAE as DiscreteVAE
@@ -66,6 +67,11 @@ if TYPE_CHECKING:
     from hardmax.evaluator import Evaluator as Evaluator
     from hardmax.expectations import expectation as expectation
     from hardmax.expectations import sample as sample
+    from hardmax.functional import argmax as argmax
+    from hardmax.functional import gumbel_softmax as gumbel_softmax
+    from hardmax.functional import rank as rank
+    from hardmax.functional import sort as sort
+    from hardmax.functional import topk as topk
     from hardmax.models import GaussianVAE as GaussianVAE
     from hardmax.objectives import AbstractLikelihood as AbstractLikelihood
     from hardmax.objectives import BernoulliLikelihood as BernoulliLikelihood
@@ -179,6 +185,7 @@ _HOMES = {
     "StraightThrough": "estimators",
     "Subset": "spaces",
     "UnorderedSet": "estimators",
+    "argmax": "functional",
     "diagnose": "diagnosis",
     "direct_loss": "objectives",
     "discriminator_loss": "objectives",
@@ -195,14 +202,18 @@ _HOMES = {
     "gaussian_sample_full": "objectives",
     "generator_reward": "objectives",
     "greedy_bound": "objectives",
+    "gumbel_softmax": "functional",
     "importance_weighted_bound": "objectives",
     "importance_weighted_elbo": "objectives",
     "load_model": "applications.runs",
     "perturb_and_map_bound": "objectives",
+    "rank": "functional",
     "regret": "objectives",
     "sample": "expectations",
+    "sort": "functional",
     "spo_plus_loss": "objectives",
     "to_distribution": "distributions",
+    "topk": "functional",
 }
 # Names that serve one application; deprecated here, removed in the next release.
 _MOVED = {
@@ -237,7 +248,7 @@ _MOVED = {
     "sequence_expectation": "hardmax.applications.sequences",
     "triplet_loss": "hardmax.applications.hashing",
 }
-_MODULES = ("nn", "testing")
+_MODULES = ("distributions", "nn", "testing")
 __all__ = sorted([*_HOMES, "__version__"])  # pyright: ignore[reportUnsupportedDunderAll]
 _load, _ = load_lazily(__name__, _HOMES, modules=_MODULES)
 _PLACES = {name: place if ":" in place else f"{place}:{name}" for name, place in _MOVED.items()}
