@@ -83,8 +83,8 @@ def gumbel_softmax(
         >>> import torch, hardmax as hm
         >>> logits = torch.tensor([[2.0, 0.0, -torch.inf]] * 1000, requires_grad=True)
         >>> z = hm.gumbel_softmax(logits, tau=0.5, hard=True, generator=torch.Generator().manual_seed(0))
-        >>> z.mean(0)
-        tensor([0.8840, 0.1160, 0.0000], grad_fn=<MeanBackward1>)
+        >>> [round(share, 1) for share in z.mean(0).tolist()]
+        [0.9, 0.1, 0.0]
 
     References:
         Jang, Gu & Poole, "Categorical reparameterization with Gumbel-softmax", 2017; Maddison, Mnih & Teh, "The
@@ -96,15 +96,15 @@ def gumbel_softmax(
     if can_read_values():
         _check_logits(logits, dim)
     noise = draw_gumbel(logits.shape, generator=generator, dtype=logits.dtype, device=logits.device)
+    perturbed = logits + noise
     if isinstance(tau, Tensor):
-        perturbed = replace_minus_infinity(logits + noise) / tau  # the derivative of -inf / tau would be NaN
-    else:  # one operation with a gradient instead of two
-        perturbed = torch.add(noise if tau == 1 else noise.div_(tau), logits, alpha=1 / tau)
+        perturbed = replace_minus_infinity(perturbed) / tau  # the derivative of -inf / tau would be NaN
+    elif tau != 1:
+        perturbed = perturbed / tau
     soft = perturbed.softmax(dim)
     if hard:
         index = perturbed.detach().argmax(dim, keepdim=True)
-        one_hot = torch.zeros_like(soft).scatter(dim, index, 1.0)
-        soft = attach_gradient(one_hot, soft)
+        soft = attach_gradient(torch.zeros_like(soft).scatter(dim, index, 1.0), soft)
     return soft.to(logits.dtype)
 
 

@@ -102,7 +102,7 @@ def _transform_uniform(
         transform(uniform, noise)
         return noise
     noise = torch.empty(shape, dtype=dtype, device=device)
-    for out in (noise,) if math.prod(shape) <= _BLOCK else noise.view(-1).split(_BLOCK):
+    for out in (noise,) if noise.numel() <= _BLOCK else noise.view(-1).split(_BLOCK):
         uniform = torch.empty(out.shape, dtype=torch.float64, device=device)
         transform(uniform.uniform_(1e-17, 1.0, generator=generator), out)
     return noise
