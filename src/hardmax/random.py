@@ -1,6 +1,5 @@
 """Random numbers: generators derived by name from one seed, and the noise that turns an arg max into a sample."""
 
-import math
 from collections.abc import Callable
 from hashlib import sha256
 
