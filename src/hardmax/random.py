@@ -1,5 +1,6 @@
 """Random numbers: generators derived by name from one seed, and the noise that turns an arg max into a sample."""
 
+import math
 from collections.abc import Callable
 from hashlib import sha256
 
@@ -19,6 +20,7 @@ _RENAMED = {
 __getattr__ = load_renamed(__name__, _RENAMED)
 
 _BLOCK = 2**15  # numbers that are drawn at a time: 256 kB in float64
+_LEAST = 1e-17  # uniform numbers are above zero, so that -log(u) is between 1e-16 and 39
 
 VERSION = 2
 """Increases when the same seed gives other noise than before. Checkpoints store it."""
@@ -80,30 +82,30 @@ def draw_gumbel(
     dtype, device = choose_noise_dtype(dtype), torch.get_default_device() if device is None else torch.device(device)
     if device.type != "cpu" and can_read_values():  # float64 is slow there, and exponential_ is fast
         return transform_to_gumbel(torch.empty(shape, dtype=dtype, device=device).exponential_(generator=generator))
-    # u is above zero, so that -log(u) is between 1e-16 and 39.
-    return _transform_uniform(lambda u, out: out.copy_(u.log_()).neg_().log_().neg_(), shape, generator, dtype, device)
+    return _transform_uniform(lambda u, dtype: u.log_().to(dtype).neg_().log_().neg_(), shape, generator, dtype, device)
 
 
 def _transform_uniform(
-    transform: Callable[[Tensor, Tensor], object],
+    transform: Callable[[Tensor, torch.dtype], Tensor],
     shape: tuple[int, ...],
     generator: torch.Generator | None,
     dtype: torch.dtype,
     device: torch.device | str | None,
 ) -> Tensor:
-    """Draw uniform numbers of 53 bits on (0, 1), and store what `transform(uniform, out)` makes of them.
+    """Draw uniform numbers of 53 bits on (0, 1), and return what `transform(uniform, dtype)` makes of them, in place.
 
     In blocks that fit the cache; while compiling, or under vmap, all at once.
     """
     if not can_read_values():
-        uniform = torch.rand(shape, dtype=torch.float64, device=device, generator=generator).clamp_min(1e-17)
-        noise = torch.empty_like(uniform, dtype=dtype)
-        transform(uniform, noise)
-        return noise
+        uniform = torch.rand(shape, dtype=torch.float64, device=device, generator=generator)
+        return transform(uniform.clamp_min(_LEAST), dtype)
+    if math.prod(shape) <= _BLOCK:
+        uniform = torch.empty(shape, dtype=torch.float64, device=device)
+        return transform(uniform.uniform_(_LEAST, 1.0, generator=generator), dtype)
     noise = torch.empty(shape, dtype=dtype, device=device)
-    for out in (noise,) if noise.numel() <= _BLOCK else noise.view(-1).split(_BLOCK):
-        uniform = torch.empty(out.shape, dtype=torch.float64, device=device)
-        transform(uniform.uniform_(1e-17, 1.0, generator=generator), out)
+    for block in noise.view(-1).split(_BLOCK):
+        uniform = torch.empty(block.shape, dtype=torch.float64, device=device)
+        block.copy_(transform(uniform.uniform_(_LEAST, 1.0, generator=generator), dtype))
     return noise
 
 
@@ -130,7 +132,7 @@ def draw_logistic(
         torch.Size([4])
     """
     dtype = choose_noise_dtype(dtype)
-    return _transform_uniform(lambda u, out: out.copy_(u.logit_(eps=2.0**-54)), shape, generator, dtype, device)
+    return _transform_uniform(lambda u, dtype: u.logit_(eps=2.0**-54).to(dtype), shape, generator, dtype, device)
 
 
 def draw_uniform(
