@@ -33,7 +33,7 @@ class ReproduceOptions:
 
     name: Annotated[str | None, Argument("NAME", f"One of: {', '.join(NAMES)}.")] = None
     quick: bool = False
-    """Run a small version on the embedded images; takes about two minutes."""
+    """Run a small version on the embedded images; takes about a minute."""
     out: str | None = None
     """Folder to write to; default: hardmax-NAME, or hardmax-NAME-quick."""
     only: Annotated[tuple[str, ...], Metavar("CELL")] = ()

@@ -83,8 +83,13 @@ def hash_options(options: dict[str, Any]) -> str:
 
 
 def is_same_run(options: dict[str, Any], config: TrainConfig) -> bool:
-    """Whether stored options identify the run of a configuration; options added since then count as their defaults."""
-    return {**identify_run(type(config)()), **options} == identify_run(config)
+    """Whether stored options identify the run of a configuration.
+
+    Options added since then count as their defaults, and options that the run does not use do not count.
+    """
+    stored, planned = {**identify_run(type(config)()), **options}, identify_run(config)
+    unused = config.unused_options
+    return all(stored.get(name) == planned.get(name) for name in stored.keys() | planned.keys() if name not in unused)
 
 
 def find_row(rows: Sequence[Row], planned: AbstractPlannedRow) -> Row | None:

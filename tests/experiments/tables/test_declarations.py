@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from hardmax.applications.decisions.config import DecisionsConfig
 from hardmax.applications.discrete_vae.task import make_space
 from hardmax.data.sequences import LANGUAGES, TEXTS
 from hardmax.diagnosis.candidates import find_least_samples
 from hardmax.errors import ArgumentError
+from hardmax.experiments.rows import identify_run, is_same_run
 from hardmax.experiments.runner.model_figures import FIGURES
 from hardmax.experiments.tables.declaration import AbstractTrainings, Experiment, Gallery
 from hardmax.experiments.tables.measurement import Measurement
@@ -218,3 +220,11 @@ def test_declarations_need_no_torch():
         "assert not {'torch', 'scipy', 'matplotlib'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_options_that_a_run_does_not_use_do_not_identify_it():
+    plain, adaptive = (DecisionsConfig(loss=loss) for loss in ("least-squares", "adaptive-implicit-mle"))
+    assert is_same_run({**identify_run(plain), "share": 0.3}, plain)
+    assert not is_same_run({**identify_run(plain), "lr": 0.3}, plain)
+    assert not is_same_run({**identify_run(adaptive), "share": 0.3}, adaptive)
+    assert is_same_run({name: value for name, value in identify_run(adaptive).items() if name != "share"}, adaptive)
