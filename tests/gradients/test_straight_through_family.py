@@ -9,7 +9,8 @@ from cases import Toy, gradients
 import hardmax as hm
 from hardmax.estimators import attach_gradient
 from hardmax.estimators.gumbel_softmax import GumbelRao
-from hardmax.estimators.straight_through import GappedStraightThrough, ReinMax
+from hardmax.estimators.reinmax import ReinMax
+from hardmax.estimators.straight_through import GappedStraightThrough
 from hardmax.testing import assert_bias_vanishes, assert_unbiased
 
 SPACES = [hm.Binary(1), hm.Binary(3), hm.Categorical(4), hm.Categorical(3, 1), hm.Categorical(3, 2)]

@@ -52,8 +52,9 @@ def _list_cheap() -> list[MeasuredEstimator]:
     from hardmax.estimators.gumbel_softmax import GumbelRao, GumbelSoftmax
     from hardmax.estimators.implicit_mle import ImplicitMLE
     from hardmax.estimators.reinforce import MuProp, Reinforce
+    from hardmax.estimators.reinmax import ReinMax
     from hardmax.estimators.rodeo import DoubleControlVariates
-    from hardmax.estimators.straight_through import GappedStraightThrough, ReinMax, StraightThrough
+    from hardmax.estimators.straight_through import GappedStraightThrough, StraightThrough
     from hardmax.estimators.unordered_set import UnorderedSet
 
     return [
