@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from hardmax.estimators.reinforce import MuProp as MuProp
     from hardmax.estimators.reinforce import Reinforce as Reinforce
     from hardmax.estimators.reinmax import ReinMax as ReinMax
+    from hardmax.estimators.reinmax import ReinMaxCV as ReinMaxCV
+    from hardmax.estimators.reinmax import ReinMaxRao as ReinMaxRao
     from hardmax.estimators.rodeo import DoubleControlVariates as DoubleControlVariates
     from hardmax.estimators.rodeo import Rodeo as Rodeo
     from hardmax.estimators.straight_through import GappedStraightThrough as GappedStraightThrough
@@ -75,6 +77,8 @@ _HOMES = {
     "PerturbedReinforce": "perturbed_optimizer",
     "Rebar": "control_variates",
     "ReinMax": "reinmax",
+    "ReinMaxCV": "reinmax",
+    "ReinMaxRao": "reinmax",
     "Reinforce": "reinforce",
     "Relax": "control_variates",
     "Rodeo": "rodeo",
