@@ -58,6 +58,8 @@ if TYPE_CHECKING:
     from hardmax.estimators import Rebar as Rebar
     from hardmax.estimators import Reinforce as Reinforce
     from hardmax.estimators import ReinMax as ReinMax
+    from hardmax.estimators import ReinMaxCV as ReinMaxCV
+    from hardmax.estimators import ReinMaxRao as ReinMaxRao
     from hardmax.estimators import Relax as Relax
     from hardmax.estimators import Rodeo as Rodeo
     from hardmax.estimators import Roulette as Roulette
@@ -172,6 +174,8 @@ _HOMES = {
     "PerturbedReinforce": "estimators",
     "Rebar": "estimators",
     "ReinMax": "estimators",
+    "ReinMaxCV": "estimators",
+    "ReinMaxRao": "estimators",
     "Reinforce": "estimators",
     "Relax": "estimators",
     "Rodeo": "estimators",

@@ -132,6 +132,12 @@ def check_samples(samples: int) -> None:
         raise ArgumentError(f"samples must be at least 1, got {samples}")
 
 
+def check_draws(draws: int) -> None:
+    """Check the number of perturbations for each sample."""
+    if draws < 1:
+        raise ArgumentError(f"draws must be at least 1, got {draws}")
+
+
 def check_positive(name: str, value: float) -> None:
     """Check that a step or a temperature is positive and finite."""
     if not value > 0 or value == float("inf"):

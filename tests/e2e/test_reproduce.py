@@ -20,7 +20,7 @@ def test_some_cells_then_the_same_again(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "part", "figure", "count"), [
     ("figure1", "likelihood", "figure1", 24),
-    ("gradient-quality", "2-evaluations", "gradient-quality-2-evaluations", 34),
+    ("gradient-quality", "2-evaluations", "gradient-quality-2-evaluations", 38),
 ])  # fmt: skip
 def test_one_part_of_a_measurement(name, part, figure, count, tmp_path):
     output = reproduce(name, "--quick", "--only", part, cwd=tmp_path)

@@ -12,6 +12,7 @@ MODULES = {
     "Auto-encoding variational Bayes and segmentation": "segmentation",
     "Direct optimization": "direct",
     "Notes on the discrete VAE": "tokens",
+    "ReinMax-Rao and ReinMax-CV": "reinmax",
 }
 _ROW = re.compile(
     r"\| .+ \| .+ \| `(?P<check>\w+)`: [^|]*? "

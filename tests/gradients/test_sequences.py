@@ -139,7 +139,15 @@ def test_the_best_discriminator_of_prefixes_teaches_the_language(estimator):
     assert divergence() < 0.05
 
 
-SAMPLERS = [hm.StraightThrough(), hm.ReinMax(), hm.GumbelSoftmax(0.7), hm.GumbelSoftmax(0.7, hard=True), hm.GumbelRao()]
+SAMPLERS = [
+    hm.StraightThrough(),
+    hm.ReinMax(),
+    hm.ReinMaxRao(),
+    hm.ReinMaxCV(),
+    hm.GumbelSoftmax(0.7),
+    hm.GumbelSoftmax(0.7, hard=True),
+    hm.GumbelRao(),
+]
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=str)

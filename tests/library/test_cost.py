@@ -79,6 +79,8 @@ def test_sampling_estimators_cost_one_evaluation_per_sample():
         hm.GumbelSoftmax(),
         hm.ReinMax(),
         hm.GumbelRao(),
+        hm.ReinMaxRao(),
+        hm.ReinMaxCV(),
         hm.GappedStraightThrough(),
         hm.IdentityBackward(),
         hm.PerturbedOptimizer(),

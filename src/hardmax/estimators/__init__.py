@@ -35,10 +35,12 @@ if TYPE_CHECKING:
     from hardmax.estimators.perturbed_optimizer import PerturbedReinforce as PerturbedReinforce
     from hardmax.estimators.reinforce import MuProp as MuProp
     from hardmax.estimators.reinforce import Reinforce as Reinforce
+    from hardmax.estimators.reinmax import ReinMax as ReinMax
+    from hardmax.estimators.reinmax import ReinMaxCV as ReinMaxCV
+    from hardmax.estimators.reinmax import ReinMaxRao as ReinMaxRao
     from hardmax.estimators.rodeo import DoubleControlVariates as DoubleControlVariates
     from hardmax.estimators.rodeo import Rodeo as Rodeo
     from hardmax.estimators.straight_through import GappedStraightThrough as GappedStraightThrough
-    from hardmax.estimators.straight_through import ReinMax as ReinMax
     from hardmax.estimators.straight_through import StraightThrough as StraightThrough
     from hardmax.estimators.structured import ConditionalGradient as ConditionalGradient
     from hardmax.estimators.structured import GibbsCovariance as GibbsCovariance
@@ -74,7 +76,9 @@ _HOMES = {
     "PerturbedOptimizer": "perturbed_optimizer",
     "PerturbedReinforce": "perturbed_optimizer",
     "Rebar": "control_variates",
-    "ReinMax": "straight_through",
+    "ReinMax": "reinmax",
+    "ReinMaxCV": "reinmax",
+    "ReinMaxRao": "reinmax",
     "Reinforce": "reinforce",
     "Relax": "control_variates",
     "Rodeo": "rodeo",

@@ -17,7 +17,7 @@ from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractFactorised, AbstractSpace
 from hardmax.tracing import can_read_values
 from hardmax.types import Estimate, Objective
-from hardmax.validation import check_positive
+from hardmax.validation import check_draws, check_positive
 
 
 def estimate_conditioned_gradient(
@@ -315,8 +315,7 @@ class DebiasedDirect(AbstractEstimator):
 
     def __post_init__(self) -> None:
         check_positive("epsilon", self.epsilon)
-        if self.draws < 1:
-            raise ArgumentError(f"draws must be at least 1, got {self.draws}")
+        check_draws(self.draws)
 
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]

@@ -7,10 +7,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hardmax.errors import ArgumentError
 from hardmax.estimators.abstract import AbstractSampler, attach_gradient
 from hardmax.spaces import AbstractFactorised, AbstractSpace
-from hardmax.validation import check_positive
+from hardmax.validation import check_draws, check_positive
 
 
 @final
@@ -128,8 +127,7 @@ class GumbelRao(AbstractSampler):
 
     def __post_init__(self) -> None:
         check_positive("tau", self.tau)
-        if self.draws < 1:
-            raise ArgumentError(f"draws must be at least 1, got {self.draws}")
+        check_draws(self.draws)
 
     @property
     def noises(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -85,6 +85,8 @@ _RECORDS = (
     EstimatorRecord("straight-through", ("tau",), lambda e, s: e.StraightThrough(s.tau)),
     EstimatorRecord("gapped-straight-through", ("tau",), lambda e, s: e.GappedStraightThrough(tau=s.tau)),
     EstimatorRecord("reinmax", ("tau",), lambda e, s: e.ReinMax(s.tau)),
+    EstimatorRecord("reinmax-rao", ("tau",), lambda e, s: e.ReinMaxRao(tau=s.tau)),
+    EstimatorRecord("reinmax-cv", ("tau",), lambda e, s: e.ReinMaxCV(tau=s.tau)),
     EstimatorRecord("implicit-mle", ("epsilon", "two_sided"), lambda e, s: e.ImplicitMLE(s.epsilon, s.two_sided)),
     EstimatorRecord("adaptive-implicit-mle", (), lambda e, s: e.AdaptiveImplicitMLE()),
 )

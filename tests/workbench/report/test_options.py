@@ -50,7 +50,10 @@ def test_labels_leave_out_options_without_effect():
     ]
 
 
-@pytest.mark.parametrize("name", ["straight-through", "gapped-straight-through", "reinmax", "gumbel-rao", "rebar"])
+STRAIGHT_THROUGH = ["straight-through", "gapped-straight-through", "reinmax", "reinmax-rao", "reinmax-cv", "gumbel-rao"]
+
+
+@pytest.mark.parametrize("name", [*STRAIGHT_THROUGH, "rebar"])
 def test_labels_of_the_straight_through_family_have_a_tau(name):
     configs = [DiscreteConfig(estimator=name, tau=0.5), DiscreteConfig(estimator=name, tau=2.0)]
     assert label_runs(configs, ["r1", "r2"]) == ["tau 0.5", "tau 2"]

@@ -70,6 +70,8 @@ def test_epsilon_and_tau_arrive():
         ("implicit-mle", bits, hm.ImplicitMLE(0.3)),
         ("gumbel-rao", bits, hm.GumbelRao(tau=0.7)),
         ("reinmax", bits, hm.ReinMax(0.7)),
+        ("reinmax-rao", bits, hm.ReinMaxRao(tau=0.7)),
+        ("reinmax-cv", bits, hm.ReinMaxCV(tau=0.7)),
         ("straight-through", bits, hm.StraightThrough(0.7)),
         ("disarm", bits, hm.DisArm()),
         ("disarm", categories, hm.DisArmCategorical()),

@@ -33,6 +33,8 @@ BITS_200 = Experiment(
         Cell(_TWO, "Gumbel-softmax", "biased", 1e-3, {"estimator": "gumbel-softmax", "samples": 2}),
         Cell(_TWO, "straight-through", "biased", 1e-3, {"estimator": "straight-through", "samples": 2}),
         Cell(_TWO, "ReinMax", "biased", 1e-3, {"estimator": "reinmax", "samples": 2}),
+        Cell(_TWO, "ReinMax-Rao", "biased", 1e-3, {"estimator": "reinmax-rao", "samples": 2, "tau": 0.5}),
+        Cell(_TWO, "ReinMax-CV", "biased", 1e-3, {"estimator": "reinmax-cv", "samples": 2, "tau": 0.5}),
         Cell(_MANY, "leave-one-out", "unbiased", 1e-3, {**_LEAVE_ONE_OUT, "samples": 8}),
         Cell(_MANY, "unordered set", "unbiased", 1e-3, {"estimator": "unordered-set", "samples": 8}),
         Cell(
@@ -79,6 +81,8 @@ CATEGORIES_10X30 = Experiment(
         Cell(_TWO, "Gumbel-softmax", "biased", 1e-3, {"estimator": "gumbel-softmax", "samples": 2}),
         Cell(_TWO, "straight-through", "biased", 1e-3, {"estimator": "straight-through", "samples": 2}),
         Cell(_TWO, "ReinMax", "biased", 1e-3, {"estimator": "reinmax", "samples": 2}),
+        Cell(_TWO, "ReinMax-Rao", "biased", 1e-3, {"estimator": "reinmax-rao", "samples": 2, "tau": 0.5}),
+        Cell(_TWO, "ReinMax-CV", "biased", 1e-3, {"estimator": "reinmax-cv", "samples": 2, "tau": 0.5}),
         Cell(_TWO, "Gumbel-Rao", "biased", 1e-3, {"estimator": "gumbel-rao", "samples": 2}),
         Cell(_MANY, "leave-one-out", "unbiased", 1e-3, {**_LEAVE_ONE_OUT, "samples": 8}),
         Cell(_MANY, "unordered set", "unbiased", 1e-3, {"estimator": "unordered-set", "samples": 8}),

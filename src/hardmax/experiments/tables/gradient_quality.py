@@ -52,8 +52,9 @@ def _list_cheap() -> list[MeasuredEstimator]:
     from hardmax.estimators.gumbel_softmax import GumbelRao, GumbelSoftmax
     from hardmax.estimators.implicit_mle import ImplicitMLE
     from hardmax.estimators.reinforce import MuProp, Reinforce
+    from hardmax.estimators.reinmax import ReinMax, ReinMaxCV, ReinMaxRao
     from hardmax.estimators.rodeo import DoubleControlVariates
-    from hardmax.estimators.straight_through import GappedStraightThrough, ReinMax, StraightThrough
+    from hardmax.estimators.straight_through import GappedStraightThrough, StraightThrough
     from hardmax.estimators.unordered_set import UnorderedSet
 
     return [
@@ -70,6 +71,8 @@ def _list_cheap() -> list[MeasuredEstimator]:
         MeasuredEstimator("GumbelRao(10, 0.5)", GumbelRao(10, 0.5)),
         MeasuredEstimator("StraightThrough()", StraightThrough()),
         MeasuredEstimator("ReinMax()", ReinMax()),
+        MeasuredEstimator("ReinMaxRao()", ReinMaxRao()),
+        MeasuredEstimator("ReinMaxCV()", ReinMaxCV()),
         MeasuredEstimator("GappedStraightThrough()", GappedStraightThrough()),
         MeasuredEstimator("ImplicitMLE()", ImplicitMLE()),
     ]
