@@ -33,7 +33,9 @@ def format_uncompared(value: float | None) -> Entry:
 def explain_means(experiment: Experiment, *, quick: bool) -> str:
     """Return a sentence on the number of seeds; empty for one seed."""
     count = len(experiment.quick.seeds if quick else experiment.seeds)
-    return "" if count == 1 else f" Means over the seeds that have run, at most {count}, with the standard error where there are several."
+    if count == 1:
+        return ""
+    return f" Means over the seeds that have run, at most {count}, with the standard error where there are several."
 
 
 _CELL = [Column("", number=False), Column("group", number=False), Column("lr", number=False)]
