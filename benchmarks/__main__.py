@@ -8,7 +8,17 @@ os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # otherwise each measurement of
 
 import torch
 
-NAMES = ["overhead", "estimators", "training_step", "structured_step", "solvers", "paths", "knapsack", "search"]
+NAMES = [
+    "overhead",
+    "estimators",
+    "training_step",
+    "structured_step",
+    "solvers",
+    "paths",
+    "knapsack",
+    "search",
+    "router",
+]
 
 if __name__ == "__main__":
     torch.set_num_threads(1)

@@ -110,6 +110,7 @@ def test_no_rows_of_results_are_left_out():
     named = {path.name for path in TABLES.values()} | {
         "decisions-pyepo.jsonl",
         "discrete-vae.jsonl",
+        "routers.jsonl",
         "segmentation.jsonl",
         "speed.jsonl",
     }  # written by other tools

@@ -13,18 +13,23 @@ from hardmax.nn.mlp import (
     index_decoder_variables,
     make_decoder_input,
 )
+from hardmax.nn.router import TopKRouter
+from hardmax.nn.routing import ExpertLoad, Routing, mix_experts
 from hardmax.nn.solver_layer import SolverLayer
 
 __all__ = [
     "ComponentHead",
     "ConvDecoder",
     "ConvEncoder",
+    "ExpertLoad",
     "FirstLayer",
     "GaussianHead",
     "MLPDecoder",
     "MLPEncoder",
+    "Routing",
     "ScoreHead",
     "SolverLayer",
+    "TopKRouter",
     "build_conv_decoder",
     "build_conv_trunk",
     "build_leaky_relu",
@@ -33,6 +38,7 @@ __all__ = [
     "count_decoder_inputs",
     "index_decoder_variables",
     "make_decoder_input",
+    "mix_experts",
     "split_first_layer",
 ]
 
