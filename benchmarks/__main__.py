@@ -9,14 +9,7 @@ os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # otherwise each measurement of
 import torch
 
 NAMES = [
-    "overhead",
-    "estimators",
-    "training_step",
-    "structured_step",
-    "solvers",
-    "paths",
-    "knapsack",
-    "search",
+    *("overhead", "estimators", "training_step", "structured_step", "solvers", "paths", "knapsack", "search"),
     "router",
 ]
 
