@@ -164,7 +164,8 @@ class GridPath(AbstractSpace):
         self.batch_shape(scores)
         scores = scores.detach()
         if self._arcs is None:
-            return self._to_cells(self._get_paths("arg max").argmax(self._to_edges(prepare_scores(scores))[0]))
+            paths = self._get_paths("arg max")
+            return self._to_cells(paths.argmax(self._to_edges(prepare_scores(scores))[0])).to(scores.dtype)
         if can_read_values():
             self.check_values(scores)
         if self.on == "edges":
@@ -210,7 +211,7 @@ class GridPath(AbstractSpace):
     def entropy(self, scores: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return the entropy of q in nats."""
         self.batch_shape(scores)
-        return self._get_paths("entropy").entropy(self._to_edges(prepare_scores(scores))[0])
+        return self._get_paths("entropy").entropy(self._to_edges(prepare_scores(scores))[0]).to(scores.dtype)
 
     def kl(self, scores: Float[Tensor, "..."], prior: Float[Tensor, "..."] | None = None) -> Float[Tensor, "..."]:
         r"""Return $\mathrm{KL}(q \,\|\, p)$; p is given by its scores, or uniform over the paths."""
@@ -218,7 +219,8 @@ class GridPath(AbstractSpace):
         if prior is not None:
             self.batch_shape(prior)
             prior = self._to_edges(prior)[0]
-        return self._get_paths("KL divergence").kl(self._to_edges(prepare_scores(scores))[0], prior)
+        edges, _ = self._to_edges(prepare_scores(scores))
+        return self._get_paths("KL divergence").kl(edges, prior).to(scores.dtype)
 
     def marginals(self, scores: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Return the probabilities of the edges or cells."""
@@ -251,7 +253,7 @@ class GridPath(AbstractSpace):
             noise = noise.flatten(-2)
             if not is_uniform:
                 noise = paths.perturbation.log_cdf(widen_dtype(noise)[..., : paths.draw_shape[0]]).exp()
-        return self._to_cells(paths.draw(self._to_edges(prepare_scores(scores))[0], noise))
+        return self._to_cells(paths.draw(self._to_edges(prepare_scores(scores))[0], noise)).to(scores.dtype)
 
     def enumerate(
         self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None
