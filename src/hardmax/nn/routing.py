@@ -119,16 +119,15 @@ def mix_experts(
             f"{list(routing.z.shape)}; expected {[*x.shape[:-1], len(experts)]}"
         )
     tokens, z = x.reshape(-1, x.shape[-1]), routing.z.reshape(-1, len(experts))
-    indices = routing.indices.reshape(-1, routing.indices.shape[-1])
-    parts = (True, False) if unchosen and routing.has_choice_gradient else (True,)
+    is_chosen = torch.zeros_like(z, dtype=torch.bool)
+    is_chosen.scatter_(-1, routing.indices.reshape(-1, routing.indices.shape[-1]), True)
     y = None
-    for number, expert in enumerate(experts):
-        is_chosen = (indices == number).any(-1)
-        for part in parts:
-            rows = (is_chosen == part).nonzero().squeeze(-1)
-            with torch.set_grad_enabled(part and torch.is_grad_enabled()):
+    for expert, weights, chosen in zip(experts, z.unbind(-1), is_chosen.unbind(-1), strict=True):
+        for part in (chosen, ~chosen) if unchosen and routing.has_choice_gradient else (chosen,):
+            rows = part.nonzero().squeeze(-1)
+            with torch.set_grad_enabled(part is chosen and torch.is_grad_enabled()):
                 output = expert(tokens[rows])
             y = output.new_zeros(len(tokens), output.shape[-1]) if y is None else y
-            y = y.index_add(0, rows, output * z[rows, number, None].to(output.dtype))
+            y = y.index_add(0, rows, output * weights[rows, None].to(output.dtype))
     assert y is not None  # a router has at least one expert
     return y.view(*x.shape[:-1], y.shape[-1])
