@@ -49,7 +49,7 @@ class TopKRouter(nn.Module):
     biased, except that `StraightThrough()` has no bias where the loss is linear in h, and `ReinMax()` none for k = 1
     where it is quadratic in h. Beyond k = 1, estimators of independent variables ignore that a draw depends on the
     earlier ones. `"score-function"` is unbiased for any loss that treats tokens independently. Variance: none of
-    `"softmax"` and `"dense"` has any, given the tokens; that of `"score-function"` is the largest.
+    `"softmax"` and `"dense"` has any, given the tokens; that of `"score-function"` is usually the largest.
 
     `balance="loss"` adds $\mathrm{experts} \sum_e \mathrm{share}_e \, \bar p_e$ to the loss, where `share` is the part
     of all choices that fall on e, and $\bar p_e$ the mean of p over tokens: it is 1 if both are uniform.
