@@ -111,6 +111,7 @@ def test_no_rows_of_results_are_left_out():
         "decisions-pyepo.jsonl",
         "discrete-vae.jsonl",
         "routers.jsonl",
+        "feature-selection.jsonl",
         "segmentation.jsonl",
         "speed.jsonl",
     }  # written by other tools

@@ -16,6 +16,7 @@ _EXTRAS = {
     "imaging": ("scans in NIfTI files", ["nibabel"]),
     "track": ("TensorBoard logs", ["tensorboard"]),
     "cluster": ("runs on a Dask or Ray cluster", ["distributed", "ray"]),
+    "sklearn": ("feature selection in scikit-learn", ["scikit-learn"]),
 }
 _CORE = [
     "torch", "numpy", "scipy", "safetensors", "jaxtyping", "rich", "matplotlib", "jinja2", "pillow", "loky",
