@@ -36,7 +36,6 @@ class Evaluator:
             where it is not, as many as fit the cache.
         has_table: whether values of all categories come from `f.table()` or `f.pairs()`.
         has_rows: whether f can evaluate only some examples, by `f.rows()`.
-        has_augment: whether f returns scores whose arg max also weighs f, by `f.augment()`.
         has_changes: whether f may evaluate single changes of z by itself, more cheaply than separate calls.
         takes_categories: whether `f.pairs()` and `f.rows()` take categories `[R]` instead of one-hot z.
     """
@@ -61,7 +60,6 @@ class Evaluator:
         self.evaluations = 0.0
         self.has_table = space.categories is not None and (hasattr(f, "table") or hasattr(f, "pairs"))
         self.has_rows = hasattr(f, "rows")
-        self.has_augment = hasattr(f, "augment")
         has_bits = space.offers("fields")
         self.has_changes = hasattr(f, "changes") and (has_bits or isinstance(space, Categorical))
         self.has_changes |= hasattr(f, "flips") and has_bits  # the former name

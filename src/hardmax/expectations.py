@@ -120,6 +120,7 @@ def estimate(
         linear = linear.masked_fill(scores.detach().isneginf(), 0.0)  # cannot allow what is not allowed
     scores, batch_shape = finite, space.batch_shape(scores)
     check_estimator(estimator)
+    estimator = estimator.specialise(f)
     if chunk_size is not None and chunk_size < 1:
         raise ArgumentError(f"chunk_size must be at least 1, got {chunk_size}")
     noise = _prepare_noise(scores, space, estimator, batch_shape, samples, generator, noise)

@@ -16,7 +16,7 @@ from hardmax.estimators.registry import check_two_samples
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractFactorised, AbstractSpace
 from hardmax.tracing import can_read_values, is_transformed
-from hardmax.types import Estimate
+from hardmax.types import Estimate, Objective
 
 
 class AbstractEstimator(ABC):
@@ -70,6 +70,10 @@ class AbstractEstimator(ABC):
                 raise NotExactError(f"{self} needs {name}, which {space} does not offer; {space.alternatives}")
         if self.needs_two_samples:
             check_two_samples(self, samples)
+
+    def specialise(self, f: Objective) -> "AbstractEstimator":
+        """Return the estimator for this f: another one if f has a method that this estimator can use; else itself."""
+        return self
 
     def draw_noise(
         self,

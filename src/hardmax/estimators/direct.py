@@ -20,7 +20,7 @@ from hardmax.estimators.abstract import AbstractEstimator, attach_score_gradient
 from hardmax.evaluator import Evaluator
 from hardmax.spaces import AbstractFactorised, AbstractSpace, Categorical
 from hardmax.spaces.abstract import find_largest, make_one_hot
-from hardmax.types import Estimate
+from hardmax.types import Estimate, Objective
 from hardmax.validation import check_positive
 
 
@@ -96,22 +96,25 @@ class Direct(AbstractEstimator):
         return ("enumerate",) if self.full else ()
 
     def check(self, space: AbstractSpace, samples: int) -> None:
-        """Refuse to enumerate too many z."""
+        """Refuse to enumerate too many z, and spaces where f cannot be evaluated around z."""
         super().check(space, samples)
         if self.full:
             space.check_enumerable()
+        elif not _has_changes(space) and not space.offers("neighbours"):
+            raise NotExactError(
+                f"{self} evaluates f around z, and {space} offers neither single changes of z (change, parts) nor "
+                f"neighbours; use ImplicitMLE(), or an f with a method augment (LinearObjective has it)"
+            )
+
+    def specialise(self, f: Objective) -> AbstractEstimator:
+        """Solve the augmented arg max exactly if f can augment scores."""
+        return _AugmentedDirect(self.epsilon, self.two_sided) if hasattr(f, "augment") else self
 
     def estimate(
         self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> Estimate:
-        """Solve for z*, evaluate f around it, and solve again.
-
-        Raises:
-            NotExactError: f cannot be evaluated around z, and cannot augment scores.
-        """
+        """Solve for z*, evaluate f around it, and solve again."""
         perturbed = space.perturb(scores.detach(), noise)
-        if f.has_augment:
-            return self._estimate_with_augment(f, scores, space, noise, perturbed)
         if space.categories is not None:
             return self._estimate_one_variable(f, scores, noise, perturbed)
         z = space.argmax(perturbed).to(scores.dtype)
@@ -144,10 +147,35 @@ class Direct(AbstractEstimator):
         value = attach_score_gradient(mean_over_samples(values), scores, gradient)
         return Estimate(value, z, f.evaluations, float((3 if self.two_sided else 2) * len(noise)))
 
-    def _estimate_with_augment(
-        self, f: Evaluator, scores: Tensor, space: AbstractSpace, noise: Tensor, perturbed: Tensor
+    def _search(self, f: Evaluator, space: AbstractSpace, perturbed: Tensor, z: Tensor) -> tuple[Tensor, Solve]:
+        if self.full:
+            return search_all(f, space, perturbed, z)
+        if not _has_changes(space):
+            return search_neighbours(f, space, perturbed, z)
+        # Upper bounds are valid for a positive step only.
+        changes = None if self.two_sided else f.changes(z)
+        bounds = None if changes is None else changes.bounds
+        if changes is None or bounds is None:
+            return search_single_changes(f, space, perturbed, z)
+        return search_bounded_changes(f, space, perturbed, z, changes, bounds)
+
+
+@final
+@dataclass(frozen=True)
+class _AugmentedDirect(AbstractEstimator):
+    """`Direct` for an f that augments scores by itself: both arg maxes are solved exactly, on any space."""
+
+    epsilon: float
+    two_sided: bool
+
+    takes_integrand = True
+    perturbs = True
+
+    def estimate(
+        self, f: Evaluator, scores: Float[Tensor, "..."], space: AbstractSpace, noise: Float[Tensor, "S ..."]
     ) -> Estimate:
-        """Estimate where f augments scores by itself: every arg max is exact, on any space."""
+        """Solve for z*, and again with scores that f augments."""
+        perturbed = space.perturb(scores.detach(), noise)
         z = space.argmax(perturbed).to(scores.dtype)
 
         def solve(step: float) -> Tensor:
@@ -158,25 +186,9 @@ class Direct(AbstractEstimator):
         z_plus, z_minus = solve(self.epsilon), solve(-self.epsilon) if self.two_sided else z
         distance = (2 if self.two_sided else 1) * self.epsilon
         gradient = measure_difference(space, z_plus, z_minus, distance, noise, scores.dtype)
-        value = attach_score_gradient(mean_over_samples(f.evaluate_plain(z)), scores, mean_over_samples(gradient))
+        value = mean_over_samples(f.evaluate_plain(z))
+        value = attach_score_gradient(value, scores, mean_over_samples(gradient))
         return Estimate(value, z, f.evaluations, float((3 if self.two_sided else 2) * len(noise)))
-
-    def _search(self, f: Evaluator, space: AbstractSpace, perturbed: Tensor, z: Tensor) -> tuple[Tensor, Solve]:
-        if self.full:
-            return search_all(f, space, perturbed, z)
-        if not _has_changes(space):
-            if not space.offers("neighbours"):
-                raise NotExactError(
-                    f"{self} evaluates f around z, and {space} offers neither single changes of z (change, parts) nor "
-                    f"neighbours; use ImplicitMLE(), or an f with a method augment (LinearObjective has it)"
-                )
-            return search_neighbours(f, space, perturbed, z)
-        # Upper bounds are valid for a positive step only.
-        changes = None if self.two_sided else f.changes(z)
-        bounds = None if changes is None else changes.bounds
-        if changes is None or bounds is None:
-            return search_single_changes(f, space, perturbed, z)
-        return search_bounded_changes(f, space, perturbed, z, changes, bounds)
 
 
 def measure_difference(
