@@ -125,7 +125,11 @@ def read_config(folder: str | Path) -> tuple[Any, dict[str, Any]]:
     try:
         kind = find_application(options.get("model", "discrete")).load_config()
         check_values(kind, options)
-        return kind(**options), facts
+        # JSON has no tuples.
+        values: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in options.items()
+        }
+        return kind(**values), facts
     except (ArgumentError, TypeError) as error:
         raise DataError(f"{Path(folder) / CONFIG} is not the configuration of a run: {error}") from error
 

@@ -6,7 +6,7 @@ The paper is Lorberbom et al., "Direct optimization through arg max for discrete
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from math import prod
-from typing import final
+from typing import Literal, final
 
 import torch
 from torch import Tensor, nn
@@ -65,6 +65,13 @@ def convert_to_scores(raw: Tensor, space: AbstractSpace) -> Tensor:
     return raw.view(len(raw), *space.score_shape)
 
 
+Activation = Literal["relu", "leaky-relu"]
+ACTIVATIONS: dict[Activation, Callable[[], nn.Module]] = {
+    "relu": nn.ReLU,
+    "leaky-relu": lambda: nn.LeakyReLU(0.3),  # the slope of DisARM, ARMS, double control variates and RODEO
+}
+
+
 def build_mlp(widths: Sequence[int], activation: Callable[[], nn.Module] = nn.ReLU) -> nn.Sequential:
     """Return linear layers of these widths, with an activation after each layer except the last.
 
@@ -76,6 +83,10 @@ def build_mlp(widths: Sequence[int], activation: Callable[[], nn.Module] = nn.Re
     return nn.Sequential(*layers[:-1])
 
 
+def _list_widths(hidden: int | Sequence[int]) -> Sequence[int]:
+    return [hidden] if isinstance(hidden, int) else hidden
+
+
 @final
 class MLPEncoder(nn.Module):
     """`X -> FC(hidden) -> ReLU -> FC(scores)`, with optional further hidden layers.
@@ -83,8 +94,8 @@ class MLPEncoder(nn.Module):
     Args:
         shape: shape of one image, (channels, H, W).
         space: the space of z.
-        hidden: width of the hidden layers.
-        layers: number of hidden layers.
+        hidden: width of the hidden layer, or widths of several, from the image to z.
+        activation: "relu", or "leaky-relu" with slope 0.3.
 
     Example:
         >>> import torch, hardmax as hm
@@ -92,10 +103,18 @@ class MLPEncoder(nn.Module):
         torch.Size([8, 15])
     """
 
-    def __init__(self, shape: tuple[int, ...], space: AbstractSpace, hidden: int = 300, *, layers: int = 1) -> None:
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        space: AbstractSpace,
+        hidden: int | Sequence[int] = 300,
+        *,
+        activation: Activation = "relu",
+    ) -> None:
         super().__init__()
         self.space = space
-        self.layers = build_mlp([prod(shape), *[hidden] * layers, prod(space.score_shape)])
+        widths = [prod(shape), *_list_widths(hidden), prod(space.score_shape)]
+        self.layers = build_mlp(widths, ACTIVATIONS[activation])
 
     def forward(self, x: Tensor) -> Tensor:
         """Return scores: `[B, *pixels] -> [B, *score]`."""
@@ -109,8 +128,8 @@ class MLPDecoder(nn.Module):
     Args:
         shape: shape of one image, (channels, H, W).
         space: the space of z.
-        hidden: width of the hidden layers.
-        layers: number of hidden layers.
+        hidden: width of the hidden layer, or widths of several, from z to the image.
+        activation: "relu", or "leaky-relu" with slope 0.3.
 
     Example:
         >>> import torch, hardmax as hm
@@ -118,10 +137,18 @@ class MLPDecoder(nn.Module):
         torch.Size([8, 1, 28, 28])
     """
 
-    def __init__(self, shape: tuple[int, ...], space: AbstractSpace, hidden: int = 300, *, layers: int = 1) -> None:
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        space: AbstractSpace,
+        hidden: int | Sequence[int] = 300,
+        *,
+        activation: Activation = "relu",
+    ) -> None:
         super().__init__()
         self.space, self.shape = space, shape
-        self.layers = build_mlp([count_decoder_inputs(space), *[hidden] * layers, prod(shape)])
+        widths = [count_decoder_inputs(space), *_list_widths(hidden), prod(shape)]
+        self.layers = build_mlp(widths, ACTIVATIONS[activation])
 
     def forward(self, z: Tensor) -> Tensor:
         """Return the parameters of the pixels: `[R, *event] -> [R, *shape]`."""

@@ -153,7 +153,7 @@ def _make_column(
 
 # Options whose values are clear without the name of the option.
 _NAMELESS = ("data", "space", "estimator")
-Value = str | int | float | bool | None
+Value = str | int | float | bool | tuple[int, ...] | None
 
 
 def format_option(name: str) -> str:
@@ -167,6 +167,8 @@ def format_value(value: Value) -> str:
         return "not set"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return " ".join(map(str, value)) or "none"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -185,7 +187,7 @@ def format_command(config: TrainConfig) -> str:
         if isinstance(value, bool):
             words.append(f"--{'' if value else 'no-'}{format_option(field.name)}")
         else:
-            words += [f"--{format_option(field.name)}", str(value)]
+            words += [f"--{format_option(field.name)}", *map(str, value if isinstance(value, tuple) else [value])]
     return shlex.join(words)
 
 

@@ -1,4 +1,4 @@
-"""Pairwise scores with magnitudes too different for float64: exact reduction, then a float64 solver or exact search.
+"""Pairwise scores with magnitudes too different for float64: minimum cut or search in integers, after a reduction.
 
 The certificates of the float64 solvers allow a rounding of `ROUNDING` times the sum of all |scores|. A score below that
 would not count at all, for example next to a mask of -1e12. Most masks need no exact arithmetic: `cap_scores` replaces
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from hardmax.solvers.exact_arithmetic import ExactScores, reduce_scores, search_exactly
+from hardmax.solvers.exact_min_cut import cut_exactly
 from hardmax.solvers.solution import ROUNDING, Solution
 
 NODE_LIMIT = 2000  # of the search in integers: some seconds at n = 50
@@ -76,13 +77,28 @@ def solve_wide_range(
         edges: `[E, 2]`, each pair once.
         start: `[1, n]`, a z to begin from, or None.
         solve: a float64 solver.
-        exact: whether to search in integers where the certificate of the solver does not count.
+        exact: whether to solve in integers: by a minimum cut if no coupling is negative; else by branch and bound,
+            where the certificate of the float64 solver does not count.
 
     Returns:
         A solution. Its bound is infinite if z is not proved best.
     """
-    original = ExactScores.from_floats(unary[0].tolist(), couplings[0].tolist(), edges.tolist())
-    scores = original.copy()
+    scores = ExactScores.from_floats(unary[0].tolist(), couplings[0].tolist(), edges.tolist())
+    if exact and bool((couplings >= 0).all()):
+        bits, proved, solver = cut_exactly(scores), True, "exact min-cut"
+    else:
+        bits, proved, solver = _reduce_and_solve(scores.copy(), start, solve, exact=exact)
+    for i, bit in enumerate(bits):
+        scores.fix(i, bit)
+    value = torch.tensor([_divide(scores.value, scores.denominator)], dtype=torch.float64)
+    bound = value if proved else torch.full_like(value, torch.inf)
+    return Solution(torch.tensor([bits], dtype=torch.float64), value, bound, solver)
+
+
+def _reduce_and_solve(
+    scores: ExactScores, start: Tensor | None, solve: Solve, *, exact: bool
+) -> tuple[list[int], bool, str]:
+    """Fix the bits that do not depend on others, solve for the rest; return the bits, whether proved, and how."""
     reduce_scores(scores)
     bits, proved, solver = [bit or 0 for bit in scores.bits], True, "exact arithmetic"
     if free := scores.free_bits:
@@ -94,11 +110,7 @@ def solve_wide_range(
         proved = solution.is_exact and is_exact and not find_wide_ranges(a, w).any()
         if exact and not proved:
             bits, proved = search_exactly(scores, bits, NODE_LIMIT)
-    for i, bit in enumerate(bits):
-        original.fix(i, bit)
-    value = torch.tensor([_divide(original.value, original.denominator)], dtype=torch.float64)
-    bound = value if proved else torch.full_like(value, torch.inf)
-    return Solution(torch.tensor([bits], dtype=torch.float64), value, bound, solver)
+    return bits, proved, solver
 
 
 def _convert_to_floats(scores: ExactScores, free: list[int]) -> tuple[Tensor, Tensor, Tensor, bool]:

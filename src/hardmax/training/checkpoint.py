@@ -185,7 +185,7 @@ def load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tenso
 
 
 def check_optimizer_tensors(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor], folder: Path) -> None:
-    """Check that the stored state of an Adam optimizer fits its parameters; other tensors are ignored.
+    """Check that the stored state of Adam or RAdam fits its parameters; other tensors are ignored.
 
     A parameter that has never had a gradient has no state.
 

@@ -59,7 +59,7 @@ class TrainConfig:
         "data": ("data", "data_dir"),
         "model": ("model",),
         "optimisation": (
-            "epochs", "batch_size", "lr", "lr_schedule", "clip", "patience", "starts", "start_epochs",
+            "epochs", "batch_size", "optimizer", "lr", "lr_schedule", "clip", "patience", "starts", "start_epochs",
         ),
         "run": ("out", "resume", "seed", "device", "devices", "checkpoint_every"),
     }  # fmt: skip
@@ -84,8 +84,10 @@ class TrainConfig:
     batch_size: int = 100
     """Number of examples per step, over all processes together; the default is reduced for fewer than 2,000 training
     examples, to 20 steps per epoch."""
+    optimizer: Literal["adam", "radam"] = "adam"
+    """Optimizer: Adam, or RAdam, which rectifies the variance of Adam's first steps."""
     lr: float | None = None
-    """Learning rate of Adam; default: 1e-3; for a discrete VAE 3e-3 with several variables and 2e-3 with structured z;
+    """Learning rate; default: 1e-3; for a discrete VAE 3e-3 with several variables and 2e-3 with structured z;
     for a sequence GAN 4e-3 (chosen by measurement)."""
     lr_schedule: Literal["linear", "constant"] = "linear"
     """Learning rate over time: linear is constant for half of the run, then decays linearly to zero."""
@@ -118,7 +120,8 @@ class TrainConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields, for JSON."""
-        return dataclasses.asdict(self)
+        values = dataclasses.asdict(self)
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
     def make_paths_absolute(self: Config) -> Config:
         """Return the options with absolute paths, so that later commands find the files from any folder.

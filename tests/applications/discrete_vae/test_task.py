@@ -1,11 +1,20 @@
 """Training with every structured space, from a configuration to a folder and back."""
 
+from dataclasses import replace
+
 import pytest
+import torch
 
 import hardmax as hm
 from hardmax.applications.discrete_vae.config import DiscreteConfig
-from hardmax.applications.discrete_vae.task import evaluate, evaluate_greedy_bound, evaluate_perturb_and_map
+from hardmax.applications.discrete_vae.task import (
+    DiscreteTask,
+    evaluate,
+    evaluate_greedy_bound,
+    evaluate_perturb_and_map,
+)
 from hardmax.applications.runs import load_run, train
+from hardmax.data import load_images
 from hardmax.training.run_folder import read_rows
 from hardmax.training.task import prepare_split
 
@@ -45,6 +54,9 @@ def test_train_and_evaluate(options, tmp_path):
     [
         ({"space": "subset", "variables": 3, "chosen": 5}, hm.ArgumentError, "5"),
         ({"space": "spanning-tree"}, hm.ArgumentError, "1"),
+        ({"widths": (8, 0)}, hm.ArgumentError, "widths must be at least 1, got 8 0"),
+        ({"widths": (8, 4), "encoder_layers": 2}, hm.ArgumentError, "leave out encoder-layers"),
+        ({"architecture": "conv", "activation": "leaky-relu"}, hm.ArgumentError, "for the architecture 'mlp'"),
         ({"space": "pairwise", "variables": 4, "estimator": "local-expectation"}, hm.NotExactError, "independent"),
         ({"space": "spanning-tree", "variables": 4, "estimator": "direct"}, hm.NotExactError, "single changes"),
     ],
@@ -53,3 +65,32 @@ def test_train_and_evaluate(options, tmp_path):
 def test_invalid_options(options, error, message, tmp_path):
     with pytest.raises(error, match=message):
         train(DiscreteConfig(out=str(tmp_path / "run"), **options))
+
+
+def test_widths_activation_and_the_optimizer(tmp_path):
+    options = {"widths": (16, 8), "activation": "leaky-relu", "optimizer": "radam", "categories": 4, "variables": 3}
+    config = DiscreteConfig(epochs=1, batch_size=500, evaluate_images=50, out=str(tmp_path / "run"), **options)
+    assert train(config)
+    model = load_run(tmp_path / "run").model
+    shapes = [[list(p.shape) for p in m.parameters() if p.dim() > 1] for m in (model.encoder, model.decoder)]
+    assert shapes == [[[16, 784], [8, 16], [12, 8]], [[8, 12], [16, 8], [784, 16]]]
+    assert isinstance(model.encoder.layers[1], torch.nn.LeakyReLU)
+    assert model.encoder.layers[1].negative_slope == 0.3
+    with pytest.raises(hm.ArgumentError, match="--widths"):
+        train(replace(config, resume=True, widths=(16,)), typed=["widths"])
+
+
+def test_radam_makes_other_steps_than_adam(tmp_path):
+    rows = {}
+    for name in ("adam", "radam"):
+        train(DiscreteConfig(epochs=1, batch_size=500, hidden=8, out=str(tmp_path / name), optimizer=name))
+        rows[name] = read_rows(tmp_path / name / "metrics.jsonl")[0]["elbo"]
+    assert rows["adam"] != rows["radam"]
+
+
+def test_train_on_validation():
+    images = load_images("sample")
+    task = DiscreteTask.build(DiscreteConfig(train_on_validation=True, hidden=4), images)
+    assert task.count == len(images.train) + len(images.validation)
+    assert torch.equal(task.train_images[-1].flatten(), (images.validation[-1] > 127).float().flatten())
+    assert DiscreteTask.build(DiscreteConfig(hidden=4), images).count == len(images.train)

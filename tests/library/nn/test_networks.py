@@ -15,7 +15,7 @@ def weights(module):
 
 def test_names_and_shapes():
     space = hm.Binary(5)
-    assert weights(MLPEncoder((1, 4, 4), space, 7, layers=2)) == {
+    assert weights(MLPEncoder((1, 4, 4), space, [7, 7])) == {
         "layers.0": [7, 16],
         "layers.2": [7, 7],
         "layers.4": [5, 7],

@@ -12,6 +12,7 @@ import hardmax as hm
 from hardmax.errors import NotExactError
 from hardmax.solvers import solve_pairwise
 from hardmax.solvers.exact_arithmetic import ExactScores, reduce_scores, search_exactly
+from hardmax.solvers.exact_min_cut import cut_exactly
 from hardmax.solvers.pairwise import SOLVERS, SUPERMODULAR_SOLVERS, UNPROVED_SOLVERS
 
 GENERAL = [name for name in SOLVERS if name not in SUPERMODULAR_SOLVERS]
@@ -172,3 +173,30 @@ def test_a_planted_error_in_the_reduction_is_caught():
     wrong = solve(2, [1.0, 1.0, 0.0], edges, "enumeration")
     with pytest.raises(AssertionError, match="reported as proved"):
         assert_best(wrong, scores, edges)
+
+
+def test_exact_min_cut_against_brute_force():
+    """Scores, and couplings of at least zero, from 1e-40 to 1e30 in one problem."""
+    generator = torch.Generator().manual_seed(0)
+
+    def draw(count):
+        exponents = torch.randint(-40, 30, (count,), generator=generator, dtype=torch.float64)
+        return torch.randn(count, generator=generator, dtype=torch.float64) * 10**exponents
+
+    for _ in range(200):
+        n = int(torch.randint(1, 8, (), generator=generator))
+        edges = [pair for pair in combinations(range(n), 2) if torch.rand((), generator=generator) < 0.6]
+        scores = [*draw(n).tolist(), *draw(len(edges)).abs().tolist()]
+        bits = cut_exactly(ExactScores.from_floats(scores[:n], scores[n:], edges))
+        assert evaluate(bits, scores, edges) == evaluate(find_best(n, scores, edges), scores, edges)
+
+
+def test_tiny_couplings_of_a_grid():
+    """Couplings from a softplus far below zero, beside scores of hundreds: they were refused as not proved."""
+    space = hm.PairwiseBinary.grid(28, 28, supermodular=True)
+    generator = torch.Generator().manual_seed(0)
+    unary = 100 * torch.randn(784, generator=generator)
+    couplings = 60 * torch.exp(-80 * torch.rand(len(space.edges), generator=generator))
+    solution = space.solve(torch.cat([unary, couplings])[None])
+    assert solution.solver == "exact min-cut"
+    assert solution.gap.item() == 0

@@ -1,5 +1,7 @@
 """Every estimator by its name on the command line: it trains, and its own parameters are saved."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -95,8 +97,7 @@ def test_what_an_estimator_learns_survives_a_stop(images, tmp_path):
 
     halves = config_of("rebar", images, tmp_path / "halves", epochs=2)
     assert not train(halves, Observer(should_stop=stop))
-    resumed = DiscreteConfig(**{**halves.to_dict(), "resume": True})
-    assert train(resumed)
+    assert train(replace(halves, resume=True))
     texts = [(tmp_path / name / "run" / "metrics.jsonl").read_text() for name in ("whole", "halves")]
     assert texts[0] == texts[1]
 

@@ -53,8 +53,13 @@ def test_seeds(images, tmp_path):
     assert texts[0] == texts[1] != texts[2]
 
 
-def test_an_observer_can_stop_it_and_it_goes_on_as_if_nothing_had_happened(images, tmp_path):
-    whole = DiscreteConfig(data=images, out=str(tmp_path / "whole"), hidden=32, epochs=3, binarize="stochastic")
+@pytest.mark.parametrize(
+    "options",
+    [{"hidden": 32, "binarize": "stochastic"}, {"optimizer": "radam", "widths": (32, 16), "activation": "leaky-relu"}],
+    ids=["adam", "radam"],
+)
+def test_an_observer_can_stop_it_and_it_goes_on_as_if_nothing_had_happened(images, tmp_path, options):
+    whole = DiscreteConfig(data=images, out=str(tmp_path / "whole"), epochs=3, **options)
     train(whole)
     count = 0
 
@@ -63,7 +68,7 @@ def test_an_observer_can_stop_it_and_it_goes_on_as_if_nothing_had_happened(image
         count += 1
         return count == 7
 
-    parts = DiscreteConfig(data=images, out=str(tmp_path / "parts"), hidden=32, epochs=3, binarize="stochastic")
+    parts = DiscreteConfig(data=images, out=str(tmp_path / "parts"), epochs=3, **options)
     assert not train(parts, Observer(should_stop=stop))
     assert train(DiscreteConfig(out=parts.out, resume=True, epochs=3))
     assert (tmp_path / "parts" / "metrics.jsonl").read_text() == (tmp_path / "whole" / "metrics.jsonl").read_text()

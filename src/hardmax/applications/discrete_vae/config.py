@@ -22,9 +22,10 @@ class DiscreteConfig(VAEConfig):
     """
 
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
+        "data": ("train_on_validation",),
         "model": (
             "space", "categories", "variables", "chosen", "supermodular", "graph", "solver", "architecture", "hidden",
-            "encoder_layers", "decoder_layers", "likelihood", "prior",
+            "encoder_layers", "decoder_layers", "widths", "activation", "likelihood", "prior",
         ),
     }  # fmt: skip
 
@@ -52,15 +53,27 @@ class DiscreteConfig(VAEConfig):
     """Number of hidden layers of the encoder (mlp only)."""
     decoder_layers: int = 1
     """Number of hidden layers of the decoder (mlp only)."""
+    widths: Annotated[tuple[int, ...], Metavar("INT")] = ()
+    """Widths of the hidden layers of the encoder, from the image to z; the decoder has them in reverse. Instead of
+    --hidden, --encoder-layers and --decoder-layers (mlp only)."""
+    activation: Literal["relu", "leaky-relu"] = "relu"
+    """Activation after each hidden layer; leaky-relu has slope 0.3 (mlp only)."""
     likelihood: Literal["bernoulli", "gaussian"] = "bernoulli"
     """Distribution of the pixels given z."""
     prior: Literal["uniform", "learned"] = "uniform"
     """Prior distribution of z."""
+    train_on_validation: bool = False
+    """Also train on the validation images, as publications do that report the bound of all training images. The
+    validation bound is then one of training images, and cannot stop a run early."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.need_at_least_one("categories", "variables", "hidden", "encoder_layers", "decoder_layers")
         check_space_options(self)
+        if any(width < 1 for width in self.widths):
+            raise ArgumentError(f"widths must be at least 1, got {' '.join(map(str, self.widths))}")
+        if self.widths and (self.encoder_layers, self.decoder_layers) != (1, 1):
+            raise ArgumentError("widths says how many layers there are: leave out encoder-layers and decoder-layers")
         for name in ("supermodular", "graph", "solver"):
             if self.space != "pairwise" and getattr(self, name) != getattr(type(self), name):
                 raise ArgumentError(f"{name} is for --space pairwise, not for --space {self.space}; leave it out")
@@ -68,7 +81,8 @@ class DiscreteConfig(VAEConfig):
     @property
     def unused_options(self) -> set[str]:
         """Options that have no effect: those of other spaces and estimators."""
-        return super().unused_options | find_unused_options(self.space)
+        sizes = {"hidden"} if self.widths else set()
+        return super().unused_options | find_unused_options(self.space) | sizes
 
     @property
     def learning_rate(self) -> float:

@@ -1,5 +1,6 @@
 """The discrete variational auto-encoder, as a module."""
 
+from collections.abc import Sequence
 from typing import Any, Literal, final
 
 import torch
@@ -17,6 +18,7 @@ from hardmax.models.image_vae import (
     space_to_config,
 )
 from hardmax.nn import ConvDecoder, ConvEncoder, MLPDecoder, MLPEncoder
+from hardmax.nn.mlp import Activation
 from hardmax.objectives import (
     Bounds,
     Elbo,
@@ -29,7 +31,7 @@ from hardmax.objectives import (
 from hardmax.objectives.elbo import Kl
 from hardmax.spaces import AbstractSpace
 
-_NETWORKS = {"mlp": (MLPEncoder, MLPDecoder), "conv": (ConvEncoder, ConvDecoder)}
+_ARCHITECTURES = ("mlp", "conv")
 
 
 @final
@@ -85,27 +87,45 @@ class DiscreteVAE(AbstractVAE):
         hidden: int = 300,
         encoder_layers: int = 1,
         decoder_layers: int = 1,
+        widths: Sequence[int] = (),
+        activation: Activation = "relu",
         estimator: AbstractEstimator | Literal["auto"] = "auto",
         prior: PriorName = "uniform",
         likelihood: LikelihoodName = "bernoulli",
     ) -> "DiscreteVAE":
         """Build a model with the library's networks, for images of this shape (channels, H, W).
 
+        Args:
+            space: the space of z.
+            shape: shape of one image.
+            architecture: "mlp" (fully connected) or "conv" (convolutional).
+            hidden: width of the hidden layers.
+            encoder_layers: number of hidden layers of the encoder; like all arguments up to `activation`, for "mlp".
+            decoder_layers: number of hidden layers of the decoder.
+            widths: widths of the hidden layers of the encoder, which the decoder has in reverse order; instead of the
+                three arguments before.
+            activation: "relu", or "leaky-relu" with slope 0.3.
+            estimator: how the gradient for scores is estimated; "auto" chooses by the space.
+            prior: "uniform" or "learned".
+            likelihood: "bernoulli" or "gaussian".
+
         Raises:
             ArgumentError: an unknown architecture, or a space that these networks do not support; more than one
-                hidden layer for convolutional networks.
+                hidden layer, or another activation, for convolutional networks.
         """
-        if architecture not in _NETWORKS:
-            raise ArgumentError(f"architecture must be one of {list(_NETWORKS)}, got {architecture!r}")
+        if architecture not in _ARCHITECTURES:
+            raise ArgumentError(f"architecture must be one of {list(_ARCHITECTURES)}, got {architecture!r}")
         space_config = space_to_config(space)
-        if (encoder_layers, decoder_layers) != (1, 1) and architecture != "mlp":
+        if architecture == "mlp":
+            encoder = MLPEncoder(shape, space, widths or [hidden] * encoder_layers, activation=activation)
+            decoder = MLPDecoder(shape, space, widths[::-1] or [hidden] * decoder_layers, activation=activation)
+        elif (encoder_layers, decoder_layers, tuple(widths), activation) != (1, 1, (), "relu"):
             raise ArgumentError(
-                f"encoder_layers and decoder_layers are for the architecture 'mlp', not for {architecture!r}"
+                f"encoder_layers, decoder_layers, widths and activation are for the architecture 'mlp', not for "
+                f"{architecture!r}"
             )
-        encoder, decoder = (
-            network(shape, space, hidden, **({} if layers == 1 else {"layers": layers}))
-            for network, layers in zip(_NETWORKS[architecture], (encoder_layers, decoder_layers), strict=True)
-        )
+        else:
+            encoder, decoder = ConvEncoder(shape, space, hidden), ConvDecoder(shape, space, hidden)
         model = cls(encoder, decoder, space, estimator, prior, likelihood)
         model._config = {
             "space": space_config,
@@ -114,6 +134,8 @@ class DiscreteVAE(AbstractVAE):
             "hidden": hidden,
             "encoder_layers": encoder_layers,
             "decoder_layers": decoder_layers,
+            "widths": list(widths),
+            "activation": activation,
             "prior": prior,
             "likelihood": likelihood,
         }
@@ -212,6 +234,8 @@ class DiscreteVAE(AbstractVAE):
             hidden=config["hidden"],
             encoder_layers=config.get("encoder_layers", 1),
             decoder_layers=config.get("decoder_layers", 1),
+            widths=config.get("widths", ()),
+            activation=config.get("activation", "relu"),
             prior=config["prior"],
             likelihood=config["likelihood"],
         )

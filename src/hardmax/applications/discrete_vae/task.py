@@ -118,8 +118,10 @@ class DiscreteTask(AbstractTask[DiscreteConfig, DiscreteVAE]):
         self._stateful = estimator if isinstance(estimator, AbstractControlled) and estimator.parameters() else None
         self.generators = {"noise": torch.Generator(config.device), "binarize": torch.Generator()}
         self.train_images = images.train
+        if config.train_on_validation:
+            self.train_images = torch.cat([images.train, images.validation])
         if config.binarize != "stochastic":  # once for all epochs
-            self.train_images = binarize(images.train, config.binarize).to(config.device)
+            self.train_images = binarize(self.train_images, config.binarize).to(config.device)
         self.count = len(self.train_images)
         self.held_out = {split: prepare_evaluation_images(config, images, split).to(config.device) for split in SPLITS}
         # Solvers are compiled on first use. This call keeps that out of the measured time of the first epoch.
@@ -138,6 +140,8 @@ class DiscreteTask(AbstractTask[DiscreteConfig, DiscreteVAE]):
                 hidden=config.hidden,
                 encoder_layers=config.encoder_layers,
                 decoder_layers=config.decoder_layers,
+                widths=config.widths,
+                activation=config.activation,
                 prior=config.prior,
                 likelihood=config.likelihood,
             )

@@ -88,7 +88,7 @@ class HashEncoder(AbstractModel):
         """
         space = Binary(bits)
         if architecture == "mlp":
-            encoder: nn.Module = MLPEncoder(shape, space, hidden, layers=2)
+            encoder: nn.Module = MLPEncoder(shape, space, [hidden, hidden])
         elif architecture == "conv":
             encoder = ConvEncoder(shape, space, hidden)
         else:

@@ -170,6 +170,11 @@ def make_row(experiment: str, planned: PlannedRun, *, quick: bool) -> Row:
         raise DataError(
             f"{run} does not hold a finished run: metrics.jsonl or timing.jsonl is empty; remove the folder"
         )
+    train = [row for row in metrics if row["split"] == "train"]
+    bounds = {row["epoch"]: -row["elbo"] for row in train if row.get("elbo") is not None}
+    for row in rows["test"]:
+        if row["epoch"] in bounds:
+            row["train_negative_elbo"] = bounds[row["epoch"]]
     row = {
         "experiment": experiment,
         "quick": quick,
@@ -185,7 +190,7 @@ def make_row(experiment: str, planned: PlannedRun, *, quick: bool) -> Row:
         # With one thread, this is the time on an idle machine, also if the machine was busy.
         "processor_seconds": [row.get("processor") for row in timing],
         "starts": read_rows(run / "starts.jsonl"),
-        "evaluations": _mean_evaluations([row for row in metrics if row["split"] == "train"]),
+        "evaluations": _mean_evaluations(train),
         **rows,
     }
     if (figure := planned.figure) is not None:

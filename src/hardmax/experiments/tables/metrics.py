@@ -90,6 +90,7 @@ def describe_units(metrics: Sequence[Metric]) -> str:
 
 
 BOUND = Metric("negative_elbo", "−ELBO")
+TRAIN_BOUND = Metric("train_negative_elbo", "training −ELBO")
 NLL = Metric("nll", "−log p(x)")
 ACCURACY = Metric("accuracy", "accuracy", "percent", higher=True, scale=100, digits=1)
 ERROR = Metric("mse", "error", "mean squared error per pixel", digits=5)

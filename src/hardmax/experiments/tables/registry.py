@@ -25,6 +25,7 @@ _MODULES = {
     "epsilon": "epsilon",
     "bits-200": "few_evaluations",
     "categories-10x30": "few_evaluations",
+    "categorical-vae": "categorical_vae",
     "sequences": "sequences",
     "sequences-text": "sequences",
     "decisions": "decisions",
