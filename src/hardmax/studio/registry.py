@@ -38,4 +38,10 @@ PAGES = (
         "Choose a space, drag the scores and f, and see what each estimator makes of the gradient.",
         "hardmax.studio.pages.gradient_lab:build_page",
     ),
+    PageRecord(
+        "Solver lab",
+        "/solver",
+        "Paint a terrain, scores or strokes on an image; see the path, matching or cut, and the gradient of its worth.",
+        "hardmax.studio.pages.solver_lab:build_page",
+    ),
 )

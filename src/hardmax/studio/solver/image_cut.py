@@ -6,7 +6,9 @@ Nothing here depends on the page.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 
+import matplotlib
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int8, UInt8
@@ -14,9 +16,17 @@ from scipy import ndimage
 from torch import Tensor
 
 import hardmax as hm
+from hardmax.data.image_reading import read_image, read_image_size
+from hardmax.data.terrain import generate_maps
 from hardmax.errors import ArgumentError
+from hardmax.files import expand_path
+
+__all__ = ["Stroke", "cut_image", "draw_strokes", "read_photo", "read_sample", "sample_cuts", "score_pixels"]
 
 MOST_PIXELS = 2**16  # of an image that is cut
+LONGEST_SIDE = 240  # of an image on the page, in pixels
+SAMPLES = ("terrain", "portrait")
+_TERRAIN = 6  # number of the map
 _BINS = 16  # of a colour channel
 _BLUR = 1.0  # bins: standard deviation of the filter of the histograms
 _FLOOR = 1e-4  # probability that a colour was in no stroke
@@ -39,6 +49,38 @@ class Stroke:
     kind: int
     radius: float
     points: tuple[tuple[int, int], ...]
+
+
+def read_photo(path: str | Path, longest: int = LONGEST_SIDE) -> UInt8[np.ndarray, "H W 3"]:
+    """Read an image of any size and mode, scaled down if its longer side has more pixels than `longest`.
+
+    Raises:
+        DataError: the file is broken, not an image, or has too many pixels.
+    """
+    path = expand_path(path)
+    height, width = read_image_size(path)
+    scale = min(longest / max(height, width), 1)
+    size = max(2, round(scale * height)), max(2, round(scale * width))
+    pixels = read_image(path, size).pixels
+    return pixels if pixels.ndim == 3 else np.repeat(pixels[..., None], 3, -1)
+
+
+@lru_cache(maxsize=len(SAMPLES))
+def read_sample(name: str) -> UInt8[np.ndarray, "H W 3"]:
+    """Return an image that comes with hardmax: "terrain", which is generated, or "portrait".
+
+    The portrait is that of Grace Hopper by James S. Davis, US Navy, in the public domain; it comes with matplotlib.
+
+    Raises:
+        ArgumentError: an unknown name.
+        DataError: this installation of matplotlib has no portrait.
+    """
+    if name == "portrait":
+        return read_photo(Path(matplotlib.get_data_path()) / "sample_data" / "grace_hopper.jpg")
+    if name != "terrain":
+        raise ArgumentError(f"there is no image {name!r:.80}; there are: {', '.join(SAMPLES)}")
+    maps = generate_maps({"train": 1, "validation": 1, "test": _TERRAIN + 1}, cells=24, seed=0).test[_TERRAIN]
+    return np.ascontiguousarray(maps.movedim(0, -1).numpy())
 
 
 def draw_strokes(strokes: Sequence[Stroke], height: int, width: int) -> Int8[np.ndarray, "H W"]:
