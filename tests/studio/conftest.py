@@ -1,8 +1,8 @@
 """A running studio, and a browser to look at it with.
 
 `studio` is the address of a studio without folders; `start_studio(*arguments)` starts another one, with folders or
-options. `open_page(address)` opens a page and returns playwright's `Page`; when the test ends, the page must have made no
-request to another host, logged no error, and shown no traceback. Tests are skipped where no browser is installed.
+options. `open_page(address)` opens a page and returns playwright's `Page`; when the test ends, the page must have made
+no request to another host, logged no error, and shown no traceback. Tests are skipped where no browser is installed.
 """
 
 import os

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any, Literal, final
 
 from markupsafe import Markup
-from nicegui import events, ui
+from nicegui import events
 from PIL import Image
 
 from hardmax.drawing.images import encode_data_uri
-from hardmax.studio.frame import load_script
+from hardmax.studio.frame import Widget
 
 _MOST_CELLS = 10_000  # of one event
 
@@ -29,7 +29,7 @@ class CellStroke:
 
 @final
 class GridView:
-    """An image of cells on the page.
+    """An image of cells on the page, which loads the script "grid_view.js".
 
     Keys: arrows move the cursor; with "paint", space paints its cell and Shift paints while it moves; with "point",
     every move is a click, and PageUp and PageDown scroll, as the wheel does.
@@ -49,12 +49,12 @@ class GridView:
         on_scroll: Callable[[int], Awaitable[None] | None] | None = None,
         mode: Literal["paint", "point"] = "paint",
     ) -> None:
-        load_script("grid_view.js")
-        self.element = ui.element("grid-view")
         self._view: dict[str, Any] = {
             "rows": 1, "columns": 1, "aspect": 1.0, "image": "", "layer": "", "opacity": 1.0, "drawing": "",
             "label": label, "brush": "#d97b29", "radius": 0.5, "mode": mode, "cursor": None, "sharp": True,
         }  # fmt: skip
+
+        self.element = Widget("grid-view", self._view)
 
         async def receive_cells(event: events.GenericEventArguments) -> None:
             detail = event.args["detail"]
@@ -70,7 +70,6 @@ class GridView:
         self.element.on("cells", receive_cells, args=[["detail"]])
         if on_scroll is not None:
             self.element.on("scroll", receive_scroll, args=[["detail"]])
-        self._send()
 
     def show(self, **changes: Any) -> None:
         """Change what is shown.
@@ -86,11 +85,7 @@ class GridView:
             if name in ("image", "layer"):
                 value = encode_data_uri(value) if isinstance(value, Image.Image) else value or ""
             self._view[name] = str(value) if isinstance(value, Markup) else value
-        self._send()
-
-    def _send(self) -> None:
-        self.element._props[".data"] = dict(self._view)
-        self.element.update()
+        self.element.show(dict(self._view))
 
     def _check_cells(self, cells: Any) -> tuple[tuple[int, int], ...]:
         """Return the cells of an event that are on the grid: the grid may have changed since the event."""

@@ -5,7 +5,7 @@ A state is a frozen dataclass whose fields have defaults; it is read and checked
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
@@ -51,14 +51,22 @@ def read_state(kind: type[T], query: Mapping[str, str]) -> T:
 
 
 def write_state(state: Any) -> str:
-    """Return the query of the address that restores a state: the fields that differ from their defaults."""
+    """Return the query of the address that restores a state: the fields whose default would change it."""
     values = {}
     for field in fields(state):
         value = getattr(state, field.name)
-        if value != field.default:
+        if not _is_default(state, field.name, field.default):
             values[field.name] = ",".join(map(_format, value)) if isinstance(value, tuple) else _format(value)
     query = urlencode(values, safe=",")
     return query if len(query) <= _LONGEST else ""
+
+
+def _is_default(state: Any, name: str, default: object) -> bool:
+    """Whether a state is the same with the default of a field; the dataclass may compute its value from the others."""
+    try:
+        return getattr(state, name) == default or replace(state, **{name: default}) == state
+    except ArgumentError:
+        return False
 
 
 def _format(value: object) -> str:

@@ -6,6 +6,7 @@ import os
 import secrets
 import socket
 import sys
+import threading
 import webbrowser
 from collections.abc import Callable
 
@@ -15,6 +16,7 @@ from hardmax.studio.folders import Folders
 from hardmax.studio.registry import PAGES, PageRecord
 
 _LARGEST_MESSAGE = 4 * 2**20  # bytes of a message from a page
+_HISTORY = 100  # messages kept for a page that reconnects; a figure of the gradient lab has tens of kilobytes
 _log = logging.getLogger(__name__)
 
 
@@ -71,6 +73,7 @@ def serve(folders: Folders, host: str, port: int, *, open_browser: bool, say: Ca
 
         def announce() -> None:
             say(f"hardmax studio: {address}   (Ctrl+C ends it)")
+            threading.Thread(target=_load_pages, daemon=True).start()
             if open_browser and _has_display():
                 webbrowser.open(address)
 
@@ -121,9 +124,16 @@ def make_application(folders: Folders, announce: Callable[[], None] = lambda: No
         tailwind=False,
         show_welcome_message=False,
         binding_refresh_interval=None,
+        message_history_length=_HISTORY,
         favicon=STATIC / "icon.svg",
     )
     return application
+
+
+def _load_pages() -> None:
+    """Import the pages, and torch with them, so that the first visitor does not wait for it."""
+    for record in PAGES:
+        record.load()
 
 
 def _describe(error: Exception) -> str:
