@@ -41,10 +41,11 @@ _BRUSHES_OF_WORTH = (("wanted", 1.0), ("worth nothing", 0.0), ("avoid", -1.0))
 _NOTES = {
     "path": "White: the cheapest path from the top left to the bottom right cell. Orange: the cheapest paths for costs "
     "with noise. Pink outline: cells to avoid, each worth -1.",
-    "cut": "White: the outline of the best foreground, by a minimum cut. Orange: those for scores with noise. Worth: 1 "
-    "for each pixel of the disc that is foreground, -1 for each other one, unless you paint it.",
-    "matching": "White squares: the best matching, one column for each row. Orange discs: how often a pair is chosen "
-    "with noise on the scores.",
+    "cut": "White: the outline of the best foreground, by a minimum cut. Discs: how often a pixel is foreground with "
+    "noise on the scores. Worth: 1 for each pixel of the disc that is foreground, -1 for each other one, unless you "
+    "paint it.",
+    "matching": "White squares: the best matching, one column for each row. Discs: how often a pair is chosen with "
+    "noise on the scores. Worth: 1 for each pair on the diagonal, unless you paint it.",
 }
 
 
@@ -78,7 +79,7 @@ class GridPanel:
         self._layer = "values"
         self._work = LatestWork()
         ui.context.client.on_delete(self._work.cancel)
-        with ui.element("div").classes("studio-columns"):
+        with ui.element("div").classes("studio-columns solver-panel"):
             with ui.element("div"):
                 self._build_painting()
             with ui.element("div"):

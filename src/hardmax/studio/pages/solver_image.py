@@ -101,7 +101,7 @@ class ImagePanel:
         self._cut: CutImages | None = None
         self._work = LatestWork()
         ui.context.client.on_delete(self._work.cancel)
-        with ui.element("div").classes("studio-columns"):
+        with ui.element("div").classes("studio-columns solver-panel"):
             with ui.element("div"):
                 self._build_painting()
             with ui.element("div"):

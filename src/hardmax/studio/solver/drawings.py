@@ -10,8 +10,8 @@ from hardmax.drawing.grids import colour_signs, colour_values, draw_outline, dra
 from hardmax.drawing.svg import COLOURS
 from hardmax.studio.solver.problems import PROBLEMS, LabSetting, LabSolution
 
-_BEST, _OTHERS = "#ffffff", COLOURS[1]
-_AVOID = COLOURS[3]
+_BEST, _OTHERS, _AVOID = "#ffffff", COLOURS[1], COLOURS[3]
+_DISC = "#e8eaed"  # neither of the colours of the numbers
 _MOST_DRAWN = 20  # perturbed decisions
 
 
@@ -34,19 +34,13 @@ def colour_gradient(gradient: Float[np.ndarray, "H W"]) -> Image.Image:
 
 
 def draw_decisions(setting: LabSetting, solution: LabSolution, *, shows_perturbed: bool = True) -> Markup:
-    """Draw the best decision, on perturbed ones, in units of cells."""
-    out = Markup()
-    if shows_perturbed and setting.problem == "matching":
-        out += draw_shares(solution.shares.numpy(), _OTHERS, opacity=0.85)
-    elif shows_perturbed:
-        for z in solution.perturbed[:_MOST_DRAWN]:
-            if setting.problem == "path":
-                out += draw_path(order_cells(z), _OTHERS, width=0.1, opacity=0.4)
-            else:
-                out += draw_outline(z.bool().numpy(), _OTHERS, width=0.08, opacity=0.35)
+    """Draw the best decision, and some perturbed paths or how often each cell is chosen, in units of cells."""
     if setting.problem == "path":
-        return out + draw_path(order_cells(solution.z), _BEST, width=0.2)
-    return out + draw_outline(solution.z.bool().numpy(), _BEST, width=0.09)
+        drawn = solution.perturbed[:_MOST_DRAWN] if shows_perturbed else ()
+        others = [draw_path(order_cells(z), _OTHERS, width=0.1, opacity=0.4) for z in drawn]
+        return Markup().join(others) + draw_path(order_cells(solution.z), _BEST, width=0.2)
+    shares = draw_shares(solution.shares.numpy(), _DISC) if shows_perturbed else Markup()
+    return shares + draw_outline(solution.z.bool().numpy(), _BEST, width=0.09)
 
 
 def draw_avoided(setting: LabSetting) -> Markup:
