@@ -13,7 +13,6 @@ from hardmax.studio.solver.image_cut import Stroke
 
 UNIT = 16  # painted numbers are multiples of 1 / 16
 _MOST_BYTES = 2**16  # of a decoded word
-_MOST_STROKES = 500
 
 
 def round_values(values: Float[np.ndarray, "H W"]) -> Float[np.ndarray, "H W"]:
@@ -68,14 +67,15 @@ def decode_strokes(word: str) -> tuple[Stroke, ...]:
     """
     content = _decode(word)
     numbers = np.frombuffer(content[: len(content) // 2 * 2], "<i2").tolist()
-    strokes = []
-    while numbers and len(strokes) < _MOST_STROKES:
-        kind, double_radius, count, *numbers = [*numbers, 0, 0][: max(len(numbers), 3)]
-        if kind not in (-1, 0, 1) or not 1 <= double_radius <= 200 or not 1 <= count <= len(numbers) / 2:
+    strokes, place = [], 0
+    while place < len(numbers):
+        kind, double_radius, count = [*numbers[place : place + 3], 0, 0][:3]
+        end = place + 3 + 2 * count
+        if kind not in (-1, 0, 1) or not 1 <= double_radius <= 200 or count < 1 or end > len(numbers):
             raise ArgumentError("the link holds broken strokes; copy it again")
-        points = tuple(zip(numbers[: 2 * count : 2], numbers[1 : 2 * count : 2], strict=True))
+        points = tuple(zip(numbers[place + 3 : end : 2], numbers[place + 4 : end : 2], strict=True))
         strokes.append(Stroke(kind, double_radius / 2, points))
-        numbers = numbers[2 * count :]
+        place = end
     return tuple(strokes)
 
 

@@ -95,8 +95,8 @@ def draw_strokes(strokes: Sequence[Stroke], height: int, width: int) -> Int8[np.
         points = np.array(stroke.points, dtype=np.float64).reshape(-1, 2)
         begins, ends = (points[:-1], points[1:]) if len(points) > 1 else (points, points)
         for begin, end in zip(begins, ends, strict=True):
-            low = np.floor(np.minimum(begin, end) - stroke.radius).astype(int).clip(0)
-            high = (np.ceil(np.maximum(begin, end) + stroke.radius).astype(int) + 1).clip(0, (height, width))
+            low = np.floor(np.minimum(begin, end) - stroke.radius).astype(int).clip(0, (height, width))
+            high = (np.ceil(np.maximum(begin, end) + stroke.radius).astype(int) + 1).clip(low, (height, width))
             rows, columns = np.mgrid[low[0] : high[0], low[1] : high[1]]
             places = np.stack([rows, columns], -1) - begin
             along = end - begin
