@@ -50,7 +50,7 @@ class GridView:
         mode: Literal["paint", "point"] = "paint",
     ) -> None:
         self._view: dict[str, Any] = {
-            "rows": 1, "columns": 1, "aspect": 1.0, "image": "", "layer": "", "opacity": 1.0, "drawing": "",
+            "rows": 1, "columns": 1, "aspect": 1.0, "image": "", "layer": "", "drawing": "", "letters": "",
             "label": label, "brush": "#d97b29", "radius": 0.5, "mode": mode, "cursor": None, "sharp": True,
         }  # fmt: skip
 
@@ -76,9 +76,10 @@ class GridView:
 
         Args:
             **changes: `rows` and `columns`, the number of cells; `aspect`, width divided by height; `image` and
-                `layer`, images, their data URIs, or None; `opacity` of the layer; `drawing`, SVG in units of cells;
-                `brush`, a colour, and `radius`, of what is painted; `cursor`, row and column of the keyboard; `sharp`,
-                whether pixels are enlarged as squares; `label`.
+                `layer`, images, their data URIs, or None (the CSS variable `--layer-opacity` is that of the layer);
+                `drawing`, SVG in units of cells; `letters` at the left, right, bottom and top; `brush`, a colour, and
+                `radius`, of what is painted; `cursor`, row and column of the keyboard; `sharp`, whether pixels are
+                enlarged as squares; `label`.
         """
         for name, value in changes.items():
             assert name in self._view

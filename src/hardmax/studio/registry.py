@@ -44,4 +44,10 @@ PAGES = (
         "Paint a terrain, scores or strokes on an image; see the path, matching or cut, and the gradient of its worth.",
         "hardmax.studio.pages.solver_lab:build_page",
     ),
+    PageRecord(
+        "Scans",
+        "/scans",
+        "Look at segmented scans in three planes, at their structures and doubts, and compare two label maps.",
+        "hardmax.studio.pages.scans:build_page",
+    ),
 )

@@ -13,6 +13,10 @@ const STYLE = `
   img { display: block; object-fit: fill; }
   img[hidden] { display: none; }
   .sharp img { image-rendering: pixelated; }
+  .layer { opacity: var(--layer-opacity, 1); }
+  .letters span { position: absolute; font: 600 .8rem/1 system-ui, sans-serif; color: #ffd166; text-shadow: 0 0 3px #000; }
+  .letters span:nth-child(1) { left: .3rem; top: 50%; } .letters span:nth-child(2) { right: .3rem; top: 50%; }
+  .letters span:nth-child(3) { left: 50%; bottom: .3rem; } .letters span:nth-child(4) { left: 50%; top: .3rem; }
 `;
 
 class GridView extends HTMLElement {
@@ -21,10 +25,12 @@ class GridView extends HTMLElement {
     const root = this.attachShadow({ mode: "open" });
     root.innerHTML = `<style>${STYLE}</style><div class="frame" tabindex="0" role="application">
       <img class="base" alt="" draggable="false"><img class="layer" alt="" draggable="false">
-      <svg class="drawing" preserveAspectRatio="none"></svg><svg class="hand" preserveAspectRatio="none"></svg></div>`;
+      <svg class="drawing" preserveAspectRatio="none"></svg><svg class="hand" preserveAspectRatio="none"></svg>
+      <div class="letters"></div></div>`;
     this.frame = root.querySelector(".frame");
     [this.base, this.layer] = root.querySelectorAll("img");
     [this.drawing, this.hand] = root.querySelectorAll("svg");
+    this.letters = root.querySelector(".letters");
     this.cells = [];
     this.cursor = [0, 0];
     this.view = { rows: 1, columns: 1 };
@@ -35,7 +41,7 @@ class GridView extends HTMLElement {
     this.frame.addEventListener("wheel", (event) => this.scroll(event), { passive: false });
   }
 
-  // {rows, columns, aspect, image, layer, opacity, drawing, label, brush, radius, mode, cursor, sharp}
+  // {rows, columns, aspect, image, layer, drawing, letters, label, brush, radius, mode, cursor, sharp}
   set data(view) {
     this.view = view;
     this.frame.style.aspectRatio = `${view.aspect}`;
@@ -45,9 +51,11 @@ class GridView extends HTMLElement {
       element.hidden = !source;
       if (source && element.getAttribute("src") !== source) element.src = source;
     }
-    this.layer.style.opacity = view.opacity;
     for (const svg of [this.drawing, this.hand]) svg.setAttribute("viewBox", `0 0 ${view.columns} ${view.rows}`);
     this.drawing.innerHTML = view.drawing;
+    this.letters.replaceChildren(
+      ...[...view.letters].map((letter) => Object.assign(document.createElement("span"), { textContent: letter })),
+    );
     if (view.cursor) this.cursor = view.cursor;
     if (!this.last) this.sketch([]);
   }

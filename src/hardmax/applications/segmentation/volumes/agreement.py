@@ -138,8 +138,10 @@ def measure_volumes(labels: Integer[np.ndarray, "X Y Z"], grid: Grid, count: int
 
 def _count_voxels(labels: Integer[np.ndarray, "..."], count: int) -> Integer[np.ndarray, "M"]:
     """Return the number of voxels of each label, slab by slab: counting takes eight bytes for each voxel."""
-    parts = (np.bincount(part.ravel(), minlength=count)[:count] for part in split_into_slabs(labels))
-    return np.sum(list(parts), axis=0, dtype=np.int64)
+    out = np.zeros(count, np.int64)
+    for part in split_into_slabs(labels):
+        out += np.bincount(part.ravel(), minlength=count)[:count]
+    return out
 
 
 def compare_maps(
