@@ -152,6 +152,7 @@ class ScanViewer:
         self._files: ScanFiles | None = None
         self._scan: LoadedScan | None = None
         self._voxel: Voxel = (0, 0, 0)
+        self._listed: str | None = None  # name of the scan that is chosen
         self._work = LatestWork()
         ui.context.client.on_delete(self._work.cancel)
         with ui.element("div").classes("studio-row"):
@@ -214,6 +215,7 @@ class ScanViewer:
         results = self._results[self._folder]
         names = {result.scan.name: escape_control_characters(result.scan.name) for result in results}
         name = self.state.scan if self.state.scan in names else next(iter(names), None)
+        self._listed = name
         self._choice.set_options(names, value=name)
 
     # ------------------------------------------------------------------------------- changes
@@ -233,8 +235,9 @@ class ScanViewer:
         await self.open_scan()
 
     async def _choose_scan(self, event: events.ValueChangeEventArguments) -> None:
-        if self._scan is None or event.value is None or event.value == self.state.scan:
+        if event.value is None or event.value == self._listed:  # the list itself has changed
             return
+        self._listed = event.value
         self.state = replace(ScansState(), folder=self.state.folder, scan=event.value, opacity=self.state.opacity)
         self._compare.value = ""
         await self.open_scan()
@@ -296,17 +299,17 @@ class ScanViewer:
             notes = ui.element("div")
             if missing:
                 show_problem(missing)
-        await self.update()
-        if self._scan is not None:
+        scan = await self.update()
+        if scan is not None:
             with notes:
-                for note in dict.fromkeys((*result.notes, *self._scan.display.notes)):
+                for note in dict.fromkeys((*result.notes, *scan.display.notes)):
                     add_note(note)
         self._list_structures()
 
-    async def update(self) -> None:
-        """Show the planes through the voxel of the state."""
+    async def update(self) -> LoadedScan | None:
+        """Show the planes through the voxel of the state; return the scan, or None if it cannot be shown."""
         if self._files is None:
-            return
+            return None
         try:
             computed = await self._work.run(compute_planes, self._files, self.state)
         except HardmaxError as error:
@@ -315,13 +318,14 @@ class ScanViewer:
                 show_problem(str(error))
             self._scan = None
             self._clear()
-            return
+            return None
         if computed is None:
-            return
+            return None
         self._scan, self._voxel, views = computed
         for plane, view, shown in zip(PLANES, self._views, views, strict=True):
             view.show(**vars(shown), aspect=measure_aspect(plane, self._scan.display.grid))
         self._place.text = describe_voxel(self._scan, self._voxel)
+        return self._scan
 
     def _clear(self) -> None:
         for view in self._views:

@@ -3,6 +3,7 @@
 Nothing here depends on the page.
 """
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -58,10 +59,10 @@ def read_photo(path: str | Path, longest: int = LONGEST_SIDE) -> UInt8[np.ndarra
         DataError: the file is broken, not an image, or has too many pixels.
     """
     path = expand_path(path)
-    height, width = read_image_size(path)
-    scale = min(longest / max(height, width), 1)
-    size = max(2, round(scale * height)), max(2, round(scale * width))
-    pixels = read_image(path, size).pixels
+    with warnings.catch_warnings(action="ignore"):  # Pillow warns of what is an error, or is fixed, here
+        height, width = read_image_size(path)
+        scale = min(longest / max(height, width), 1)
+        pixels = read_image(path, (max(2, round(scale * height)), max(2, round(scale * width)))).pixels
     return pixels if pixels.ndim == 3 else np.repeat(pixels[..., None], 3, -1)
 
 

@@ -49,7 +49,8 @@ class GridView extends HTMLElement {
     this.frame.setAttribute("aria-label", view.label);
     for (const [element, source] of [[this.base, view.image], [this.layer, view.layer]]) {
       element.hidden = !source;
-      if (source && element.getAttribute("src") !== source) element.src = source;
+      if (!source) element.removeAttribute("src");
+      else if (element.getAttribute("src") !== source) element.src = source;
     }
     for (const svg of [this.drawing, this.hand]) svg.setAttribute("viewBox", `0 0 ${view.columns} ${view.rows}`);
     this.drawing.innerHTML = view.drawing;
