@@ -101,7 +101,7 @@ class Widget(ui.element):
         self.update()
 
     def on_change(self, handler: Callable[[Any], Any], seconds: float = 0.05) -> "Widget":
-        """Call a function with the detail of every event "change", at most once in so many seconds."""
+        """Call a function with the detail of the event "change"; of several within `seconds`, with the last one."""
         self.on("change", lambda event: handler(event.args), js_handler="(e) => emit(e.detail)", throttle=seconds)
         return self
 

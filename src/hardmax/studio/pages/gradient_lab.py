@@ -85,9 +85,7 @@ class GradientLab:
 
     def _build_controls(self) -> None:
         with ui.element("div").classes("studio-row"):
-            self._space = ui.select(
-                SPACES, label="Space", on_change=lambda e: self._change_problem(space=e.value, size=0)
-            )
+            self._space = ui.select(SPACES, label="Space", on_change=lambda e: self._change_space(e.value))
             self._size = ui.number(min=1, max=12, step=1, on_change=lambda e: self._change_number("size", e.value))
             self._chosen = ui.number("Chosen", min=1, max=7, on_change=lambda e: self._change_number("chosen", e.value))
         self._score_bars = Widget("drag-bars").on_change(lambda detail: self._change(scores=tuple(detail["values"])))
@@ -131,17 +129,19 @@ class GradientLab:
             return
         await self._refresh()
 
+    async def _change_space(self, space: str) -> None:
+        if space != self._state.space:
+            await self._change_problem(space=space, size=0, f="default")
+
     async def _change_problem(self, **changes: Any) -> None:
         """Change the space, its size or the kind of f: scores and worths get other lengths."""
         if all(getattr(self._state, name) == value for name, value in changes.items()):
             return
         try:
-            f = {} if "f" in changes or "space" not in changes else {"f": "default"}
-            state = self._state.change_problem(**changes, **f)
+            self._state = self._state.change_problem(**changes)
         except HardmaxError as error:
             show_message(str(error))
             return
-        self._state = state
         self._show_controls()
         await self._refresh()
 

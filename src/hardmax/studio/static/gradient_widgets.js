@@ -269,7 +269,7 @@ class EstimateCloud extends Chart {
     add(svg, "circle", { ...mean, stroke: data.colour });
     add(svg, "text", { x: size - 5, y: middle - 5, "text-anchor": "end", class: "muted", "font-size": 11 }, data.labels[0]);
     add(svg, "text", { x: middle + 5, y: 13, class: "muted", "font-size": 11 }, data.labels[1]);
-    if (outside) add(svg, "text", { x: 6, y: size - 7, class: "muted", "font-size": 11 }, `${((100 * outside) / total).toFixed(0)} % outside`);
+    if (outside) add(svg, "text", { x: 6, y: size - 7, class: "muted", "font-size": 11 }, `${outside < 0.01 * total ? "< 1" : ((100 * outside) / total).toFixed(0)} % outside`);
   }
 }
 
