@@ -36,9 +36,10 @@ class RunningStudio:
         self.process.stdout.close()
 
 
-def launch_studio(*arguments, folder=None):
-    """Start `hardmax studio` with a free port, and wait until it prints its address."""
+def launch_studio(*arguments, folder=None, script=None):
+    """Start `hardmax studio` with a free port, or a script that does so, and wait until it prints its address."""
     command = [sys.executable, "-m", "hardmax.cli.main", "studio", *map(str, arguments), "--port", "0", "--no-open"]
+    command = command if script is None else [sys.executable, str(script)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=folder)
     line = process.stdout.readline()
@@ -54,8 +55,8 @@ def start_studio():
     """A function that starts a studio, which ends with the tests; its arguments are those of the command."""
     running = []
 
-    def start(*arguments, folder=None):
-        running.append(launch_studio(*arguments, folder=folder))
+    def start(*arguments, **options):
+        running.append(launch_studio(*arguments, **options))
         return running[-1]
 
     yield start

@@ -77,8 +77,8 @@ def add_text(tag: str, text: str) -> TextElement:
 
 
 def load_script(name: str) -> None:
-    """Load a module of `hardmax/studio/static` into the page, such as "bars.js", before the page is drawn."""
-    ui.add_head_html(f'<script type="module" src="{STATIC_ADDRESS}/{name}"></script>')
+    """Load a script of `hardmax/studio/static` into the page, such as "bars.js", before the page is drawn."""
+    ui.add_head_html(f'<script defer src="{STATIC_ADDRESS}/{name}"></script>')
 
 
 @final
@@ -101,7 +101,7 @@ class Widget(ui.element):
         self.update()
 
     def on_change(self, handler: Callable[[Any], Any], seconds: float = 0.05) -> "Widget":
-        """Call a function with the detail of every event "change", at most once in so many seconds."""
+        """Call a function with the detail of the event "change"; of several within `seconds`, with the last one."""
         self.on("change", lambda event: handler(event.args), js_handler="(e) => emit(e.detail)", throttle=seconds)
         return self
 

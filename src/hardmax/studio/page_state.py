@@ -34,6 +34,7 @@ def read_state(kind: type[T], query: Mapping[str, str]) -> T:
         'exact=false'
     """
     words: list[str] = []
+    empty: dict[str, tuple[()]] = {}  # the command line has no empty tuples
     for option in describe_options(kind):
         value = query.get(option.field)
         if value is None:
@@ -42,12 +43,14 @@ def read_state(kind: type[T], query: Mapping[str, str]) -> T:
             if value not in ("true", "false"):
                 raise ArgumentError(f"{option.field} must be true or false, got {value[:80]!r}")
             words.append(option.name if value == "true" else f"--no-{option.name[2:]}")
+        elif option.several and not value:
+            empty[option.field] = ()
         elif option.several:
             first, *rest = value.split(",")
             words += [f"{option.name}={first}", *rest]
         else:
             words.append(f"{option.name}={value}")
-    return kind(**parse_values(kind, "studio", words))
+    return kind(**parse_values(kind, "studio", words), **empty)
 
 
 def write_state(state: Any) -> str:

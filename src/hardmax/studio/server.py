@@ -65,6 +65,7 @@ def serve(folders: Folders, host: str, port: int, *, open_browser: bool, say: Ca
     except ImportError as error:
         raise MissingExtraError("hardmax studio needs NiceGUI: pip install 'hardmax[studio]'") from error
     with open_socket(host, port) as server_socket:
+        server_socket.listen()  # the address is announced before uvicorn accepts connections: they wait
         port = server_socket.getsockname()[1]
         token = None if is_loopback(host) else secrets.token_urlsafe(24)
         rules = AccessRules(host, port, token)

@@ -131,9 +131,10 @@ class _Card:
                 add_text("h3", name)
                 remove = ui.button("×", on_click=lambda: replace(None)).props("flat dense no-caps")
                 remove.props(f'aria-label="Remove {name}"')
-            if (parameter := get_parameter(name)) is not None:
-                _, value = parse_estimator(text)
-                self._build_slider(parameter, value or 1.0, replace)
+            with ui.element("div").classes("lab-parameter"):
+                if (parameter := get_parameter(name)) is not None:
+                    _, value = parse_estimator(text)
+                    self._build_slider(parameter, value or 1.0, replace)
             self._cloud = Widget("estimate-cloud")
             self._numbers = ui.label().classes("lab-numbers")
             self._refusal = ui.label().classes("studio-note")
