@@ -87,7 +87,7 @@ def draw_shares(shares: Float[np.ndarray, "H W"], colour: str, *, opacity: float
         '<circle cx="{:g}" cy="{:g}" r="{:.3g}" fill="{}" fill-opacity="{:g}" stroke="{}" stroke-width=".04"/>'
     )
     return Markup().join(
-        disc.format(column + 0.5, row + 0.5, 0.42 * shares[row, column] ** 0.5, colour, opacity, _CASING)
+        disc.format(column + 0.5, row + 0.5, 0.34 * shares[row, column] ** 0.5, colour, opacity, _CASING)
         for row, column in np.argwhere(shares > 0)
     )
 
