@@ -1,5 +1,8 @@
 """The solver lab in a browser: paint, and see the decision and the gradient change as the library says."""
 
+import os
+import sys
+from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
@@ -208,3 +211,36 @@ def test_a_broken_link_is_a_sentence(studio, open_page):
     ):
         page = open_page(f"{studio}solver?{query}")
         page.get_by_role("alert").filter(has_text=message).wait_for()
+
+
+def read_memory(process):
+    """Resident memory of a process, in MB."""
+    pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_two_browsers_with_a_hundred_strokes_each(start_studio, open_page):
+    """Both end with the numbers of what was painted, and the memory of the server stays within a bound."""
+    running = start_studio()
+    pages = [open_page(f"{running.address}solver?problem=cut&size=24") for _ in range(2)]
+    for page in pages:
+        wait_for_numbers(page, SolverState("cut", size=24))
+    frames = [page.locator("grid-view .frame").first for page in pages]
+    values = make_setting(SolverState("cut", size=24)).values.clone()
+    before = None
+    for stroke in range(100):
+        for page, frame in zip(pages, frames, strict=True):
+            page.mouse.move(*find_place(frame, stroke % 24, 2, 24))
+            page.mouse.down()
+            page.mouse.move(*find_place(frame, stroke % 24, 6, 24))
+            page.mouse.up()
+        if stroke == 20:
+            before = read_memory(running.process)
+    values[:, 2:7] = 4.0  # the brush that is chosen first
+    state = SolverState("cut", size=24)
+    state = store_grids(state, values, make_setting(state).worth)
+    for page in pages:
+        wait_for_numbers(page, state)
+    assert read_memory(running.process) - before < 100

@@ -116,6 +116,7 @@ class ImagePanel:
         add_text("h2", "Strokes")
         with ui.element("div").classes("studio-row"):
             self._brush = ui.toggle(_BRUSHES, value=1, on_change=self._show_brush).props("no-caps unelevated dense")
+            ui.label("radius")
             self._radius = ui.slider(min=1, max=16, step=0.5, value=4, on_change=self._show_brush)
             self._radius.props('aria-label="Radius of the brush"').classes("studio-radius")
         self._view = GridView("Image to paint strokes on", self._paint)
@@ -131,6 +132,7 @@ class ImagePanel:
     def _build_result(self) -> None:
         add_text("h2", "Object")
         self._result = GridView("The object that the strokes cut out", lambda stroke: None, mode="point")
+        self._result.element.classes("solver-cutout")
         self._numbers = add_text("p", "").props("role=status")
         add_note(
             "The strokes give the colours of object and background; a minimum cut finds the best mask of all, whose "
