@@ -1,7 +1,5 @@
 """What the page of scans shows, without the page: sources of a scan, three slices, and the table of structures."""
 
-import base64
-import io
 import threading
 from dataclasses import dataclass
 from functools import lru_cache
@@ -29,6 +27,7 @@ from hardmax.applications.segmentation.results.slices import (
 )
 from hardmax.applications.segmentation.volumes.agreement import dice, measure_volumes
 from hardmax.applications.segmentation.volumes.labels import STRUCTURES
+from hardmax.drawing.images import encode_data_uri
 from hardmax.errors import DataError
 from hardmax.studio.work import CheckCancelled
 
@@ -178,20 +177,15 @@ def _draw_plane(scan: LoadedScan, plane: Plane, voxel: Voxel, show: str, structu
     else:
         layer = colour_labels(other if show == "other" else labels, STRUCTURES, structure)
     grey = scan.display.grey
-    image = "" if grey is None else _encode(Image.fromarray(np.ascontiguousarray(cut_slice(grey, plane, index))))
+    image = ""
+    if grey is not None:
+        image = encode_data_uri(Image.fromarray(np.ascontiguousarray(cut_slice(grey, plane, index))), optimize=False)
     row, column = locate_in_slice(plane, voxel, scan.shape)
     rows, columns = labels.shape
     cross = Markup(
         '<path d="M0 {0}H{3}M{2} 0V{1}" stroke="{4}" stroke-opacity=".75" vector-effect="non-scaling-stroke"/>'
     ).format(row + 0.5, rows, column + 0.5, columns, _CROSS)
-    return PlaneView(rows, columns, image, _encode(layer), str(cross), (row, column))
-
-
-def _encode(image: Image.Image) -> str:
-    """Return a slice as a PNG data URI; of little compression, since it is made for every click."""
-    buffer = io.BytesIO()
-    image.save(buffer, "PNG", compress_level=1)
-    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+    return PlaneView(rows, columns, image, encode_data_uri(layer, optimize=False), str(cross), (row, column))
 
 
 def describe_voxel(scan: LoadedScan, voxel: Voxel) -> str:

@@ -49,14 +49,18 @@ _NOTES = {
 }
 
 
-def compute_lab(check: CheckCancelled, setting: LabSetting) -> tuple[LabSolution, LabGradient | str]:
-    """Return the solution and the gradient, or the reason why the estimator cannot compute it."""
-    solution = solve_problem(setting)
-    check()
-    try:
-        return solution, estimate_gradient(setting)
-    except HardmaxError as error:
-        return solution, str(error)
+def compute_solution(check: CheckCancelled, setting: LabSetting) -> LabSolution:
+    """Return the decisions."""
+    return solve_problem(setting)
+
+
+def compute_gradient(check: CheckCancelled, setting: LabSetting) -> LabGradient:
+    """Return the gradient.
+
+    Raises:
+        HardmaxError: the estimator cannot compute it.
+    """
+    return estimate_gradient(setting, check)
 
 
 @final
@@ -176,9 +180,10 @@ class GridPanel:
         await self._change_grids(values, worth)
 
     async def _take_step(self) -> None:
-        if self._gradient is None:
+        gradient = self._gradient or await self._work.run(compute_gradient, self._setting)
+        if gradient is None:
             return
-        values = torch.from_numpy(round_values(take_step(self._setting, self._gradient.gradient).numpy()))
+        values = torch.from_numpy(round_values(take_step(self._setting, gradient.gradient).numpy()))
         await self._change_grids(values, self._setting.worth)
 
     async def _clear(self) -> None:
@@ -216,15 +221,26 @@ class GridPanel:
 
     # ------------------------------------------------------------------------------- results
     async def update(self) -> None:
-        """Compute and show the decisions and the gradient for the state."""
-        result = await self._work.run(compute_lab, self._setting)
-        if result is None:
+        """Compute and show the decisions for the state, then the gradient, which takes longer."""
+        setting = self._setting
+        solution = await self._work.run(compute_solution, setting)
+        if solution is None:
             return
-        self._solution, gradient = result
-        self._gradient = gradient if isinstance(gradient, LabGradient) else None
-        self._quality.text = gradient if isinstance(gradient, str) else _describe_gradient(gradient)
-        self._numbers.text = _describe_solution(self._setting, self._solution)
+        self._solution, self._gradient = solution, None
+        self._numbers.text = _describe_solution(setting, solution)
         self._show()
+        try:
+            gradient = await self._work.run(compute_gradient, setting)
+        except HardmaxError as error:
+            self._quality.text = str(error)
+            return
+        if gradient is None:
+            return
+        self._gradient = gradient
+        self._quality.text = _describe_gradient(gradient)
+        best = draw_decisions(setting, solution, shows_perturbed=False)
+        image = colour_gradient(gradient.gradient.numpy())
+        self._gradient_view.show(rows=self.state.rows, columns=self.state.rows, image=image, drawing=best)
 
     def _show(self) -> None:
         """Show the grids with the brush and the layer that are chosen."""
@@ -239,9 +255,6 @@ class GridPanel:
         image = colour_worth(setting) if shows_worth else colour_numbers(setting)
         brush = float(self._brush.value or 0)
         self._view.show(**sizes, image=image, drawing=drawing, brush=COLOURS[1 if brush > 0 else 0])
-        gradient = None if self._gradient is None else colour_gradient(self._gradient.gradient.numpy())
-        best = draw_decisions(setting, self._solution, shows_perturbed=False)
-        self._gradient_view.show(**sizes, image=gradient, drawing=best)
 
 
 def _describe_solution(setting: LabSetting, solution: LabSolution) -> str:

@@ -75,7 +75,7 @@ def compute_cut(
     shares = sample_cuts(scores, height, width, samples=_SAMPLES, seed=state.seed) if state.perturbed else mask
     check()
     images = (Image.fromarray(pixels), colour_signs(0.75 * marks, 1.0), _cut_out(pixels, shares))
-    image, painted, result = (encode_data_uri(each) for each in images)
+    image, painted, result = (encode_data_uri(each, optimize=False) for each in images)
     return CutImages(image, mask, painted, str(draw_outline(mask, "#ffffff", width=0.7)), result)
 
 
@@ -207,8 +207,10 @@ class ImagePanel:
     # ------------------------------------------------------------------------------- results
     async def update(self, painted: Stroke | None = None) -> None:
         """Compute and show the cut for the strokes, and the one that is being painted."""
-        strokes = self._strokes if painted is None else (*self._strokes, painted)
-        result = await self._work.run(compute_cut, self._pixels, strokes, self.state)
+        strokes, state = self._strokes, self.state
+        if painted is not None:  # cuts with noise wait for the end of the stroke
+            strokes, state = (*strokes, painted), replace(state, perturbed=False)
+        result = await self._work.run(compute_cut, self._pixels, strokes, state)
         if result is None:
             return
         self._cut = result

@@ -294,8 +294,12 @@ def uses_step(estimator: str) -> bool:
     return estimator in _USE_STEP
 
 
-def estimate_gradient(setting: LabSetting) -> LabGradient:
+def estimate_gradient(setting: LabSetting, check: Callable[[], None] = lambda: None) -> LabGradient:
     """Estimate the gradient of the expected worth for the scores of the cells, and how much the estimate varies.
+
+    Args:
+        setting: the problem and the estimator.
+        check: called now and then; it may raise an error to end the work.
 
     Raises:
         HardmaxError: the estimator does not support the problem.
@@ -303,18 +307,20 @@ def estimate_gradient(setting: LabSetting) -> LabGradient:
     space, estimator, generator = build_space(setting), ESTIMATORS[setting.estimator](setting.step), _seed(setting)
     f = make_objective(setting, space)
 
-    def estimate(cells: Tensor) -> tuple[Tensor, float]:
-        cells = cells.clone().requires_grad_()
+    def estimate() -> tuple[Tensor, float]:
+        cells = make_cell_scores(setting).clone().requires_grad_()
         scores = arrange_scores(setting, cells)
         out = hm.expectation(f, scores, space, estimator, samples=setting.samples, generator=generator)
-        return torch.autograd.grad(out.value.sum(), cells)[0], out.solves
+        return torch.autograd.grad(out.value, cells)[0], out.solves
 
     began = time.perf_counter()
-    cells = make_cell_scores(setting)
-    gradient, solves = estimate(cells)
+    gradient, solves = estimate()
     seconds = time.perf_counter() - began
-    others, _ = estimate(cells.expand(_REPEATS, -1, -1))
-    size, spread = float(others.mean(0).norm()), float(others.var(0).sum().sqrt())
+    others = []
+    for _ in range(_REPEATS):
+        check()
+        others.append(estimate()[0])
+    size, spread = float(torch.stack(others).mean(0).norm()), float(torch.stack(others).var(0).sum().sqrt())
     return LabGradient(gradient, spread / size if size > 0 else nan, solves, seconds)
 
 
