@@ -1,7 +1,6 @@
 """The server of the studio: NiceGUI's pages behind the checks of `hardmax.studio.access`."""
 
 import errno
-import logging
 import os
 import secrets
 import socket
@@ -10,14 +9,13 @@ import threading
 import webbrowser
 from collections.abc import Callable
 
-from hardmax.errors import ArgumentError, HardmaxError, MissingExtraError
+from hardmax.errors import ArgumentError, MissingExtraError
 from hardmax.studio.access import AccessGuard, AccessRules, is_loopback
 from hardmax.studio.folders import Folders
 from hardmax.studio.registry import PAGES, PageRecord
 
 _LARGEST_MESSAGE = 4 * 2**20  # bytes of a message from a page
 _HISTORY = 100  # messages kept for a page that reconnects; a figure of the gradient lab has tens of kilobytes
-_log = logging.getLogger(__name__)
 
 
 def open_socket(host: str, port: int) -> socket.socket:
@@ -98,7 +96,7 @@ def make_application(folders: Folders, announce: Callable[[], None] = lambda: No
     from fastapi import FastAPI, Request
     from nicegui import app, ui
 
-    from hardmax.studio.frame import STATIC, STATIC_ADDRESS, Studio, show_home, show_page, show_problem
+    from hardmax.studio.frame import STATIC, STATIC_ADDRESS, Studio, describe_error, show_home, show_page, show_problem
 
     studio = Studio(folders)
 
@@ -114,7 +112,7 @@ def make_application(folders: Folders, announce: Callable[[], None] = lambda: No
     for record in PAGES:
         add_page(record)
     app.add_static_files(STATIC_ADDRESS, STATIC)
-    app.on_page_exception(lambda error: show_problem(_describe(error)))
+    app.on_page_exception(lambda error: show_problem(describe_error(error)))
     app.on_startup(announce)
     application = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     ui.run_with(
@@ -135,14 +133,6 @@ def _load_pages() -> None:
     """Import the pages, and torch with them, so that the first visitor does not wait for it."""
     for record in PAGES:
         record.load()
-
-
-def _describe(error: Exception) -> str:
-    """Return the sentence for the page; the traceback of a defect goes to the terminal."""
-    if isinstance(error, HardmaxError):
-        return str(error)
-    _log.error("a page failed", exc_info=error)
-    return "This page failed; the terminal of hardmax studio shows the error."
 
 
 def _has_display() -> bool:
