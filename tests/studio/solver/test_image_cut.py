@@ -21,6 +21,7 @@ from hardmax.studio.solver.image_cut import (
     read_sample,
     sample_cuts,
     score_pixels,
+    thin_points,
 )
 from hardmax.studio.solver.program import write_cut_code
 
@@ -34,6 +35,18 @@ def test_strokes_cover_what_is_near_their_line():
     assert (marks == expected).all()
     assert not draw_strokes([Stroke(1, 3.0, ((5, 5),)), Stroke(0, 9.0, ((5, 5),))], 12, 16).any()
     assert not draw_strokes([Stroke(1, 1.0, ((40, 40), (50, 60)))], 12, 16).any()  # outside
+
+
+def test_thin_strokes_cover_the_same():
+    angle = np.linspace(0, 6, 400)
+    points = np.round(60 + np.stack([40 * np.sin(angle), 45 * np.cos(angle)], 1)).astype(int)
+    points = [(int(row), int(column)) for row, column in points]
+    thin = thin_points(points, 2.0)
+    assert len(thin) < 0.6 * len(set(points))
+    assert {thin[0], thin[-1]} == {points[0], points[-1]}
+    full, some = (draw_strokes([Stroke(1, 4.0, tuple(each))], 120, 120) for each in (points, thin))
+    assert (full != some).sum() < 0.05 * full.sum()  # at the border
+    assert thin_points([(3, 4)], 5.0) == ((3, 4),)
 
 
 def test_the_mask_is_the_best_of_all():

@@ -33,6 +33,7 @@ from hardmax.studio.solver.image_cut import (
     read_sample,
     sample_cuts,
     score_pixels,
+    thin_points,
 )
 from hardmax.studio.solver.program import write_cut_code
 from hardmax.studio.solver.state import SolverState
@@ -168,7 +169,9 @@ class ImagePanel:
         self._points += stroke.cells
         if not self._points:
             return
-        painted = Stroke(self._kind, self._brush_radius, tuple(self._points))
+        # Points that are close to each other would make the link long, and each update slow.
+        points = thin_points(self._points, self._brush_radius / 2)
+        painted = Stroke(self._kind, self._brush_radius, points)
         if stroke.done:
             await self._set_strokes((*self._strokes, painted))
         else:

@@ -3,6 +3,7 @@
 Nothing here depends on the page.
 """
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -82,6 +83,20 @@ def read_sample(name: str) -> UInt8[np.ndarray, "H W 3"]:
         raise ArgumentError(f"there is no image {name!r:.80}; there are: {', '.join(SAMPLES)}")
     maps = generate_maps({"train": 1, "validation": 1, "test": _TERRAIN + 1}, cells=24, seed=0).test[_TERRAIN]
     return np.ascontiguousarray(maps.movedim(0, -1).numpy())
+
+
+def thin_points(points: Sequence[tuple[int, int]], apart: float) -> tuple[tuple[int, int], ...]:
+    """Return points of a stroke that are at least `apart` pixels from each other, with the first and the last one.
+
+    Example:
+        >>> thin_points([(0, 0), (0, 1), (0, 2), (0, 3), (0, 4), (0, 5)], 2)
+        ((0, 0), (0, 2), (0, 4), (0, 5))
+    """
+    out = [points[0]]
+    for point in points[1:]:
+        if math.dist(point, out[-1]) >= apart:
+            out.append(point)
+    return tuple(out) if out[-1] == points[-1] else (*out, points[-1])
 
 
 def draw_strokes(strokes: Sequence[Stroke], height: int, width: int) -> Int8[np.ndarray, "H W"]:
