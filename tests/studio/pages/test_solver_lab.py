@@ -196,7 +196,7 @@ def test_uploads_that_are_refused(studio, open_page, tmp_path):
     (tmp_path / "broken.png").write_bytes(b"no image")
     page.locator("input[type=file]").set_input_files(tmp_path / "broken.png")
     page.get_by_text("cannot be read as an image").wait_for()
-    Image.new("1", (40_000, 40_000)).save(tmp_path / "bomb.png")
+    Image.new("1", (20_000, 20_000)).save(tmp_path / "bomb.png")
     page.locator("input[type=file]").set_input_files(tmp_path / "bomb.png")
     page.get_by_text("decompression bomb").wait_for()
 
@@ -206,8 +206,6 @@ def test_a_broken_link_is_a_sentence(studio, open_page):
         ("values=AAAA", "the link is broken"),
         ("problem=image&strokes=AAAA", "the link is broken"),
         ("size=99", "size must be 2 to 32, got 99"),
-        ("noise=-1", "above zero"),
-        ("estimator=Rebar2", "there is no estimator"),
     ):
         page = open_page(f"{studio}solver?{query}")
         page.get_by_role("alert").filter(has_text=message).wait_for()
