@@ -1,0 +1,105 @@
+"""The latent explorer of a hash encoder: the code of an image, and the images with the nearest codes."""
+
+from pathlib import Path
+from typing import final
+
+import torch
+from torch import Tensor
+
+from hardmax.applications.exploration import (
+    AbstractExplorer,
+    BarsView,
+    ChoiceControl,
+    ImageControl,
+    ImagesView,
+    State,
+    View,
+    choose_image,
+    fit_image,
+    format_tensor,
+    to_floats,
+    write_image_choice,
+    write_prelude,
+)
+from hardmax.applications.hashing.report import HashingRun
+from hardmax.applications.hashing.search import find_nearest
+from hardmax.applications.hashing.task import encode_bits, pack_codes
+from hardmax.report.sections import make_tile
+from hardmax.training.task import prepare_split
+
+_NEAREST = 12
+_LARGE = 112  # height of the query on the page, in pixels
+
+
+@final
+class HashingExplorer(AbstractExplorer[HashingRun]):
+    """Search for the images whose codes are nearest to that of an image, and flip its bits."""
+
+    about = "Choose or drop an image to see those with the nearest codes; then flip a bit of its code."
+
+    def __init__(self, run: HashingRun) -> None:
+        self._run, self._model = run, run.model
+        self._train = prepare_split(run.config, run.images, "train")
+        self._codes = pack_codes(encode_bits(run.model, self._train))
+        bits = tuple(map(str, range(run.model.space.n)))
+        self.controls = (
+            ImageControl("image", "image to search for", len(run.test_examples)),
+            ChoiceControl("code", "bits", bits, ("0", "1")),
+        )
+
+    def read_photo(self, path: Path) -> Tensor:
+        """Return a photo as an input of the encoder."""
+        return fit_image(path, self._run, self._run.test_examples.shape[1:], self._run.config.binarize)
+
+    def update(self, state: State, changed: str, photo: Tensor | None, before: State) -> State:
+        """Set the code to that of the image, if this has changed."""
+        if changed != "image":
+            return state
+        x = choose_image(self._run.test_examples, state["image"], photo)
+        return {**state, "code": self._model.codes(x)[0].int().tolist()}
+
+    @torch.no_grad()
+    def draw(self, state: State, photo: Tensor | None) -> list[View]:
+        """Return the image, the training images with the nearest codes, and the probability of each bit."""
+        x = choose_image(self._run.test_examples, state["image"], photo)
+        code = torch.tensor([state["code"]], dtype=torch.float32)
+        positions, distances = find_nearest(pack_codes(code)[0], self._codes, _NEAREST)
+        labels = None if self._run.images.labels is None else self._run.images.labels["train"]
+        tiles = []
+        for position, distance in zip(positions.tolist(), distances.tolist(), strict=True):
+            label = -1 if labels is None else int(labels[position])
+            captions = [f"{distance} bit{'s' * (distance != 1)}", *([f"class {label}"] if label >= 0 else [])]
+            tiles.append(make_tile(self._train[position, None], f"training image {position}", *captions))
+        note = f"Of {len(self._codes):,} training images; below each, the number of bits in which its code differs."
+        probabilities = to_floats(self._model.space.marginals(self._model.scores(x))[0])
+        chosen = [i for i, value in enumerate(state["code"]) if value]
+        return [
+            ImagesView("Query", [make_tile(x, "the image to search for", "image")], size=_LARGE),
+            ImagesView("Nearest images", tiles, note),
+            BarsView(
+                "q(bit = 1 | image)",
+                [str(i) for i in range(len(probabilities))],
+                probabilities,
+                "Click a bar to flip the bit of the code that is searched for.",
+                "code",
+                chosen,
+            ),
+        ]
+
+    def write_python(self, state: State) -> str:
+        """Return code that searches for the chosen code."""
+        return (
+            write_prelude(
+                self._run,
+                "from hardmax.applications.hashing.search import find_nearest",
+                "from hardmax.applications.hashing.task import encode_bits, pack_codes",
+                "from hardmax.training.task import prepare_split",
+            )
+            + write_image_choice(state, "image")
+            + "print(model.codes(x))  # the code of the image\n"
+            + f"code = {format_tensor(state['code'])}[None]\n"
+            + 'train = prepare_split(run.config, run.images, "train")\n'
+            + "codes = pack_codes(encode_bits(model, train))\n"
+            + f"positions, distances = find_nearest(pack_codes(code)[0], codes, {_NEAREST})\n"
+            + "print(positions, distances)\n"
+        )

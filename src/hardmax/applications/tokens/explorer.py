@@ -1,0 +1,131 @@
+"""The latent explorer of a dVAE: tokens to paint on the grid of an image, and the codebook with its usage."""
+
+from pathlib import Path
+from typing import final
+
+import torch
+from torch import Tensor
+
+from hardmax.applications.exploration import (
+    AbstractExplorer,
+    BackdropView,
+    ChoiceControl,
+    ImageControl,
+    ImagesView,
+    PaintControl,
+    State,
+    TextView,
+    View,
+    choose_image,
+    fit_image,
+    write_image_choice,
+    write_prelude,
+)
+from hardmax.applications.tokens.report import DvaeRun, colour_codes, measure_usage
+from hardmax.drawing.images import encode_data_uri, make_grid
+from hardmax.report.sections import Tile, make_tile
+from hardmax.report.tables import format_percent
+
+_MAX_CODES = 128  # codes of the codebook that are shown
+_LARGE = 168  # height of the decoded image on the page, in pixels
+
+
+def format_colour(colour: Tensor) -> str:
+    """Return a colour `[3]` of values from 0 to 1 as "#rrggbb"."""
+    return "#" + "".join(f"{round(255 * value):02x}" for value in colour.tolist())
+
+
+@final
+class DvaeExplorer(AbstractExplorer[DvaeRun]):
+    """Paint tokens on the grid of an image, and see the image that they stand for."""
+
+    about = "Choose a code of the codebook, paint it on the grid of tokens, and see the image change."
+
+    def __init__(self, run: DvaeRun) -> None:
+        self._run, self._model = run, run.model
+        self._usage = measure_usage(run)
+        height, width = run.model.grid
+        codes = run.model.space.k
+        colours = [format_colour(colour) for colour in colour_codes(run)]
+        self._shown = self._usage.ranking[:_MAX_CODES].tolist()
+        self._codebook = self._tile_codes()
+        self.controls = (
+            ImageControl("image", "image to encode", len(run.test_examples)),
+            PaintControl("tokens", "tokens", height, width, tuple(colours), brush="brush"),
+            ChoiceControl("brush", "code to paint", ("code",), tuple(map(str, range(codes)))),
+        )
+
+    @torch.no_grad()
+    def _tile_codes(self) -> list[Tile]:
+        """Return the most used codes, each as the middle of an image that has this code everywhere."""
+        height, width = self._model.grid
+        tokens = torch.tensor(self._shown)[:, None, None].expand(-1, height, width)
+        images = self._model.detokenize(tokens)
+        rows, columns = (-(-side // count) for side, count in zip(images.shape[2:], self._model.grid, strict=True))
+        top, left = height // 2 * rows, width // 2 * columns
+        patches = images[..., max(top - rows, 0) : top + 2 * rows, max(left - columns, 0) : left + 2 * columns]
+        share = self._usage.share
+        return [
+            make_tile(
+                patch[None],
+                f"code {code}",
+                str(code),
+                format_percent(float(share[code])),
+                mark="" if share[code] else "dead",
+            )
+            for code, patch in zip(self._shown, patches, strict=True)
+        ]
+
+    def read_photo(self, path: Path) -> Tensor:
+        """Return a photo as an input of the encoder."""
+        return fit_image(path, self._run, self._run.test_examples.shape[1:], self._run.config.binarize)
+
+    def update(self, state: State, changed: str, photo: Tensor | None, before: State) -> State:
+        """Set the tokens to those of the image, if this has changed."""
+        if changed != "image":
+            return state
+        x = choose_image(self._run.test_examples, state["image"], photo)
+        return {**state, "tokens": self._model.tokenize(x).flatten().tolist()}
+
+    @torch.no_grad()
+    def draw(self, state: State, photo: Tensor | None) -> list[View]:
+        """Return the image of the tokens, and the codebook with its usage."""
+        x = choose_image(self._run.test_examples, state["image"], photo)
+        tokens = torch.tensor(state["tokens"]).view(1, *self._model.grid)
+        own = self._model.tokenize(x)
+        decoded = self._model.detokenize(torch.cat([own, tokens]))
+        changed = int((own != tokens).sum())
+        tiles = [
+            make_tile(x, "the image to encode", "image"),
+            make_tile(decoded[:1], "the image that its own tokens stand for", "its own tokens"),
+            make_tile(decoded[1:], "the image that the painted tokens stand for", "painted tokens"),
+        ]
+        brush = state["brush"][0]
+        dead = int((self._usage.share == 0).sum())
+        note = (
+            "Each code as the middle of an image that has it everywhere, the most used first, with its share of the "
+            "tokens of the test images. Click one to paint with it."
+        )
+        if len(self._shown) < self._model.space.k:
+            note += f" The {len(self._shown)} most used of {self._model.space.k:,} are shown."
+        return [
+            BackdropView("tokens", encode_data_uri(make_grid(decoded[1:], padding=0))),
+            ImagesView(
+                "Decoded", tiles, f"{changed} of {tokens.numel()} tokens differ from its own.", chosen=2, size=_LARGE
+            ),
+            TextView(f"{self._usage.describe()} Dead codes: {dead}."),
+            ImagesView("Codebook", self._codebook, note, "brush", brush, size=40, numbers=self._shown),
+        ]
+
+    def write_python(self, state: State) -> str:
+        """Return code that tokenizes the image, and decodes the painted tokens."""
+        tokens = torch.tensor(state["tokens"]).view(self._model.grid).tolist()
+        rows = ",\n    ".join(map(str, tokens))
+        return (
+            write_prelude(self._run, "from hardmax.drawing.images import make_grid")
+            + write_image_choice(state, "image")
+            + "print(model.tokenize(x))  # the tokens of the image\n"
+            + f"tokens = torch.tensor([\n    {rows},\n])\n"
+            + "image = model.detokenize(tokens[None])\n"
+            + 'make_grid(image).save("decoded.png")\n'
+        )
