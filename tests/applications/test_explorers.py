@@ -29,6 +29,7 @@ from hardmax.applications.registry import find_application
 from hardmax.applications.runs import read_run
 from hardmax.drawing.images import make_grid, read_data_uri
 from hardmax.errors import DataError
+from hardmax.training.task import prepare_split
 
 SAVED = Path(__file__).parents[1] / "compatibility" / "saved"
 # Kinds of runs of `conftest.KINDS`.
@@ -211,11 +212,12 @@ def test_completions_keep_visible_pixels_and_a_hole_is_needed(explorer):
 
 def test_the_query_is_found_at_distance_zero_and_a_flipped_bit_adds_one(explorer):
     it = explorer("codes")
-    x = it._train[7, None]
+    train = prepare_split(it._run.config, it._run.images, "train")
+    x = train[7, None]
     state = it.update({**it.start(), "image": PHOTO}, "image", x, it.start())
     nearest = it.draw(state, x)[1].tiles
     assert nearest[0].caption[0] == "0 bits"
-    codes = it._model.codes(it._train)
+    codes = it._model.codes(train)
     flipped = {**state, "code": press(it.controls[1], state["code"], 0)}
     distances = (codes != torch.tensor(flipped["code"])).sum(1).sort().values[:12].tolist()
     assert [int(tile.caption[0].split()[0]) for tile in it.draw(flipped, x)[1].tiles] == distances

@@ -39,8 +39,7 @@ class HashingExplorer(AbstractExplorer[HashingRun]):
 
     def __init__(self, run: HashingRun) -> None:
         self._run, self._model = run, run.model
-        self._train = prepare_split(run.config, run.images, "train")
-        self._codes = pack_codes(encode_bits(run.model, self._train))
+        self._codes = pack_codes(encode_bits(run.model, prepare_split(run.config, run.images, "train")))
         bits = tuple(map(str, range(run.model.space.n)))
         self.controls = (
             ImageControl("image", "image to search for", len(run.test_examples)),
@@ -69,7 +68,8 @@ class HashingExplorer(AbstractExplorer[HashingRun]):
         for position, distance in zip(positions.tolist(), distances.tolist(), strict=True):
             label = -1 if labels is None else int(labels[position])
             captions = [f"{distance} bit{'s' * (distance != 1)}", *([f"class {label}"] if label >= 0 else [])]
-            tiles.append(make_tile(self._train[position, None], f"training image {position}", *captions))
+            image = self._run.images.train[position, None].float() / 255
+            tiles.append(make_tile(image, f"training image {position}", *captions))
         note = f"Of {len(self._codes):,} training images; below each, the number of bits in which its code differs."
         probabilities = to_floats(self._model.space.marginals(self._model.scores(x))[0])
         chosen = [i for i, value in enumerate(state["code"]) if value]
