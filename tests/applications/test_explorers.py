@@ -115,7 +115,7 @@ def test_the_code_runs_and_gives_what_the_page_shows(explorer, name, tmp_path):
         exec(code, names)
     if name == "sequence-gan":
         shown = next(view for view in it.draw(state, None) if isinstance(view, BarsView))
-        probabilities = names["probabilities"][state["position"]].tolist()
+        probabilities = names["probabilities"][state["position"][0]].tolist()
         assert shown.values == pytest.approx([probabilities[number] for number in shown.numbers], abs=1e-6)
         return
     views = it.draw(state, None)
@@ -231,7 +231,7 @@ def test_a_sampled_sequence_has_the_probabilities_of_the_generator(explorer):
     z = torch.eye(generator.space.k)[state["tokens"]][None]
     assert sum(np.log(tokens.probabilities)) == pytest.approx(float(generator.log_prob(z).detach()), abs=1e-4)
     assert sum(bars.values) == pytest.approx(1, abs=1e-5)
-    at = {**state, "position": 2}
+    at = {**state, "position": [2]}
     other = (state["tokens"][2] + 1) % generator.space.k
     changed = it.update({**at, "token": [other]}, "token", None, at)
     assert changed["tokens"][:2] == state["tokens"][:2]

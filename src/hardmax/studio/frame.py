@@ -81,6 +81,11 @@ def load_script(name: str) -> None:
     ui.add_head_html(f'<script type="module" src="{STATIC_ADDRESS}/{name}"></script>')
 
 
+def load_style(name: str) -> None:
+    """Load a style sheet of `hardmax/studio/static` into the page, such as "runs.css"."""
+    ui.add_head_html(f'<link rel="stylesheet" href="{STATIC_ADDRESS}/{name}">')
+
+
 def save_state_in_address(state: Any) -> None:
     """Put the state of the page into its address, so that the link restores it; see `hardmax.studio.page_state`."""
     ui.run_javascript(make_address_script(write_state(state)))
@@ -159,7 +164,7 @@ def show_message(message: str) -> None:
 
 
 def _add_head() -> None:
-    ui.add_head_html(f'<link rel="stylesheet" href="{STATIC_ADDRESS}/studio.css">')
+    load_style("studio.css")
     ui.add_head_html(f'<script src="{STATIC_ADDRESS}/studio.js"></script>')
 
 

@@ -4,18 +4,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from math import isfinite
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from markupsafe import Markup
 
 from hardmax.errors import DataError
 from hardmax.report.curves import Curves, Key, Line, draw_curves, make_legend
-from hardmax.report.run import SPLITS, check_rows
+from hardmax.report.run import check_rows
 from hardmax.report.tables import Quantity, find_differing_options, format_option, format_value
 from hardmax.studio.run_list import WatchedRun
 from hardmax.training.run_folder import METRICS
 
 Split = Literal["train", "validation", "test"]
+SPLIT_NAMES = get_args(Split)
 _MOST_POINTS = 2000  # of a curve: more are not visible
 
 
@@ -57,7 +58,7 @@ def draw_comparison(runs: Sequence[WatchedRun], names: Sequence[str], quantity: 
         split: the examples of the curves of several runs.
     """
     by_epoch, by_seconds, problems = [], [], []
-    splits = SPLITS if len(runs) == 1 else (split,)
+    splits = SPLIT_NAMES if len(runs) == 1 else (split,)
     for run, name in zip(runs, names, strict=True):
         for part in splits:
             try:

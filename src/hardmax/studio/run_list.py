@@ -93,7 +93,7 @@ class WatchedRun:
         self.facts: dict[str, Any] = {}
         self.status = RunStatus("broken", 0, 0, f"{folder} has not been read yet")
         self._metrics, self._timing = RowReader(folder / METRICS), RowReader(folder / TIMING)
-        self._signature: object = None
+        self._signature: tuple[object, ...] = (None,)
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -129,11 +129,13 @@ class WatchedRun:
         try:
             if not self.folder.is_dir():
                 raise DataError(f"{self.name} does not exist any more; it may have been deleted or renamed")
-            if self.config is None or self._signature is None or signature[0] != self._signature[0]:  # pyright: ignore
-                self.config, self.facts = read_config(self.folder)
+            config = self.config
+            if config is None or signature[0] != self._signature[0]:
+                config, self.facts = read_config(self.folder)
+            self.config = config
             self._metrics.read()
             self._timing.read()
-            self.status = read_status(self.folder, self.config)
+            self.status = read_status(self.folder, config)
         except (DataError, OSError) as error:
             if not self.folder.is_dir():
                 self.config, self.facts = None, {}

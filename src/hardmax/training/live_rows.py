@@ -12,7 +12,7 @@ _MAX_BYTES = 64 * 2**20  # of one file: a million epochs
 
 @final
 class RowReader:
-    """Reads a file of rows repeatedly, such as `metrics.jsonl`, and keeps the rows of earlier calls.
+    r"""Reads a file of rows repeatedly, such as `metrics.jsonl`, and keeps the rows of earlier calls.
 
     A resumed run may remove the rows of unfinished epochs, and a run may be replaced by another one: if the last row
     that was read is no longer at its place, the file is read from its beginning.
@@ -29,7 +29,7 @@ class RowReader:
         >>> reader = RowReader(path)
         >>> reader.read()
         False
-        >>> _ = path.write_text('{"epoch": 1}\\n{"epo')
+        >>> _ = path.write_text('{"epoch": 1}\n{"epo')
         >>> reader.read(), reader.rows
         (True, [{'epoch': 1}])
     """

@@ -40,6 +40,7 @@ class HashingExplorer(AbstractExplorer[HashingRun]):
     def __init__(self, run: HashingRun) -> None:
         self._run, self._model = run, run.model
         self._codes = pack_codes(encode_bits(run.model, prepare_split(run.config, run.images, "train")))
+        self._classes = tuple(run.facts.get("data", {}).get("classes", ()))
         bits = tuple(map(str, range(run.model.space.n)))
         self.controls = (
             ImageControl("image", "image to search for", len(run.test_examples)),
@@ -67,7 +68,8 @@ class HashingExplorer(AbstractExplorer[HashingRun]):
         tiles = []
         for position, distance in zip(positions.tolist(), distances.tolist(), strict=True):
             label = -1 if labels is None else int(labels[position])
-            captions = [f"{distance} bit{'s' * (distance != 1)}", *([f"class {label}"] if label >= 0 else [])]
+            name = self._classes[label] if label < len(self._classes) else f"class {label}"
+            captions = [f"{distance} bit{'s' * (distance != 1)}", *([name] if label >= 0 else [])]
             image = self._run.images.train[position, None].float() / 255
             tiles.append(make_tile(image, f"training image {position}", *captions))
         note = f"Of {len(self._codes):,} training images; below each, the number of bits in which its code differs."

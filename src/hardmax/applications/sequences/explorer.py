@@ -36,7 +36,7 @@ class SequenceExplorer(AbstractExplorer[SequenceGANRun]):
         positions = tuple(str(i + 1) for i in range(run.model.generator.length))
         self.controls = (
             NumberControl("seed", "seed of the sample"),
-            NumberControl("position", "position", high=len(positions) - 1),
+            ChoiceControl("position", "position", ("position",), positions, hidden=True),
             ChoiceControl("tokens", "tokens", positions, symbols, hidden=True),
             ChoiceControl("token", "token at the position", ("token",), symbols, hidden=True),
         )
@@ -64,9 +64,9 @@ class SequenceExplorer(AbstractExplorer[SequenceGANRun]):
         if changed == "seed":
             state = {**state, "tokens": self._sample(state["seed"], [])}
         elif changed == "token":
-            prefix = [*state["tokens"][: state["position"]], state["token"][0]]
+            prefix = [*state["tokens"][: state["position"][0]], state["token"][0]]
             state = {**state, "tokens": self._sample(state["seed"], prefix)}
-        return {**state, "token": [state["tokens"][state["position"]]]}
+        return {**state, "token": [state["tokens"][state["position"][0]]]}
 
     def _make_one_hot(self, tokens: list[int]) -> Tensor:
         values = torch.arange(self._model.generator.space.k)
@@ -75,7 +75,7 @@ class SequenceExplorer(AbstractExplorer[SequenceGANRun]):
     @torch.no_grad()
     def draw(self, state: State, photo: None) -> list[View]:
         """Return the sequence with the probability of each token, and the distribution at one position."""
-        tokens, position = state["tokens"], state["position"]
+        tokens, position = state["tokens"], state["position"][0]
         z = self._make_one_hot(tokens)
         q = self._model.generator.scores(z)[0].softmax(-1)
         each = to_floats(q.gather(-1, torch.tensor(tokens)[:, None]))
@@ -118,6 +118,6 @@ class SequenceExplorer(AbstractExplorer[SequenceGANRun]):
             + "z = torch.nn.functional.one_hot(tokens, len(model.symbols)).float()[None]\n"
             + "probabilities = model.generator.scores(z)[0].softmax(-1)\n"
             + "print(model.to_texts(z)[0], float(model.generator.log_prob(z)))\n"
-            + f"for symbol, q in zip(model.symbols, probabilities[{state['position']}].tolist()):\n"
+            + f"for symbol, q in zip(model.symbols, probabilities[{state['position'][0]}].tolist()):\n"
             + '    print(f"{q:.3f} {symbol}")\n'
         )

@@ -21,7 +21,7 @@ from hardmax.applications.exploration import (
     write_image_choice,
     write_prelude,
 )
-from hardmax.applications.tokens.report import DvaeRun, colour_codes, measure_usage
+from hardmax.applications.tokens.report import DvaeRun, average_patches, colour_codes, measure_usage
 from hardmax.drawing.images import encode_data_uri, make_grid
 from hardmax.report.sections import Tile, make_tile
 from hardmax.report.tables import format_percent
@@ -55,25 +55,18 @@ class DvaeExplorer(AbstractExplorer[DvaeRun]):
             ChoiceControl("brush", "code to paint", ("code",), tuple(map(str, range(codes)))),
         )
 
-    @torch.no_grad()
     def _tile_codes(self) -> list[Tile]:
-        """Return the most used codes, each as the middle of an image that has this code everywhere."""
-        height, width = self._model.grid
-        tokens = torch.tensor(self._shown)[:, None, None].expand(-1, height, width)
-        images = self._model.detokenize(tokens)
-        rows, columns = (-(-side // count) for side, count in zip(images.shape[2:], self._model.grid, strict=True))
-        top, left = height // 2 * rows, width // 2 * columns
-        patches = images[..., max(top - rows, 0) : top + 2 * rows, max(left - columns, 0) : left + 2 * columns]
-        share = self._usage.share
+        """Return the most used codes, each as the mean image patch around its tokens, with its share of all tokens."""
+        patches, share = average_patches(self._run, self._usage), self._usage.share.tolist()
         return [
             make_tile(
-                patch[None],
+                patches[code, None],
                 f"code {code}",
                 str(code),
-                format_percent(float(share[code])),
+                format_percent(share[code]),
                 mark="" if share[code] else "dead",
             )
-            for code, patch in zip(self._shown, patches, strict=True)
+            for code in self._shown
         ]
 
     def read_photo(self, path: Path) -> Tensor:
@@ -101,10 +94,9 @@ class DvaeExplorer(AbstractExplorer[DvaeRun]):
             make_tile(decoded[1:], "the image that the painted tokens stand for", "painted tokens"),
         ]
         brush = state["brush"][0]
-        dead = int((self._usage.share == 0).sum())
         note = (
-            "Each code as the middle of an image that has it everywhere, the most used first, with its share of the "
-            "tokens of the test images. Click one to paint with it."
+            "For each code, the mean image patch around its tokens, and its share of the tokens of the test images; the "
+            "most used first. Click one to paint with it."
         )
         if len(self._shown) < self._model.space.k:
             note += f" The {len(self._shown)} most used of {self._model.space.k:,} are shown."
@@ -113,7 +105,7 @@ class DvaeExplorer(AbstractExplorer[DvaeRun]):
             ImagesView(
                 "Decoded", tiles, f"{changed} of {tokens.numel()} tokens differ from its own.", chosen=2, size=_LARGE
             ),
-            TextView(f"{self._usage.describe()} Dead codes: {dead}."),
+            TextView(self._usage.describe()),
             ImagesView("Codebook", self._codebook, note, "brush", brush, size=40, numbers=self._shown),
         ]
 
