@@ -1,8 +1,8 @@
 """A running studio, and a browser to look at it with.
 
 `studio` is the address of a studio without folders; `start_studio(*arguments)` starts another one, with folders or
-options. `open_page(address)` opens a page and returns playwright's `Page`; when the test ends, the page must have made no
-request to another host, logged no error, and shown no traceback. Tests are skipped where no browser is installed.
+options. `open_page(address)` opens a page and returns playwright's `Page`; when the test ends, the page must have made
+no request to another host, logged no error, and shown no traceback. Tests are skipped where no browser is installed.
 """
 
 import os
@@ -36,9 +36,10 @@ class RunningStudio:
         self.process.stdout.close()
 
 
-def launch_studio(*arguments, folder=None):
-    """Start `hardmax studio` with a free port, and wait until it prints its address."""
+def launch_studio(*arguments, folder=None, script=None):
+    """Start `hardmax studio` with a free port, or a script that does so, and wait until it prints its address."""
     command = [sys.executable, "-m", "hardmax.cli.main", "studio", *map(str, arguments), "--port", "0", "--no-open"]
+    command = command if script is None else [sys.executable, str(script)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=folder)
     line = process.stdout.readline()
@@ -54,8 +55,8 @@ def start_studio():
     """A function that starts a studio, which ends with the tests; its arguments are those of the command."""
     running = []
 
-    def start(*arguments, folder=None):
-        running.append(launch_studio(*arguments, folder=folder))
+    def start(*arguments, **options):
+        running.append(launch_studio(*arguments, **options))
         return running[-1]
 
     yield start

@@ -10,8 +10,8 @@ import pytest
 
 from hardmax.applications.discrete_vae.config import DiscreteConfig
 from hardmax.applications.runs import train
-from hardmax.studio.run_comparison import draw_comparison, list_differing_options, list_quantities
-from hardmax.studio.run_list import WatchedRun, find_runs
+from hardmax.studio.runs.comparison import draw_comparison, list_differing_options, list_quantities
+from hardmax.studio.runs.run_list import WatchedRun, find_runs
 from hardmax.training.loop import Observer
 
 SAVED = Path(__file__).parents[1] / "compatibility" / "saved"

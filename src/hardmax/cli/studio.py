@@ -12,8 +12,8 @@ from hardmax.console import print_line
 class StudioOptions:
     """Open pages in the browser that show what estimators do, how runs are going and what models have learned.
 
-    The pages read only the given folders, and exchange nothing with other hosts. With a --host other than this machine's
-    own 127.0.0.1, the address contains a token, without which requests are refused; the connection is not encrypted.
+    The pages read only the given folders, and exchange nothing with other hosts. With a --host other than 127.0.0.1,
+    the address contains a token, without which requests are refused; the connection is not encrypted.
 
     Examples:
       hardmax studio

@@ -62,7 +62,8 @@ class RepeatedObjective:
     """An objective f for D copies of its batch: the batch shape is `[D, *B]` instead of `*B`.
 
     f itself is unchanged. A copy is one more candidate of the same examples: a call with `[C, D, *B, *event]` calls f
-    with `[C * D, *B, *event]`. The optional methods (`rows`, `pairs`, `table`, `changes`) exist if f has them.
+    with `[C * D, *B, *event]`. The optional methods (`rows`, `pairs`, `table`, `changes`, `augment`) exist if f has
+    them.
 
     Args:
         f: the objective, for examples `*B`.
@@ -83,7 +84,7 @@ class RepeatedObjective:
         self._copies = copies
         self._examples = prod(batch_shape)
         # Estimators detect these methods with hasattr.
-        for name in ("rows", "pairs", "table", "changes"):
+        for name in ("rows", "pairs", "table", "changes", "augment"):
             if hasattr(f, name):
                 setattr(self, name, getattr(self, f"_{name}"))
         self.takes_categories = getattr(f, "takes_categories", False)
@@ -108,6 +109,10 @@ class RepeatedObjective:
         """Return the gains of f from single changes of z."""
         changes = self._f.changes(z.flatten(0, 1))  # pyright: ignore[reportFunctionMemberAccess]
         return None if changes is None else RepeatedChanges(changes, tuple(z.shape[:2]))
+
+    def _augment(self, scores: Float[Tensor, "S D ..."], epsilon: float) -> Float[Tensor, "S D ..."]:
+        """Return scores plus epsilon times f, `[S, D, *B, *score]` twice; what f adds is the same for all copies."""
+        return self._f.augment(scores, epsilon)  # pyright: ignore[reportFunctionMemberAccess]
 
     def _expand(self, values: Tensor) -> Tensor:
         return values.expand(self._copies, *values.shape)

@@ -30,10 +30,13 @@ from hardmax.diagnosis.result import Diagnosis
 from hardmax.errors import ArgumentError, NotExactError
 from hardmax.estimators import AbstractEstimator
 from hardmax.spaces import AbstractFactorised, AbstractSpace
+from hardmax.types import Objective
 from hardmax.validation import check_samples, check_scores
 
 # Called with the name of an estimator and the number of its estimates completed since the last call.
 Observe = Callable[[str, int], None]
+# Called with the name of an estimator and a block of its estimates, `[D, *B, *score]` in float64.
+Collect = Callable[[str, Tensor], None]
 
 _PROBES = 8  # number of copies on which the evaluations of an estimator are counted
 _SIGMAS = 4.0  # a bias is significant if it exceeds this many standard deviations of the subtracted noise
@@ -48,12 +51,14 @@ def measure_estimators(
     estimators: Mapping[str, AbstractEstimator] | Sequence[AbstractEstimator],
     *,
     exact: Reference,
+    f: Objective | None = None,
     draws: int = 1024,
     evaluations: float | None = None,
     samples: int | None = None,
     generator: torch.Generator | None = None,
     chunk_size: int | None = None,
     observe: Observe | None = None,
+    collect: Collect | None = None,
 ) -> Diagnosis:
     """Measure the estimates of every estimator against a reference.
 
@@ -68,6 +73,8 @@ def measure_estimators(
         space: the space of z.
         estimators: the estimators to compare, by name, or a sequence, named by their constructor calls.
         exact: the gradient to compare with.
+        f: the objective in the call, for estimators that have a form of their own for it: `Direct` solves the arg max
+            with a `LinearObjective` exactly, on any space.
         draws: number of independent estimates of each, at least 2.
         evaluations: budget of an estimate, in evaluations of f for each example; None is the cost of the most expensive
             estimator with its fewest samples. Each estimator gets as many samples as fit, at least its fewest.
@@ -75,6 +82,7 @@ def measure_estimators(
         generator: where the noise comes from; None is torch's global generator.
         chunk_size: maximum number of copies in one call; the call itself has to limit the candidates that f gets.
         observe: called to report progress.
+        collect: called with the estimates themselves, block by block.
 
     Returns:
         The measurements. Estimators that refuse the space, or f, are in `refused`, with their reasons.
@@ -92,7 +100,9 @@ def measure_estimators(
     seed, observe = draw_seed(generator), observe or (lambda name, count: None)
     accepted, refused, notes, rows = [], [], [], []
     for name, estimator in name_estimators(estimators).items():
-        candidate = _Candidate(name, GradientSampler(call, estimator, scores.detach(), space), seed, chunk_size)
+        special = estimator if f is None else estimator.specialise(f)
+        sampler = GradientSampler(call, special, scores.detach(), space)
+        candidate = _Candidate(name, estimator, sampler, seed, chunk_size)
         try:
             accepted.append((candidate, candidate.check(samples)))
         except (NotExactError, ArgumentError) as error:
@@ -102,7 +112,7 @@ def measure_estimators(
     budget = budget if evaluations is None else float(evaluations)
     for candidate, least in accepted:
         name, estimator = candidate.name, candidate.estimator
-        count = samples or fit_samples(budget, candidate.count_evaluations, least, estimator, space)
+        count = samples or fit_samples(budget, candidate.count_evaluations, least, candidate.special, space)
         uses_batch = candidate.depends_on_other_examples(count)
         if uses_batch:
             notes.append(f"{name} uses the entire batch: its estimates were computed one batch at a time.")
@@ -111,6 +121,8 @@ def measure_estimators(
             statistics.add(block)
             seconds.append(block.seconds / len(block.gradient))
             observe(name, len(block.gradient))
+            if collect is not None:
+                collect(name, block.gradient)
         if uses_batch:  # its time is measured in larger blocks, as for the other estimators
             blocks = candidate.draw_blocks(count, draws, one_copy=False)
             seconds = [block.seconds / len(block.gradient) for block in blocks]
@@ -145,16 +157,19 @@ def check_draws(draws: int) -> None:
 class _Candidate:
     """An estimator in the comparison, with its gradient sampler and its seed."""
 
-    def __init__(self, name: str, sampler: GradientSampler, seed: int, chunk_size: int | None) -> None:
-        self.name, self.estimator = name, sampler.estimator
+    def __init__(
+        self, name: str, estimator: AbstractEstimator, sampler: GradientSampler, seed: int, chunk_size: int | None
+    ) -> None:
+        self.name, self.estimator = name, estimator
+        self.special = sampler.estimator  # the form that is measured
         self._sampler, self._seed, self._chunk_size = sampler, seed, chunk_size
         self._costs: dict[int, float] = {}
 
     def check(self, samples: int | None) -> int:
         """Return the fewest samples, or the requested number, after one test estimate; raises if that fails."""
-        space = self._sampler.space
-        least = find_least_samples(self.estimator, space) if samples is None else samples
-        self.estimator.check(space, least)
+        estimator, space = self._sampler.estimator, self._sampler.space
+        least = find_least_samples(estimator, space) if samples is None else samples
+        estimator.check(space, least)
         self.count_evaluations(least)
         return least
 

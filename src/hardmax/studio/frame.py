@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from inspect import isawaitable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, final
 
 from nicegui import events, ui
 from nicegui.elements.mixins.text_element import TextElement
@@ -84,6 +84,31 @@ def load_script(name: str) -> None:
 def load_style(name: str) -> None:
     """Load a style sheet of `hardmax/studio/static` into the page, such as "runs.css"."""
     ui.add_head_html(f'<link rel="stylesheet" href="{STATIC_ADDRESS}/{name}">')
+
+
+@final
+class Widget(ui.element):
+    """A custom element of a script in `hardmax/studio/static`, which draws the object in its property `data`.
+
+    Args:
+        tag: name of the element, such as "drag-bars".
+        data: what it draws.
+    """
+
+    def __init__(self, tag: str, data: Mapping[str, Any] | None = None) -> None:
+        super().__init__(tag)
+        if data is not None:
+            self.show(data)
+
+    def show(self, data: Mapping[str, Any]) -> None:
+        """Draw other data."""
+        self._props[".data"] = data
+        self.update()
+
+    def on_change(self, handler: Callable[[Any], Any], seconds: float = 0.05) -> "Widget":
+        """Call a function with the detail of the event "change"; of several within `seconds`, with the last one."""
+        self.on("change", lambda event: handler(event.args), js_handler="(e) => emit(e.detail)", throttle=seconds)
+        return self
 
 
 def save_state_in_address(state: Any) -> None:

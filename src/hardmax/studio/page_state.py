@@ -5,7 +5,7 @@ A state is a frozen dataclass whose fields have defaults; it is read and checked
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
@@ -34,6 +34,7 @@ def read_state(kind: type[T], query: Mapping[str, str]) -> T:
         'exact=false'
     """
     words: list[str] = []
+    empty: dict[str, tuple[()]] = {}  # the command line has no empty tuples
     for option in describe_options(kind):
         value = query.get(option.field)
         if value is None:
@@ -42,23 +43,33 @@ def read_state(kind: type[T], query: Mapping[str, str]) -> T:
             if value not in ("true", "false"):
                 raise ArgumentError(f"{option.field} must be true or false, got {value[:80]!r}")
             words.append(option.name if value == "true" else f"--no-{option.name[2:]}")
+        elif option.several and not value:
+            empty[option.field] = ()
         elif option.several:
             first, *rest = value.split(",")
             words += [f"{option.name}={first}", *rest]
         else:
             words.append(f"{option.name}={value}")
-    return kind(**parse_values(kind, "studio", words))
+    return kind(**parse_values(kind, "studio", words), **empty)
 
 
 def write_state(state: Any) -> str:
-    """Return the query of the address that restores a state: the fields that differ from their defaults."""
+    """Return the query of the address that restores a state: the fields whose default would change it."""
     values = {}
     for field in fields(state):
         value = getattr(state, field.name)
-        if value != field.default:
+        if not _is_default(state, field.name, field.default):
             values[field.name] = ",".join(map(_format, value)) if isinstance(value, tuple) else _format(value)
     query = urlencode(values, safe=",")
     return query if len(query) <= _LONGEST else ""
+
+
+def _is_default(state: Any, name: str, default: object) -> bool:
+    """Whether a state is the same with the default of a field; the dataclass may compute its value from the others."""
+    try:
+        return getattr(state, name) == default or replace(state, **{name: default}) == state
+    except ArgumentError:
+        return False
 
 
 def _format(value: object) -> str:

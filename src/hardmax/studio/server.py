@@ -6,6 +6,7 @@ import os
 import secrets
 import socket
 import sys
+import threading
 import webbrowser
 from collections.abc import Callable
 
@@ -18,6 +19,7 @@ from hardmax.studio.registry import PAGES, PageRecord
 # A document runs no scripts, loads nothing, and is of another origin than the pages, whatever a run's files contain.
 _DOCUMENT_POLICY = "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 _LARGEST_MESSAGE = 4 * 2**20  # bytes of a message from a page
+_HISTORY = 100  # messages kept for a page that reconnects; a figure of the gradient lab has tens of kilobytes
 _log = logging.getLogger(__name__)
 
 
@@ -66,6 +68,7 @@ def serve(folders: Folders, host: str, port: int, *, open_browser: bool, say: Ca
     except ImportError as error:
         raise MissingExtraError("hardmax studio needs NiceGUI: pip install 'hardmax[studio]'") from error
     with open_socket(host, port) as server_socket:
+        server_socket.listen()  # the address is announced before uvicorn accepts connections: they wait
         port = server_socket.getsockname()[1]
         token = None if is_loopback(host) else secrets.token_urlsafe(24)
         rules = AccessRules(host, port, token)
@@ -74,6 +77,7 @@ def serve(folders: Folders, host: str, port: int, *, open_browser: bool, say: Ca
 
         def announce() -> None:
             say(f"hardmax studio: {address}   (Ctrl+C ends it)")
+            threading.Thread(target=_load_pages, daemon=True).start()
             if open_browser and _has_display():
                 webbrowser.open(address)
 
@@ -136,9 +140,16 @@ def make_application(folders: Folders, announce: Callable[[], None] = lambda: No
         tailwind=False,
         show_welcome_message=False,
         binding_refresh_interval=None,
+        message_history_length=_HISTORY,
         favicon=STATIC / "icon.svg",
     )
     return application
+
+
+def _load_pages() -> None:
+    """Import the pages, and torch with them, so that the first visitor does not wait for it."""
+    for record in PAGES:
+        record.load()
 
 
 def _describe(error: Exception) -> str:

@@ -28,7 +28,6 @@ from hardmax.report.sections import make_tile
 from hardmax.training.task import prepare_split
 
 _NEAREST = 12
-_LARGE = 112  # height of the query on the page, in pixels
 
 
 @final
@@ -65,19 +64,21 @@ class HashingExplorer(AbstractExplorer[HashingRun]):
         code = torch.tensor([state["code"]], dtype=torch.float32)
         positions, distances = find_nearest(pack_codes(code)[0], self._codes, _NEAREST)
         labels = None if self._run.images.labels is None else self._run.images.labels["train"]
-        tiles = []
+        tiles = [make_tile(x, "the image to search for", "query")]
         for position, distance in zip(positions.tolist(), distances.tolist(), strict=True):
             label = -1 if labels is None else int(labels[position])
             name = self._classes[label] if label < len(self._classes) else f"class {label}"
             captions = [f"{distance} bit{'s' * (distance != 1)}", *([name] if label >= 0 else [])]
             image = self._run.images.train[position, None].float() / 255
             tiles.append(make_tile(image, f"training image {position}", *captions))
-        note = f"Of {len(self._codes):,} training images; below each, the number of bits in which its code differs."
+        note = (
+            f"The query, and the nearest of {len(self._codes):,} training images: below each, the number of bits in "
+            "which its code differs."
+        )
         probabilities = to_floats(self._model.space.marginals(self._model.scores(x))[0])
         chosen = [i for i, value in enumerate(state["code"]) if value]
         return [
-            ImagesView("Query", [make_tile(x, "the image to search for", "image")], size=_LARGE),
-            ImagesView("Nearest images", tiles, note),
+            ImagesView("Nearest images", tiles, note, chosen=0),
             BarsView(
                 "q(bit = 1 | image)",
                 [str(i) for i in range(len(probabilities))],

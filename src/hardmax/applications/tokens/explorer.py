@@ -95,8 +95,8 @@ class DvaeExplorer(AbstractExplorer[DvaeRun]):
         ]
         brush = state["brush"][0]
         note = (
-            "For each code, the mean image patch around its tokens, and its share of the tokens of the test images; the "
-            "most used first. Click one to paint with it."
+            "For each code, the mean image patch around its tokens, and its share of the tokens of the test images, "
+            "the most used first. Click one to paint with it."
         )
         if len(self._shown) < self._model.space.k:
             note += f" The {len(self._shown)} most used of {self._model.space.k:,} are shown."

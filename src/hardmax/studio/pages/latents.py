@@ -10,9 +10,9 @@ from nicegui import ui
 from hardmax.applications.exploration import PHOTO, AbstractExplorer, ImageControl, State, View, check_state, press
 from hardmax.errors import HardmaxError
 from hardmax.names import escape_control_characters
-from hardmax.studio.explorer_controls import build_control
-from hardmax.studio.explorer_state import ExplorerCache, decode_state, encode_state, list_explorable
-from hardmax.studio.explorer_views import ViewList
+from hardmax.studio.explorer.controls import build_control
+from hardmax.studio.explorer.state import ExplorerCache, decode_state, encode_state, list_explorable
+from hardmax.studio.explorer.views import ViewList
 from hardmax.studio.folders import Folders
 from hardmax.studio.frame import (
     Studio,
@@ -26,7 +26,7 @@ from hardmax.studio.frame import (
     show_problem,
 )
 from hardmax.studio.page_state import read_state, write_state
-from hardmax.studio.run_list import find_runs, name_run
+from hardmax.studio.runs.run_list import find_runs, name_run
 from hardmax.studio.work import CheckCancelled, LatestWork
 
 _CACHE = ExplorerCache()

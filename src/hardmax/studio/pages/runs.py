@@ -22,9 +22,9 @@ from hardmax.studio.frame import (
     show_problem,
 )
 from hardmax.studio.page_state import read_state
-from hardmax.studio.run_comparison import Split
-from hardmax.studio.run_list import MOST_RUNS, WatchedRun, find_runs, name_run
-from hardmax.studio.run_section import build_section, compare_runs
+from hardmax.studio.runs.comparison import Split
+from hardmax.studio.runs.run_list import MOST_RUNS, WatchedRun, find_runs, name_run
+from hardmax.studio.runs.section import build_section, compare_runs
 from hardmax.studio.work import CheckCancelled, LatestWork
 
 _SECONDS = 1.0  # between two looks at the runs

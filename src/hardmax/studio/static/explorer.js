@@ -1,5 +1,5 @@
 // Views of the latent explorer: images, bars and tokens, each of which may be pressed.
-// Each element has a property `data`, and sends the event "press" with a number.
+// Each element has a property `data`, and sends the event "change" with the number of the pressed item.
 "use strict";
 
 function make(tag, className, text) {
@@ -24,7 +24,7 @@ class ViewOfItems extends HTMLElement {
     if (value.pressable) {
       element.type = "button";
       element.setAttribute("aria-pressed", String(item.chosen));
-      element.addEventListener("click", () => this.dispatchEvent(new CustomEvent("press", { detail: item.number })));
+      element.addEventListener("click", () => this.dispatchEvent(new CustomEvent("change", { detail: item.number })));
     }
     if (item.chosen) element.classList.add("chosen");
     this.fill(element, item, value, index);

@@ -1,6 +1,6 @@
 // A grid of cells to paint on, with mouse, finger or keyboard: tokens of an image, or the pixels of a hole.
 // Properties: `data` {height, width, colours, values, label}, `backdrop` (address of an image below the cells), `brush` (the
-// value that is painted), `radius` (of the brush, in cells). Sends "paint" with all values while it is painted on.
+// value that is painted), `radius` (of the brush, in cells). Sends "change" with all values while it is painted on.
 "use strict";
 
 const PAUSE = 60; // milliseconds between two events while a stroke is drawn
@@ -125,7 +125,7 @@ class PaintGrid extends HTMLElement {
   send() {
     clearTimeout(this.timer);
     this.timer = null;
-    this.dispatchEvent(new CustomEvent("paint", { detail: [...this.grid.values] }));
+    this.dispatchEvent(new CustomEvent("change", { detail: [...this.grid.values] }));
   }
 
   draw() {

@@ -11,10 +11,8 @@ from nicegui import ui
 from hardmax.names import escape_control_characters
 from hardmax.report.curves import Key
 from hardmax.report.tables import format_command, label_runs
-from hardmax.studio.diagnose_run import can_diagnose
-from hardmax.studio.diagnosis_panel import build_diagnosis_panel
 from hardmax.studio.frame import add_code_button, add_note, add_text, show_problem
-from hardmax.studio.run_comparison import (
+from hardmax.studio.runs.comparison import (
     SPLIT_NAMES,
     Comparison,
     Split,
@@ -23,7 +21,9 @@ from hardmax.studio.run_comparison import (
     list_differing_options,
     list_quantities,
 )
-from hardmax.studio.run_list import WatchedRun
+from hardmax.studio.runs.diagnosis import can_diagnose
+from hardmax.studio.runs.diagnosis_panel import build_diagnosis_panel
+from hardmax.studio.runs.run_list import WatchedRun
 from hardmax.studio.work import CheckCancelled
 
 

@@ -12,7 +12,7 @@ from hardmax.errors import DataError
 from hardmax.report.curves import Curves, Key, Line, draw_curves, make_legend
 from hardmax.report.run import check_rows
 from hardmax.report.tables import Quantity, find_differing_options, format_option, format_value
-from hardmax.studio.run_list import WatchedRun
+from hardmax.studio.runs.run_list import WatchedRun
 from hardmax.training.run_folder import METRICS
 
 Split = Literal["train", "validation", "test"]

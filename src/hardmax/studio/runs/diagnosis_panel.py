@@ -8,8 +8,8 @@ from nicegui import background_tasks, ui
 
 from hardmax.errors import HardmaxError
 from hardmax.names import escape_control_characters
-from hardmax.studio.diagnose_run import RunDiagnosis, diagnose_run
 from hardmax.studio.frame import add_code_button, add_note, add_text, show_problem
+from hardmax.studio.runs.diagnosis import RunDiagnosis, diagnose_run
 
 
 def build_diagnosis_panel(folder: Path) -> None:

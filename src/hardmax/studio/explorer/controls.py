@@ -19,7 +19,7 @@ from hardmax.applications.exploration import (
 )
 from hardmax.errors import HardmaxError
 from hardmax.names import escape_control_characters
-from hardmax.studio.frame import add_note, add_text, add_upload, show_message
+from hardmax.studio.frame import Widget, add_note, add_text, add_upload, show_message
 
 # change(name, value) is called when the user has changed a control.
 Change = Callable[[str, Any], Awaitable[None]]
@@ -42,7 +42,7 @@ class BuiltControl:
     """
 
     show: ShowValue
-    grid: ui.element | None = None
+    grid: Widget | None = None
 
     def set_property(self, name: str, value: Any) -> None:
         """Set a property of the grid: its `brush`, its `radius`, or its `backdrop`."""
@@ -152,31 +152,28 @@ def _build_choice(control: ChoiceControl, change: Change) -> ShowValue:
 def _build_toggles(control: ChoiceControl, change: Change) -> ShowValue:
     """Add a button for each variable, which is pressed while its value is the second one."""
     current = control.default
-    buttons: list[ui.button] = []
+    buttons: list[ui.element] = []
 
     async def switch(index: int) -> None:
-        current[index] = 1 - current[index]
-        show(current)
+        show([*current[:index], 1 - current[index], *current[index + 1 :]])
         await change(control.name, [*current])
 
     with ui.element("div").classes("studio-row"):
         for index, name in enumerate(control.variables[:_MOST_VARIABLES]):
-            label = escape_control_characters(name)
-            button = ui.button(label, on_click=partial(switch, index)).props("outline dense no-caps")
-            buttons.append(button)
+            button = add_text("button", escape_control_characters(name)).classes("explorer-toggle")
+            buttons.append(button.props("type=button").on("click", partial(switch, index), args=[]))
     if len(control.variables) > _MOST_VARIABLES:
         add_note(f"The first {_MOST_VARIABLES} of {len(control.variables)} are shown.")
 
     def show(value: list[int]) -> None:
-        nonlocal current
-        current = [*value]
+        current[:] = value
         for button, one in zip(buttons, current, strict=False):
             pressed = "true" if one else "false"
             if button._props.get("aria-pressed") != pressed:
                 button._props["aria-pressed"] = pressed
-                button.props(remove="outline") if one else button.props("outline")
+                button.update()
 
-    show(current)
+    show(control.default)
     return show
 
 
@@ -254,17 +251,16 @@ def _format(value: float) -> str:
 
 def _build_paint(control: PaintControl, change: Change) -> BuiltControl:
     """Add a grid to paint on; with a brush of its own, also what it paints, its size, and a button that clears it."""
-    grid = ui.element("paint-grid")
+    grid = Widget("paint-grid")
     data = {"height": control.height, "width": control.width, "colours": control.colours, "label": control.label}
 
     def show(value: list[int]) -> None:
-        grid._props[".data"] = {**data, "values": value}
-        grid.update()
+        grid.show({**data, "values": value})
 
     built = BuiltControl(show, grid)
 
-    async def read(event: events.GenericEventArguments) -> None:
-        value = control.check(event.args)
+    async def read(painted: Any) -> None:
+        value = control.check(painted)
         grid._props[".data"] = {**data, "values": value}  # not sent: the browser has it
         await change(control.name, value)
 
@@ -272,7 +268,7 @@ def _build_paint(control: PaintControl, change: Change) -> BuiltControl:
         show(control.default)
         await change(control.name, control.default)
 
-    grid.on("paint", read, args=[["detail"]])
+    grid.on_change(read)
     show(control.default)
     built.set_property("brush", 1)
     if control.brush:

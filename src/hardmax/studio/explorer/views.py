@@ -3,11 +3,11 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, final
 
-from nicegui import events, ui
+from nicegui import ui
 
 from hardmax.applications.exploration import BackdropView, BarsView, ImagesView, TextView, TokensView, View
 from hardmax.names import escape_control_characters
-from hardmax.studio.frame import add_note, add_text
+from hardmax.studio.frame import Widget, add_note, add_text
 
 # press(name of the control, number) is called when the user presses an image, a bar or a token.
 Press = Callable[[str, int], Awaitable[None]]
@@ -90,20 +90,19 @@ class ViewList:
                 return lambda view: setattr(text, "text", escape_control_characters(view.text))
             assert not isinstance(view, BackdropView)
             heading, note = add_text("h3", ""), add_note("")
-            element = ui.element(_TAGS[type(view)])
+            widget = Widget(_TAGS[type(view)])
             if view.control:
                 control = view.control
 
-                async def press(event: events.GenericEventArguments) -> None:
-                    if isinstance(event.args, int):
-                        await self._press(control, event.args)
+                async def press(number: Any) -> None:
+                    if isinstance(number, int):
+                        await self._press(control, number)
 
-                element.on("press", press, args=[["detail"]])
+                widget.on_change(press)
 
         def update(view: ImagesView | BarsView | TokensView) -> None:
             heading.text, note.text = escape_control_characters(view.heading), escape_control_characters(view.note)
             note.set_visibility(bool(view.note))
-            element._props[".data"] = describe_items(view)
-            element.update()
+            widget.show(describe_items(view))
 
         return update
