@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from hardmax.applications.exploration import (
+from hardmax.applications.explorer_controls import (
     PHOTO,
     BackdropView,
     BarsView,
@@ -111,7 +111,7 @@ def test_the_code_runs_and_gives_what_the_page_shows(explorer, name, tmp_path):
         state = it.update({**state, choice.name: changed}, choice.name, None, state)
     code, names = it.write_python(state), {}
     folder = explorer.folder if name in STORED else tmp_path
-    with contextlib.chdir(folder), torch.enable_grad():
+    with contextlib.chdir(folder):
         exec(code, names)
     if name == "sequence-gan":
         shown = next(view for view in it.draw(state, None) if isinstance(view, BarsView))

@@ -14,7 +14,9 @@ from hardmax.errors import ArgumentError
 from hardmax.training.config import Metrics
 
 if TYPE_CHECKING:
-    from hardmax.applications.exploration import AbstractExplorer
+    from hardmax.applications.exploration import (
+        AbstractExplorer,
+    )
     from hardmax.models import AbstractModel
     from hardmax.report.sections import AbstractReport
     from hardmax.training.config import TrainConfig

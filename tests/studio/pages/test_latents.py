@@ -89,7 +89,7 @@ def test_a_category_is_chosen_and_the_code_gives_the_same_image(open_page, addre
         wait_for_image(page, wanted[category])
     page.get_by_role("button", name="Copy as Python").click()
     code, names = page.locator(".studio-code").inner_text(), {}
-    with contextlib.chdir(saved), torch.enable_grad():
+    with contextlib.chdir(saved):
         exec(code, names)
     assert make_tile(names["image"], "").source == wanted[3]
     assert page.evaluate("document.documentElement.scrollWidth") <= 400

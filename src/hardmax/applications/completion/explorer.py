@@ -1,6 +1,5 @@
 """The latent explorer of a completion model: a hole to paint, and several completions of it."""
 
-from pathlib import Path
 from typing import final
 
 import torch
@@ -9,6 +8,11 @@ from torch import Tensor
 from hardmax.applications.completion.report import CompletionRun
 from hardmax.applications.exploration import (
     AbstractExplorer,
+    to_floats,
+    write_image_choice,
+    write_prelude,
+)
+from hardmax.applications.explorer_controls import (
     BackdropView,
     BarsView,
     ImageControl,
@@ -19,11 +23,6 @@ from hardmax.applications.exploration import (
     State,
     TextView,
     View,
-    choose_image,
-    fit_image,
-    to_floats,
-    write_image_choice,
-    write_prelude,
 )
 from hardmax.drawing.images import encode_data_uri, make_grid
 from hardmax.random import make_generator
@@ -42,7 +41,7 @@ class CompletionExplorer(AbstractExplorer[CompletionRun]):
     about = "Paint the hole, and see eight completions, each with the weight of its component."
 
     def __init__(self, run: CompletionRun) -> None:
-        self._run, self._model = run, run.model
+        super().__init__(run, run.test_examples.x)
         height, width = run.test_examples.x.shape[-2:]
         self.controls = (
             ImageControl("image", "image to complete", len(run.test_examples)),
@@ -52,10 +51,6 @@ class CompletionExplorer(AbstractExplorer[CompletionRun]):
             ),
             NumberControl("seed", "seed"),
         )
-
-    def read_photo(self, path: Path) -> Tensor:
-        """Return a photo as an input of the model."""
-        return fit_image(path, self._run, self._run.test_examples.x.shape[1:], self._run.config.binarize)
 
     def update(self, state: State, changed: str, photo: Tensor | None, before: State) -> State:
         """Set the hole to that of the test image, if none is painted."""
@@ -67,7 +62,7 @@ class CompletionExplorer(AbstractExplorer[CompletionRun]):
     @torch.no_grad()
     def draw(self, state: State, photo: Tensor | None) -> list[View]:
         """Return completions of the image with its hole, and the weights of the components."""
-        x = choose_image(self._run.test_examples.x, state["image"], photo)
+        x = self._choose_image(state, photo)
         hidden = torch.tensor(state["hole"], dtype=torch.bool).view(1, 1, *x.shape[-2:])
         backdrop = BackdropView("hole", encode_data_uri(make_grid(x, padding=0)))
         if not hidden.any():

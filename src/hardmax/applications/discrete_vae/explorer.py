@@ -1,7 +1,6 @@
 """The latent explorer of a discrete VAE: the code of an image, and what each of its values changes."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import final
 
 import torch
@@ -18,25 +17,25 @@ from hardmax.applications.discrete_vae.report_codes import (
 )
 from hardmax.applications.exploration import (
     AbstractExplorer,
+    format_tensor,
+    show_decoded,
+    to_floats,
+    write_image_choice,
+    write_prelude,
+)
+from hardmax.applications.explorer_controls import (
     BarsView,
     ChoiceControl,
     ImageControl,
     ImagesView,
     State,
     View,
-    choose_image,
-    fit_image,
-    format_tensor,
-    to_floats,
-    write_image_choice,
-    write_prelude,
 )
 from hardmax.report.sections import Tile, make_tile
 from hardmax.report.tables import format_percent
 from hardmax.spaces import AbstractSpace
 
 _MAX_CATEGORIES, _MAX_BITS, _MAX_VARIABLES, _MAX_VALUES = 100, 64, 8, 16  # that are decoded for one page
-_LARGE = 168  # height of the decoded image on the page, in pixels
 
 
 def read_code(space: AbstractSpace, z: Tensor) -> list[int]:
@@ -79,7 +78,8 @@ class DiscreteExplorer(AbstractExplorer[DiscreteRun]):
     about = "Choose a test image to see its code; then change the code, and see the image that it stands for."
 
     def __init__(self, run: DiscreteRun) -> None:
-        self._run, self._model, self._space = run, run.model, run.model.space
+        super().__init__(run, run.test_examples)
+        self._space = run.model.space
         self._usage = measure_usage(run)
         record, names = self._usage.record, self._usage.names
         if self._space.categories is not None:
@@ -97,32 +97,23 @@ class DiscreteExplorer(AbstractExplorer[DiscreteRun]):
             ChoiceControl("code", label, variables, tuple(map(str, range(count)))),
         )
 
-    def read_photo(self, path: Path) -> Tensor:
-        """Return a photo as an input of the encoder."""
-        return fit_image(path, self._run, self._run.test_examples.shape[1:], self._run.config.binarize)
-
     def update(self, state: State, changed: str, photo: Tensor | None, before: State) -> State:
         """Set the code to that of the image, if this has changed; else to the nearest one that is in the space."""
         if changed == "image":
-            x = choose_image(self._run.test_examples, state["image"], photo)
+            x = self._choose_image(state, photo)
             return {**state, "code": read_code(self._space, self._model.predict(x)[0])}
         return {**state, "code": find_nearest_code(self._space, state["code"], before["code"])}
 
     @torch.no_grad()
     def draw(self, state: State, photo: Tensor | None) -> list[View]:
         """Return the image of the code, the encoder's distribution, and what a change of each variable gives."""
-        x = choose_image(self._run.test_examples, state["image"], photo)
+        x = self._choose_image(state, photo)
         scores = self._model.scores(x)
         own = self._space.argmax(scores)
         z = make_code(self._space, state["code"])
         decoded = self._model.decode(torch.stack([own[0], z]))
-        tiles = [
-            make_tile(x, "the image to encode", "image"),
-            make_tile(decoded[:1], "the image that its own code stands for", "its own code"),
-            make_tile(decoded[1:], "the image that the chosen code stands for", "chosen code"),
-        ]
         return [
-            ImagesView("Decoded", tiles, chosen=2, size=_LARGE),
+            show_decoded(x, decoded[:1], decoded[1:], "code"),
             *_draw_distribution(self._usage, compute_mean(self._space, scores), z),
             *_draw_changes(self._model, self._usage, z, state["code"]),
         ]

@@ -1,6 +1,5 @@
 """The latent explorer of a hash encoder: the code of an image, and the images with the nearest codes."""
 
-from pathlib import Path
 from typing import final
 
 import torch
@@ -8,18 +7,18 @@ from torch import Tensor
 
 from hardmax.applications.exploration import (
     AbstractExplorer,
+    format_tensor,
+    to_floats,
+    write_image_choice,
+    write_prelude,
+)
+from hardmax.applications.explorer_controls import (
     BarsView,
     ChoiceControl,
     ImageControl,
     ImagesView,
     State,
     View,
-    choose_image,
-    fit_image,
-    format_tensor,
-    to_floats,
-    write_image_choice,
-    write_prelude,
 )
 from hardmax.applications.hashing.report import HashingRun
 from hardmax.applications.hashing.search import find_nearest
@@ -37,7 +36,7 @@ class HashingExplorer(AbstractExplorer[HashingRun]):
     about = "Choose or drop an image to see those with the nearest codes; then flip a bit of its code."
 
     def __init__(self, run: HashingRun) -> None:
-        self._run, self._model = run, run.model
+        super().__init__(run, run.test_examples)
         self._codes = pack_codes(encode_bits(run.model, prepare_split(run.config, run.images, "train")))
         self._classes = tuple(run.facts.get("data", {}).get("classes", ()))
         bits = tuple(map(str, range(run.model.space.n)))
@@ -46,21 +45,17 @@ class HashingExplorer(AbstractExplorer[HashingRun]):
             ChoiceControl("code", "bits", bits, ("0", "1")),
         )
 
-    def read_photo(self, path: Path) -> Tensor:
-        """Return a photo as an input of the encoder."""
-        return fit_image(path, self._run, self._run.test_examples.shape[1:], self._run.config.binarize)
-
     def update(self, state: State, changed: str, photo: Tensor | None, before: State) -> State:
         """Set the code to that of the image, if this has changed."""
         if changed != "image":
             return state
-        x = choose_image(self._run.test_examples, state["image"], photo)
+        x = self._choose_image(state, photo)
         return {**state, "code": self._model.codes(x)[0].int().tolist()}
 
     @torch.no_grad()
     def draw(self, state: State, photo: Tensor | None) -> list[View]:
         """Return the image, the training images with the nearest codes, and the probability of each bit."""
-        x = choose_image(self._run.test_examples, state["image"], photo)
+        x = self._choose_image(state, photo)
         code = torch.tensor([state["code"]], dtype=torch.float32)
         positions, distances = find_nearest(pack_codes(code)[0], self._codes, _NEAREST)
         labels = None if self._run.images.labels is None else self._run.images.labels["train"]

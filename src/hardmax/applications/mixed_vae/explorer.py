@@ -8,6 +8,14 @@ from torch import Tensor
 
 from hardmax.applications.exploration import (
     AbstractExplorer,
+    choose_image,
+    format_tensor,
+    show_decoded,
+    to_floats,
+    write_image_choice,
+    write_prelude,
+)
+from hardmax.applications.explorer_controls import (
     BarsView,
     ChoiceControl,
     ImageControl,
@@ -15,12 +23,6 @@ from hardmax.applications.exploration import (
     SliderControl,
     State,
     View,
-    choose_image,
-    fit_image,
-    format_tensor,
-    to_floats,
-    write_image_choice,
-    write_prelude,
 )
 from hardmax.applications.mixed_vae.model import MixedVAE
 from hardmax.applications.mixed_vae.report import MixedRun
@@ -29,7 +31,6 @@ from hardmax.report.sections import make_tile
 
 _MAX_COLUMNS = 40  # classes or attributes whose image is decoded
 _LIMIT = 3.0  # of a slider, in standard deviations of the prior
-_LARGE = 168  # height of the decoded image on the page, in pixels
 
 
 def spread_style(model: MixedVAE, style: Tensor) -> Tensor:
@@ -55,7 +56,7 @@ class MixedExplorer(AbstractExplorer[MixedRun]):
     about = "Choose a test image to see its latents; then change a class, an attribute or a slider."
 
     def __init__(self, run: MixedRun) -> None:
-        self._run, self._model = run, run.model
+        super().__init__(run, run.test_examples.x)
         latent = self._latent = read_latent_names(run.config, run.model.space, run.facts)
         draws = int(run.model.join.draw_of_row.max()) + 1
         dimensions = range(run.model.join.c)
@@ -71,9 +72,9 @@ class MixedExplorer(AbstractExplorer[MixedRun]):
 
     def read_photo(self, path: Path) -> tuple[Tensor, Tensor]:
         """Return a photo as a target of the decoder, and as an input of the encoder."""
-        config, shape = self._run.config, self._run.test_examples.x.shape[1:]
-        x = fit_image(path, self._run, shape, config.binarize)
-        return x, fit_image(path, self._run, shape, "none") if config.encoder_input == "grey" else x
+        config = self._run.config
+        x = self._fit_photo(path, config.binarize)
+        return x, self._fit_photo(path, "none") if config.encoder_input == "grey" else x
 
     def _choose(self, state: State, photo: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor]:
         """Return the chosen image as a target of the decoder, and as an input of the encoder, `[1, *shape]` each."""
@@ -107,11 +108,6 @@ class MixedExplorer(AbstractExplorer[MixedRun]):
         z_d, z_c = self._make_latents(state)
         own = model.edit(encoder_input, model.predict(encoder_input))
         q = to_floats(model.space.marginals(model.scores(encoder_input))[0])
-        tiles = [
-            make_tile(x, "the image to encode", "image"),
-            make_tile(own, "the image that its own latents stand for", "its own latents"),
-            make_tile(model.decode(z_d, z_c), "the image that the chosen latents stand for", "chosen latents"),
-        ]
         if latent.has_attributes:
             count = min(len(latent.names), _MAX_COLUMNS)
             settings = [{i: 1 - state["code"][i]} for i in range(count)]
@@ -134,7 +130,7 @@ class MixedExplorer(AbstractExplorer[MixedRun]):
         images = model.decode(variants, z_c.expand(count, -1, -1))
         changes = [make_tile(image[None], caption, caption) for image, caption in zip(images, captions, strict=True)]
         return [
-            ImagesView("Decoded", tiles, chosen=2, size=_LARGE),
+            show_decoded(x, own, model.decode(z_d, z_c), "latents"),
             BarsView(
                 "q(value = 1 | image)" if latent.has_attributes else f"q({latent.names[0]} | image)",
                 names,

@@ -7,6 +7,10 @@ from torch import Tensor
 
 from hardmax.applications.exploration import (
     AbstractExplorer,
+    to_floats,
+    write_prelude,
+)
+from hardmax.applications.explorer_controls import (
     BarsView,
     ChoiceControl,
     NumberControl,
@@ -14,8 +18,6 @@ from hardmax.applications.exploration import (
     TextView,
     TokensView,
     View,
-    to_floats,
-    write_prelude,
 )
 from hardmax.applications.sequences.report import SequenceGANRun
 from hardmax.data.sequences import format_tokens
@@ -31,7 +33,7 @@ class SequenceExplorer(AbstractExplorer[SequenceGANRun]):
     about = "Sample a sequence; click one of its tokens to see the others that were possible, and choose one of them."
 
     def __init__(self, run: SequenceGANRun) -> None:
-        self._run, self._model = run, run.model
+        super().__init__(run)
         symbols = tuple(symbol or "(end)" for symbol in run.model.symbols)
         positions = tuple(str(i + 1) for i in range(run.model.generator.length))
         self.controls = (

@@ -1,6 +1,5 @@
 """The latent explorer of a dVAE: tokens to paint on the grid of an image, and the codebook with its usage."""
 
-from pathlib import Path
 from typing import final
 
 import torch
@@ -8,6 +7,11 @@ from torch import Tensor
 
 from hardmax.applications.exploration import (
     AbstractExplorer,
+    show_decoded,
+    write_image_choice,
+    write_prelude,
+)
+from hardmax.applications.explorer_controls import (
     BackdropView,
     ChoiceControl,
     ImageControl,
@@ -16,10 +20,6 @@ from hardmax.applications.exploration import (
     State,
     TextView,
     View,
-    choose_image,
-    fit_image,
-    write_image_choice,
-    write_prelude,
 )
 from hardmax.applications.tokens.report import DvaeRun, average_patches, colour_codes, measure_usage
 from hardmax.drawing.images import encode_data_uri, make_grid
@@ -27,7 +27,6 @@ from hardmax.report.sections import Tile, make_tile
 from hardmax.report.tables import format_percent
 
 _MAX_CODES = 128  # codes of the codebook that are shown
-_LARGE = 168  # height of the decoded image on the page, in pixels
 
 
 def format_colour(colour: Tensor) -> str:
@@ -42,7 +41,7 @@ class DvaeExplorer(AbstractExplorer[DvaeRun]):
     about = "Choose a code of the codebook, paint it on the grid of tokens, and see the image change."
 
     def __init__(self, run: DvaeRun) -> None:
-        self._run, self._model = run, run.model
+        super().__init__(run, run.test_examples)
         self._usage = measure_usage(run)
         height, width = run.model.grid
         codes = run.model.space.k
@@ -69,30 +68,21 @@ class DvaeExplorer(AbstractExplorer[DvaeRun]):
             for code in self._shown
         ]
 
-    def read_photo(self, path: Path) -> Tensor:
-        """Return a photo as an input of the encoder."""
-        return fit_image(path, self._run, self._run.test_examples.shape[1:], self._run.config.binarize)
-
     def update(self, state: State, changed: str, photo: Tensor | None, before: State) -> State:
         """Set the tokens to those of the image, if this has changed."""
         if changed != "image":
             return state
-        x = choose_image(self._run.test_examples, state["image"], photo)
+        x = self._choose_image(state, photo)
         return {**state, "tokens": self._model.tokenize(x).flatten().tolist()}
 
     @torch.no_grad()
     def draw(self, state: State, photo: Tensor | None) -> list[View]:
         """Return the image of the tokens, and the codebook with its usage."""
-        x = choose_image(self._run.test_examples, state["image"], photo)
+        x = self._choose_image(state, photo)
         tokens = torch.tensor(state["tokens"]).view(1, *self._model.grid)
         own = self._model.tokenize(x)
         decoded = self._model.detokenize(torch.cat([own, tokens]))
         changed = int((own != tokens).sum())
-        tiles = [
-            make_tile(x, "the image to encode", "image"),
-            make_tile(decoded[:1], "the image that its own tokens stand for", "its own tokens"),
-            make_tile(decoded[1:], "the image that the painted tokens stand for", "painted tokens"),
-        ]
         brush = state["brush"][0]
         note = (
             "For each code, the mean image patch around its tokens, and its share of the tokens of the test images, "
@@ -102,8 +92,8 @@ class DvaeExplorer(AbstractExplorer[DvaeRun]):
             note += f" The {len(self._shown)} most used of {self._model.space.k:,} are shown."
         return [
             BackdropView("tokens", encode_data_uri(make_grid(decoded[1:], padding=0))),
-            ImagesView(
-                "Decoded", tiles, f"{changed} of {tokens.numel()} tokens differ from its own.", chosen=2, size=_LARGE
+            show_decoded(
+                x, decoded[:1], decoded[1:], "tokens", f"{changed} of {tokens.numel()} tokens differ from its own."
             ),
             TextView(self._usage.describe()),
             ImagesView("Codebook", self._codebook, note, "brush", brush, size=40, numbers=self._shown),

@@ -8,7 +8,7 @@ from typing import Any
 
 from nicegui import events, ui
 
-from hardmax.applications.exploration import (
+from hardmax.applications.explorer_controls import (
     PHOTO,
     ChoiceControl,
     Control,

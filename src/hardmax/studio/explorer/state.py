@@ -8,7 +8,12 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, final
 
-from hardmax.applications.exploration import AbstractExplorer, State
+from hardmax.applications.exploration import (
+    AbstractExplorer,
+)
+from hardmax.applications.explorer_controls import (
+    State,
+)
 from hardmax.applications.registry import find_application
 from hardmax.applications.runs import read_config, read_run
 from hardmax.errors import ArgumentError, DataError

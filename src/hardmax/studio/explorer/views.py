@@ -5,7 +5,14 @@ from typing import Any, final
 
 from nicegui import ui
 
-from hardmax.applications.exploration import BackdropView, BarsView, ImagesView, TextView, TokensView, View
+from hardmax.applications.explorer_controls import (
+    BackdropView,
+    BarsView,
+    ImagesView,
+    TextView,
+    TokensView,
+    View,
+)
 from hardmax.names import escape_control_characters
 from hardmax.studio.frame import Widget, add_note, add_text
 

@@ -7,7 +7,17 @@ from typing import Any, final
 
 from nicegui import ui
 
-from hardmax.applications.exploration import PHOTO, AbstractExplorer, ImageControl, State, View, check_state, press
+from hardmax.applications.exploration import (
+    AbstractExplorer,
+)
+from hardmax.applications.explorer_controls import (
+    PHOTO,
+    ImageControl,
+    State,
+    View,
+    check_state,
+    press,
+)
 from hardmax.errors import HardmaxError
 from hardmax.names import escape_control_characters
 from hardmax.studio.explorer.controls import build_control
