@@ -103,7 +103,8 @@ def list_candidates(space: AbstractSpace, f: Objective | None = None) -> dict[st
 
     Args:
         space: the space of z.
-        f: the objective; roulette is listed only if f can evaluate chosen examples (it has `rows` or `changes`).
+        f: the objective; roulette is listed only if f can evaluate chosen examples (it has `rows` or `changes`), and
+            direct optimization on any space if f augments scores (it has `augment`).
 
     Example:
         >>> import hardmax as hm
@@ -142,7 +143,11 @@ def list_candidates(space: AbstractSpace, f: Objective | None = None) -> dict[st
         estimators["reinmax"] = ReinMax()
     if space.event_shape == space.score_shape and not isinstance(space, AbstractFactorised):
         estimators["implicit-mle, epsilon 1"] = ImplicitMLE(1.0)
-    return {name: estimator for name, estimator in estimators.items() if _supports(estimator, space)}
+    return {
+        name: estimator
+        for name, estimator in estimators.items()
+        if _supports(estimator if f is None else estimator.specialise(f), space)
+    }
 
 
 def _supports(estimator: AbstractEstimator, space: AbstractSpace) -> bool:

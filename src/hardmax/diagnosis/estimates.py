@@ -111,8 +111,8 @@ class RepeatedObjective:
         return None if changes is None else RepeatedChanges(changes, tuple(z.shape[:2]))
 
     def _augment(self, scores: Float[Tensor, "S D ..."], epsilon: float) -> Float[Tensor, "S D ..."]:
-        """Return scores plus epsilon times f, `[S, D, *B, *score]` twice; what f adds is the same for all copies."""
-        return self._f.augment(scores, epsilon)  # pyright: ignore[reportFunctionMemberAccess]
+        """Return scores whose arg max also weighs f; a copy is one more sample of the same examples."""
+        return self._f.augment(scores.flatten(0, 1), epsilon).view_as(scores)  # pyright: ignore[reportFunctionMemberAccess]
 
     def _expand(self, values: Tensor) -> Tensor:
         return values.expand(self._copies, *values.shape)

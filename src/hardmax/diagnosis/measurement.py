@@ -30,7 +30,6 @@ from hardmax.diagnosis.result import Diagnosis
 from hardmax.errors import ArgumentError, NotExactError
 from hardmax.estimators import AbstractEstimator
 from hardmax.spaces import AbstractFactorised, AbstractSpace
-from hardmax.types import Objective
 from hardmax.validation import check_samples, check_scores
 
 # Called with the name of an estimator and the number of its estimates completed since the last call.
@@ -51,7 +50,6 @@ def measure_estimators(
     estimators: Mapping[str, AbstractEstimator] | Sequence[AbstractEstimator],
     *,
     exact: Reference,
-    f: Objective | None = None,
     draws: int = 1024,
     evaluations: float | None = None,
     samples: int | None = None,
@@ -73,8 +71,6 @@ def measure_estimators(
         space: the space of z.
         estimators: the estimators to compare, by name, or a sequence, named by their constructor calls.
         exact: the gradient to compare with.
-        f: the objective in the call, for estimators that have a form of their own for it: `Direct` solves the arg max
-            with a `LinearObjective` exactly, on any space.
         draws: number of independent estimates of each, at least 2.
         evaluations: budget of an estimate, in evaluations of f for each example; None is the cost of the most expensive
             estimator with its fewest samples. Each estimator gets as many samples as fit, at least its fewest.
@@ -100,9 +96,7 @@ def measure_estimators(
     seed, observe = draw_seed(generator), observe or (lambda name, count: None)
     accepted, refused, notes, rows = [], [], [], []
     for name, estimator in name_estimators(estimators).items():
-        special = estimator if f is None else estimator.specialise(f)
-        sampler = GradientSampler(call, special, scores.detach(), space)
-        candidate = _Candidate(name, estimator, sampler, seed, chunk_size)
+        candidate = _Candidate(name, GradientSampler(call, estimator, scores.detach(), space), seed, chunk_size)
         try:
             accepted.append((candidate, candidate.check(samples)))
         except (NotExactError, ArgumentError) as error:
@@ -112,7 +106,7 @@ def measure_estimators(
     budget = budget if evaluations is None else float(evaluations)
     for candidate, least in accepted:
         name, estimator = candidate.name, candidate.estimator
-        count = samples or fit_samples(budget, candidate.count_evaluations, least, candidate.special, space)
+        count = samples or fit_samples(budget, candidate.count_evaluations, least, estimator, space)
         uses_batch = candidate.depends_on_other_examples(count)
         if uses_batch:
             notes.append(f"{name} uses the entire batch: its estimates were computed one batch at a time.")
@@ -157,19 +151,16 @@ def check_draws(draws: int) -> None:
 class _Candidate:
     """An estimator in the comparison, with its gradient sampler and its seed."""
 
-    def __init__(
-        self, name: str, estimator: AbstractEstimator, sampler: GradientSampler, seed: int, chunk_size: int | None
-    ) -> None:
-        self.name, self.estimator = name, estimator
-        self.special = sampler.estimator  # the form that is measured
+    def __init__(self, name: str, sampler: GradientSampler, seed: int, chunk_size: int | None) -> None:
+        self.name, self.estimator = name, sampler.estimator
         self._sampler, self._seed, self._chunk_size = sampler, seed, chunk_size
         self._costs: dict[int, float] = {}
 
     def check(self, samples: int | None) -> int:
         """Return the fewest samples, or the requested number, after one test estimate; raises if that fails."""
-        estimator, space = self._sampler.estimator, self._sampler.space
-        least = find_least_samples(estimator, space) if samples is None else samples
-        estimator.check(space, least)
+        space = self._sampler.space
+        least = find_least_samples(self.estimator, space) if samples is None else samples
+        self.estimator.check(space, least)
         self.count_evaluations(least)
         return least
 

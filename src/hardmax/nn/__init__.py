@@ -15,6 +15,7 @@ from hardmax.nn.mlp import (
 )
 from hardmax.nn.router import TopKRouter
 from hardmax.nn.routing import ExpertLoad, Routing, mix_experts
+from hardmax.nn.selection import HardAttention, SelectK
 from hardmax.nn.solver_layer import SolverLayer
 
 __all__ = [
@@ -24,10 +25,12 @@ __all__ = [
     "ExpertLoad",
     "FirstLayer",
     "GaussianHead",
+    "HardAttention",
     "MLPDecoder",
     "MLPEncoder",
     "Routing",
     "ScoreHead",
+    "SelectK",
     "SolverLayer",
     "TopKRouter",
     "build_conv_decoder",

@@ -77,8 +77,8 @@ def add_text(tag: str, text: str) -> TextElement:
 
 
 def load_script(name: str) -> None:
-    """Load a module of `hardmax/studio/static` into the page, such as "bars.js", before the page is drawn."""
-    ui.add_head_html(f'<script type="module" src="{STATIC_ADDRESS}/{name}"></script>')
+    """Load a script of `hardmax/studio/static` into the page, such as "bars.js", before the page is drawn."""
+    ui.add_head_html(f'<script defer src="{STATIC_ADDRESS}/{name}"></script>')
 
 
 def load_style(name: str) -> None:

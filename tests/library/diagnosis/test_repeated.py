@@ -77,6 +77,17 @@ def test_changes(batch):
         torch.testing.assert_close(gains[:, d][wanted[:, d]], flips_of_copy.gains(wanted[:, d]))
 
 
+@pytest.mark.parametrize("batch", BATCHES, ids=str)
+def test_augment(batch):
+    space = hm.Permutation(3)
+    generator = torch.Generator().manual_seed(0)
+    scores, weights = (torch.randn(*shape, *batch, 3, 3, generator=generator) for shape in ((2, COPIES), ()))
+    f = hm.LinearObjective(weights, space)
+    augmented = RepeatedObjective(f, COPIES, batch).augment(scores, 0.5)
+    for d in range(COPIES):
+        torch.testing.assert_close(augmented[:, d], f.augment(scores[:, d], 0.5))
+
+
 def test_offers_what_f_offers():
     space = hm.Binary(3)
     for f, names in ((Toy(space), set()), (Rows(space), {"rows"}), (Everything(space), {"rows", "table", "pairs"})):

@@ -131,6 +131,18 @@ class TestDirect:
         assert torch.allclose(exact, ours)
         assert (out.evaluations, out.solves) == (4.0, 12.0 if two_sided else 8.0)
 
+    def test_diagnosis_of_an_objective_that_augments_scores(self):
+        f = hm.LinearObjective(self.WORTH.expand(8, N), SPACES["max"])
+        estimators = [hm.Direct(0.5), hm.PerturbedOptimizer()]
+        diagnosis = hm.diagnose(
+            f, SCORES, SPACES["max"], estimators, draws=400, exact="monte-carlo", generator=make_generator(4)
+        )
+        direct, unbiased = diagnosis.rows
+        assert not diagnosis.refused
+        assert direct.estimator == hm.Direct(0.5)
+        assert unbiased.biased is False
+        assert direct.bias < 0.3
+
     def test_neighbours_are_searched(self):
         """With one item to choose, every other z is a neighbour: the search is complete."""
         single = hm.Subset(N, 1)

@@ -222,8 +222,8 @@ class _CloudBuilder:
 
 
 def _choose_range(exact: Tensor, clouds: dict[str, Cloud], axes: tuple[int, int]) -> float:
-    """Return half the width of axes that show most of most clouds, and the mean of each."""
+    """Return half the width of axes that show all clouds and their means, except clouds much wider than most."""
     spreads = sorted(max(cloud.deviation[axis] for axis in axes) for cloud in clouds.values())
     distances = [abs(cloud.mean[axis] - float(exact[axis])) for cloud in clouds.values() for axis in axes]
-    middle = spreads[len(spreads) // 2] if spreads else 0.0
-    return max(2.5 * middle, 1.3 * max(distances, default=0.0), _LEAST_RANGE * float(exact.norm()), 1e-3)
+    spread = min(spreads[-1], 4 * spreads[len(spreads) // 2]) if spreads else 0.0
+    return max(2.5 * spread, 1.3 * max(distances, default=0.0), _LEAST_RANGE * float(exact.norm()), 1e-3)

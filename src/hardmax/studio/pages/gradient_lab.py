@@ -21,7 +21,7 @@ from hardmax.studio.frame import (
     save_state_in_address,
     show_message,
 )
-from hardmax.studio.gradients.measurement import Ladder, Measurements, measure_ladders, measure_state
+from hardmax.studio.gradients.measurement import Measurements, measure_ladders, measure_state
 from hardmax.studio.gradients.problem import list_possible_estimators, make_problem
 from hardmax.studio.gradients.python_code import write_code
 from hardmax.studio.gradients.slow_motion import draw_direct
@@ -42,6 +42,8 @@ from hardmax.studio.page_state import read_state
 from hardmax.studio.pages.estimator_cards import EstimatorCards, format_number
 from hardmax.studio.work import LatestWork
 
+_FIRST_DRAW = 3  # a draw of the first example in which z(epsilon) is not z*
+
 
 def build_page(studio: Studio, query: Mapping[str, str]) -> None:
     """Build the page with the state of its address."""
@@ -59,7 +61,7 @@ class GradientLab:
     def __init__(self, state: LabState) -> None:
         self._state = state
         self._work, self._ladder_work, self._draw_work = LatestWork(), LatestWork(), LatestWork()
-        self._draw_seed = state.seed
+        self._draw_seed = state.seed + _FIRST_DRAW
         for work in (self._work, self._ladder_work, self._draw_work):
             ui.context.client.on_delete(work.cancel)
         add_note(
@@ -72,7 +74,7 @@ class GradientLab:
             with ui.element("div"):
                 add_text("h2", "q and f")
                 self._outcomes = Widget("outcome-list")
-                add_text("h2", "Exact gradient, and the mean of each estimator ± its standard deviation")
+                add_text("h2", "Exact gradient, and mean ± standard deviation of each estimator")
                 self._components = Widget("component-chart")
         add_text("h2", "Estimators")
         self._cards = EstimatorCards(self._change)
@@ -109,7 +111,6 @@ class GradientLab:
                 add_note(
                     "Solid: bias (hollow where it is within the noise). Dashed: standard deviation of one estimate."
                 )
-                self._ladder_legend = ui.element("div").classes("studio-row")
                 self._ladders = Widget("ladder-chart")
             with ui.element("div"):
                 add_text("h2", "One draw of Direct in slow motion")
@@ -230,17 +231,7 @@ class GradientLab:
         if ladders is None:
             return
         colours = {parse_estimator(text)[0]: self._cards.get_colour(text) for text in reversed(result.state.estimators)}
-        self._ladder_legend.clear()
-        with self._ladder_legend:
-            for ladder in ladders:
-                _add_key(ladder, colours[ladder.name])
         self._ladders.show({"ladders": [{**asdict(ladder), "colour": colours[ladder.name]} for ladder in ladders]})
-
-
-def _add_key(ladder: Ladder, colour: str) -> None:
-    with ui.element("span"):
-        ui.element("span").classes("swatch").style(f"background:{colour}")
-        add_text("span", f"{ladder.name} by {ladder.parameter}")
 
 
 def _describe_bars(name: str, labels: list[str], values: tuple[float, ...], most: float, colour: str) -> dict[str, Any]:

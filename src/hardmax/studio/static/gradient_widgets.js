@@ -1,7 +1,9 @@
 // The figures of the gradient lab, as custom elements: each draws the object in its property `data`, at its own width.
-// They depend on nothing but the colours of the page (--ink, --muted, --line, --paper, --accent): the documentation uses
-// them without a server.
+// They depend on nothing but the colours of the page (--ink, --muted, --line, --card, --paper, --accent): the documentation
+// uses them without a server. A block, and not a module: browsers load no modules from pages on disk.
+"use strict";
 
+{
 const SVG = "http://www.w3.org/2000/svg";
 const STYLE = `
 drag-bars, outcome-list, component-chart, estimate-cloud, ladder-chart, direct-steps { display: block; }
@@ -13,6 +15,8 @@ drag-bars, outcome-list, component-chart, estimate-cloud, ladder-chart, direct-s
 .hm-outcomes .head { color: var(--muted); font-size: .8rem; }
 .hm-outcomes .number { text-align: right; }
 .hm-outcomes .bar { height: .8rem; background: var(--accent); border-radius: 2px; min-width: 1px; }
+.hm-legend { display: flex; flex-wrap: wrap; gap: .1rem 1rem; font-size: .88rem; }
+.hm-legend > span { display: inline-flex; align-items: center; gap: .35rem; }
 .hm-steps button { font: inherit; color: var(--accent); background: none; border: 1px solid var(--line); border-radius: 4px; padding: .15rem .7rem; cursor: pointer; }
 .hm-steps button:disabled { color: var(--muted); cursor: default; }
 .hm-steps .controls { display: flex; gap: .5rem; align-items: center; flex-wrap: wrap; margin: .3rem 0; }
@@ -21,7 +25,7 @@ drag-bars, outcome-list, component-chart, estimate-cloud, ladder-chart, direct-s
 `;
 document.head.append(Object.assign(document.createElement("style"), { textContent: STYLE }));
 
-export function format(value) {
+function format(value) {
   if (!Number.isFinite(value)) return "-";
   const size = Math.abs(value);
   if (size < 1e-5) return "0";
@@ -46,6 +50,12 @@ function addHtml(parent, tag, className = "", text = null) {
 
 function addSvg(parent, width, height, label) {
   return add(parent, "svg", { class: "hm-chart", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
+}
+
+// A circle, square, triangle or diamond, by number.
+function drawMark(parent, number, x, y, attributes) {
+  const shape = ["M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z", "M-4-4h8v8h-8z", "M0-5L5 4H-5z", "M0-5.500L5.500 0L0 5.500L-5.500 0z"][number % 4];
+  add(parent, "path", { d: shape, transform: `translate(${x.toFixed(1)},${y.toFixed(1)})`, ...attributes });
 }
 
 // An element that is drawn again when its data or its width change.
@@ -298,14 +308,19 @@ class LadderChart extends Chart {
       add(svg, "text", { x: toX(10 ** power), y: high + top + 18, "text-anchor": "middle", class: "muted" }, String(10 ** power));
     }
     add(svg, "text", { x: (left + right) / 2, y: high + top + 36, "text-anchor": "middle", class: "muted" }, "epsilon or tau");
-    for (const one of data.ladders) {
+    // Shapes as well as colours: not everyone tells the colours apart.
+    const legend = addHtml(this, "div", "hm-legend");
+    data.ladders.forEach((one, j) => {
+      const key = addHtml(legend, "span");
+      drawMark(add(key, "svg", { width: 14, height: 14 }), j, 7, 7, { fill: one.colour });
+      addHtml(key, "span", "", `${one.name} by ${one.parameter}`);
       const path = (numbers) => numbers.map((value, i) => `${i ? "L" : "M"}${toX(one.values[i]).toFixed(1)} ${toY(value).toFixed(1)}`).join("");
       add(svg, "path", { d: path(one.deviation), fill: "none", stroke: one.colour, "stroke-width": 2, "stroke-dasharray": "5 4" });
       add(svg, "path", { d: path(one.bias), fill: "none", stroke: one.colour, "stroke-width": 2 });
-      one.bias.forEach((value, i) => add(svg, "circle", {
-        cx: toX(one.values[i]), cy: toY(value), r: 4, stroke: one.colour, "stroke-width": 2, fill: one.biased[i] ? one.colour : "var(--paper)",
+      one.bias.forEach((value, i) => drawMark(svg, j, toX(one.values[i]), toY(value), {
+        stroke: one.colour, "stroke-width": 2, fill: one.biased[i] ? one.colour : "var(--paper)",
       }));
-    }
+    });
   }
 }
 
@@ -374,4 +389,5 @@ for (const [name, kind] of Object.entries({
   "estimate-cloud": EstimateCloud, "ladder-chart": LadderChart, "direct-steps": DirectSteps,
 })) {
   customElements.define(name, kind);
+}
 }
