@@ -1,4 +1,4 @@
-"""The latent explorer, in a browser, on the runs that are saved in tests/compatibility."""
+"""The latent explorer, in a browser, on runs of every application."""
 
 import contextlib
 import shutil
@@ -15,24 +15,10 @@ from hardmax.applications.runs import load_run, read_run
 from hardmax.report.sections import make_tile
 from hardmax.studio.explorer.state import decode_state
 
-SAVED = Path(__file__).parents[2] / "compatibility" / "saved"
-
-
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("explorer") / "saved"
-    shutil.copytree(SAVED, folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def address(saved, start_studio):
-    """The explorer of a run, up to the name of the run; data of saved runs are given by a relative path."""
-    return start_studio(saved, folder=saved).address + "latents?run="
-
 
 def open_run(open_page, address, name, **options):
-    page = open_page(address + name, **options)
+    """Open the explorer of a run, or the link to a state."""
+    page = open_page(name if "://" in name else f"{address}latents?run={name}", **options)
     page.locator(".explorer-views h3").first.wait_for()
     return page
 
@@ -58,9 +44,9 @@ def wait_for_change(page, before, view=0, number=2):
     )
 
 
-def test_a_flipped_bit_draws_the_image_that_the_decoder_gives(open_page, address, saved):
+def test_a_flipped_bit_draws_the_image_that_the_decoder_gives(open_page, address, runs):
     page = open_run(open_page, address, "structured")
-    model = load_run(saved / "structured").model
+    model = load_run(runs / "structured").model
     buttons = page.locator(".explorer-toggle")
     bits = [float(button.get_attribute("aria-pressed") == "true") for button in buttons.all()]
     buttons.nth(1).click()
@@ -73,23 +59,24 @@ def test_a_flipped_bit_draws_the_image_that_the_decoder_gives(open_page, address
     bits[0] = 1 - bits[0]
     wait_for_image(page, make_tile(model.decode(torch.tensor([bits])), "").source)
     page.wait_for_function("location.search.includes('state=')")
-    again = open_run(open_page, page.url, "")
+    again = open_run(open_page, address, page.url)
     assert read_image(again, 0, 2) == read_image(page, 0, 2)
     assert [button.get_attribute("aria-pressed") == "true" for button in again.locator(".explorer-toggle").all()] == [
         bool(bit) for bit in bits
     ]
 
 
-def test_a_category_is_chosen_and_the_code_gives_the_same_image(open_page, address, saved):
+@pytest.mark.slow
+def test_a_category_is_chosen_and_the_code_gives_the_same_image(open_page, address, runs):
     page = open_run(open_page, address, "discrete", width=400)
-    model = load_run(saved / "discrete").model
+    model = load_run(runs / "discrete").model
     wanted = [make_tile(image[None], "").source for image in model.decode(torch.eye(5))]
     for category in (4, 0, 3):
         page.locator("probability-bars button").nth(category).click()
         wait_for_image(page, wanted[category])
     page.get_by_role("button", name="Copy as Python").click()
     code, names = page.locator(".studio-code").inner_text(), {}
-    with contextlib.chdir(saved):
+    with contextlib.chdir(runs):
         exec(code, names)
     assert make_tile(names["image"], "").source == wanted[3]
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
@@ -117,9 +104,9 @@ def test_a_hole_is_painted_with_mouse_and_keyboard(open_page, address):
     assert "component" in page.locator("image-tiles").inner_text()
 
 
-def test_tokens_are_painted_with_a_code_of_the_codebook(open_page, address, saved):
+def test_tokens_are_painted_with_a_code_of_the_codebook(open_page, address, runs):
     page = open_run(open_page, address, "dvae")
-    model = load_run(saved / "dvae").model
+    model = load_run(runs / "dvae").model
     codebook = page.locator("image-tiles").nth(1).locator("button")
     code = int(codebook.nth(2).locator("span").first.inner_text())
     codebook.nth(2).click()
@@ -131,8 +118,8 @@ def test_tokens_are_painted_with_a_code_of_the_codebook(open_page, address, save
     for column in range(width):
         page.mouse.click(box["x"] + (column + 0.5) / width * box["width"], box["y"] + 0.5 / height * box["height"])
     page.wait_for_function("location.search.includes('state=')")
-    with contextlib.chdir(saved):
-        tokens = model.tokenize(read_run(saved / "dvae").test_examples[:1])
+    with contextlib.chdir(runs):
+        tokens = model.tokenize(read_run(runs / "dvae").test_examples[:1])
     tokens[0, 0] = code
     wait_for_image(page, make_tile(model.detokenize(tokens), "").source)
 
@@ -169,21 +156,21 @@ def test_another_token_samples_the_rest_again(open_page, address):
     assert after[:2] == before[:2]
 
 
-def test_a_run_that_is_deleted_or_broken_is_a_sentence(open_page, address, saved):
-    shutil.copytree(saved / "discrete", saved / "deleted")
+def test_a_run_that_is_deleted_or_broken_is_a_sentence(open_page, address, runs):
+    shutil.copytree(runs / "discrete", runs / "deleted")
     page = open_run(open_page, address, "deleted")
-    shutil.rmtree(saved / "deleted")
+    shutil.rmtree(runs / "deleted")
     before = read_image(page, 0, 2)
     page.locator("probability-bars button:not(.chosen)").first.click()
     wait_for_change(page, before)  # the model is in memory
     page.reload()
     page.get_by_role("alert").filter(has_text="it may have been deleted").wait_for()
-    shutil.copytree(saved / "discrete", saved / "broken")
-    for file in (saved / "broken").glob("checkpoint-*/model.safetensors"):
+    shutil.copytree(runs / "discrete", runs / "broken")
+    for file in (runs / "broken").glob("checkpoint-*/model.safetensors"):
         file.write_bytes(file.read_bytes()[:100])
-    page = open_page(address + "broken")
+    page = open_page(address + "latents?run=broken")
     page.get_by_role("alert").filter(has_text="cannot be read").wait_for()
-    shutil.rmtree(saved / "broken")
+    shutil.rmtree(runs / "broken")
 
 
 def pack(text):
@@ -196,20 +183,20 @@ def pack(text):
     ids=["above", "outside", "no run", "damaged", "bomb"],
 )
 def test_a_link_from_anyone_is_refused_with_a_sentence(open_page, address, query):
-    open_page(address + query).get_by_role("alert").wait_for()
+    open_page(f"{address}latents?run={query}").get_by_role("alert").wait_for()
 
 
 def test_values_of_a_link_that_are_not_valid_become_the_default(open_page, address):
-    page = open_page(address + pack(b'{"code": [7], "image": -1}'))
+    page = open_page(address + "latents?run=" + pack(b'{"code": [7], "image": -1}'))
     page.locator("image-tiles img").first.wait_for()
     assert page.get_by_role("alert").count() == 0
 
 
 @pytest.mark.slow
-def test_two_browsers_and_a_hundred_quick_moves_end_in_the_last_state(open_page, start_studio, saved):
+def test_two_browsers_and_a_hundred_quick_moves_end_in_the_last_state(open_page, start_studio, runs):
     """No traceback (see `open_page`), the last move wins in each, and memory is bounded."""
-    running = start_studio(saved, folder=saved)
-    first, second = (open_run(open_page, running.address + "latents?run=", "mixed") for _ in range(2))
+    running = start_studio(runs, folder=runs)
+    first, second = (open_run(open_page, running.address, "mixed") for _ in range(2))
 
     def get_megabytes():
         text = Path(f"/proc/{running.process.pid}/status").read_text()

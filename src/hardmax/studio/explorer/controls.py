@@ -254,14 +254,21 @@ def _build_paint(control: PaintControl, change: Change) -> BuiltControl:
     grid = Widget("paint-grid")
     data = {"height": control.height, "width": control.width, "colours": control.colours, "label": control.label}
 
+    version = 0
+
     def show(value: list[int]) -> None:
-        grid.show({**data, "values": value})
+        nonlocal version
+        version += 1
+        grid.show({**data, "values": value, "version": version})
 
     built = BuiltControl(show, grid)
 
     async def read(painted: Any) -> None:
-        value = control.check(painted)
-        grid._props[".data"] = {**data, "values": value}  # not sent: the browser has it
+        nonlocal version
+        if not isinstance(painted, dict) or not isinstance(painted.get("version"), int):
+            return
+        value, version = control.check(painted.get("values")), painted["version"]
+        grid._props[".data"] = {**data, "values": value, "version": version}  # not sent: the browser has it
         await change(control.name, value)
 
     async def clear() -> None:

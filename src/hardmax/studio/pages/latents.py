@@ -69,10 +69,26 @@ async def build_page(studio: Studio, query: Mapping[str, str]) -> None:
         return
     folder = studio.folders.resolve_path(address.run or folders[0])
     _add_run_list(folders, folder)
-    loaded = await work.run(_load, folder, address.state)
-    if loaded is not None:
-        explorer, state, views = loaded
-        _ExplorerPage(folder, explorer, state, work).show(state, views)
+    content = ui.element("div")
+    with content:
+        add_note("Loading the model and its data ...")
+
+    async def load() -> None:
+        problem, loaded = None, None
+        try:
+            loaded = await work.run(_load, folder, address.state)
+        except HardmaxError as error:
+            problem = str(error)
+        content.clear()
+        with content:
+            if problem is not None:
+                show_problem(problem)
+            elif loaded is not None:
+                explorer, state, views = loaded
+                _ExplorerPage(folder, explorer, state, work).show(state, views)
+
+    # After the page is shown: a large data set takes seconds to load.
+    ui.timer(0, load, once=True)
 
 
 def _list_runs(check: CheckCancelled, folders: Folders) -> list[Path]:
@@ -181,6 +197,7 @@ class _ExplorerPage:
             result = await self._work.run(_explore, self._explorer, self._state, changes, self._photo)
         except HardmaxError as error:
             self._changes = []
+            self._views.set_busy(False)
             show_message(str(error))
             return
         if result is None:

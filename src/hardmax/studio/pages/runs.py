@@ -56,16 +56,14 @@ def write_report(studio: Studio, query: Mapping[str, str]) -> str:
     return render_report([read_run(studio.folders.resolve_path(query.get("run", "")))])
 
 
-async def build_page(studio: Studio, query: Mapping[str, str]) -> None:
+def build_page(studio: Studio, query: Mapping[str, str]) -> None:
     """Build the page."""
     load_style("runs.css")
     state = read_state(RunsState, query)
     if not studio.folders.roots:
         show_problem("No folder was given: restart with the folder of your runs, such as hardmax studio runs")
         return
-    page = _RunsPage(studio.folders, state)
-    await page.refresh()
-    ui.timer(_SECONDS, page.refresh)
+    ui.timer(_SECONDS, _RunsPage(studio.folders, state).refresh)  # the first time as soon as the page is shown
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 // A grid of cells to paint on, with mouse, finger or keyboard: tokens of an image, or the pixels of a hole.
-// Properties: `data` {height, width, colours, values, label}, `backdrop` (address of an image below the cells), `brush` (the
-// value that is painted), `radius` (of the brush, in cells). Sends "change" with all values while it is painted on.
+// Properties: `data` {height, width, colours, values, label, version}, `backdrop` (address of an image below the cells), `brush`
+// (the value that is painted), `radius` (of the brush, in cells). While it is painted on, it sends "change" with
+// {values, version}; the version counts changes on both sides, and data that are older than what is painted are ignored.
 "use strict";
 
 const PAUSE = 60; // milliseconds between two events while a stroke is drawn
@@ -10,7 +11,7 @@ class PaintGrid extends HTMLElement {
     super();
     this.grid = null;
     this.at = [0, 0];
-    this.painted = false;
+    this.version = 0;
     this.canvas = document.createElement("canvas");
     this.canvas.tabIndex = 0;
     this.canvas.setAttribute("role", "application");
@@ -34,8 +35,8 @@ class PaintGrid extends HTMLElement {
   }
 
   set data(value) {
-    // What arrives while a stroke is drawn is older than the stroke.
-    if (this.stroke && this.grid) return;
+    if (this.grid && (this.stroke || value.version < this.version)) return;
+    this.version = value.version;
     this.grid = { ...value, values: [...value.values] };
     this.canvas.setAttribute("aria-label", `${value.label}: arrow keys move, space paints, delete erases`);
     this.draw();
@@ -111,6 +112,7 @@ class PaintGrid extends HTMLElement {
 
   paint(row, column, value = this.value ?? 1) {
     const { height, width, values } = this.grid;
+    this.version += 1;
     const reach = (this.size ?? 1) - 1;
     for (let y = row - reach; y <= row + reach; y++)
       for (let x = column - reach; x <= column + reach; x++) {
@@ -125,7 +127,7 @@ class PaintGrid extends HTMLElement {
   send() {
     clearTimeout(this.timer);
     this.timer = null;
-    this.dispatchEvent(new CustomEvent("change", { detail: [...this.grid.values] }));
+    this.dispatchEvent(new CustomEvent("change", { detail: { values: [...this.grid.values], version: this.version } }));
   }
 
   draw() {
