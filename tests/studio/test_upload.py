@@ -30,7 +30,7 @@ def make_image_bomb(side=50_000):
 def uploads(start_studio, tmp_path_factory):
     """A studio with a page for uploads, and its current folder."""
     folder = tmp_path_factory.mktemp("uploads")
-    return start_studio(script=Path(__file__).with_name("upload_server.py"), folder=folder), folder
+    return start_studio(script=Path(__file__).with_name("other_pages.py"), folder=folder), folder
 
 
 @pytest.fixture

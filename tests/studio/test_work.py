@@ -3,11 +3,18 @@
 import asyncio
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 
 from hardmax.studio.work import CancelledWork, LatestWork
+
+
+def run(coroutine):
+    """Run a coroutine in a thread of its own: playwright has a running event loop in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, coroutine).result()
 
 
 def test_the_newest_of_a_hundred_calls_is_the_only_one_that_is_computed_to_its_end():
@@ -29,7 +36,7 @@ def test_the_newest_of_a_hundred_calls_is_the_only_one_that_is_computed_to_its_e
             await asyncio.sleep(0)
         return await asyncio.gather(*calls)
 
-    results = asyncio.run(move_slider())
+    results = run(move_slider())
     assert results == [None] * 99 + [99]
     assert finished == [99]
     assert len(started) <= 3
@@ -44,7 +51,7 @@ def test_pages_do_not_wait_for_each_other():
         await LatestWork().run(lambda check: event.set())
         return await first
 
-    assert asyncio.run(run_both()) is True
+    assert run(run_both()) is True
 
 
 def test_a_page_that_is_closed_cancels_its_work():
@@ -67,7 +74,7 @@ def test_a_page_that_is_closed_cancels_its_work():
         work.cancel()
         return await task
 
-    assert asyncio.run(leave()) is None
+    assert run(leave()) is None
     assert cancelled == [True]
 
 
@@ -76,8 +83,8 @@ def test_errors_reach_the_caller():
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        asyncio.run(LatestWork().run(fail))
+        run(LatestWork().run(fail))
 
 
 def test_each_thread_uses_one_core():
-    assert asyncio.run(LatestWork().run(lambda check: torch.get_num_threads())) == 1
+    assert run(LatestWork().run(lambda check: torch.get_num_threads())) == 1

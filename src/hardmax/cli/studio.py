@@ -6,6 +6,7 @@ from typing import Annotated
 
 from hardmax.applications.argument_parser import Argument, parse
 from hardmax.console import print_line
+from hardmax.errors import ArgumentError
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,10 @@ class StudioOptions:
     """Port to listen on; 0 chooses one that is free."""
     open: bool = True
     """Open the first page in the browser."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port < 2**16:
+            raise ArgumentError(f"--port must be between 0 and 65535, got {self.port}")
 
 
 def run(arguments: list[str]) -> int:

@@ -35,6 +35,7 @@ class Studio:
 async def show_page(record: PageRecord, studio: Studio, query: Mapping[str, str]) -> None:
     """Build one page inside of the frame; an error of hardmax becomes a sentence in the page."""
     _add_head()
+    ui.context.client.on_exception(lambda error: show_message(describe_error(error)))  # of buttons and timers
     _build_header(record.path)
     with ui.element("main").classes("studio-main"):
         add_text("h1", record.title)
@@ -44,6 +45,13 @@ async def show_page(record: PageRecord, studio: Studio, query: Mapping[str, str]
                 await result
         except HardmaxError as error:
             show_problem(str(error))
+
+
+def describe_error(error: Exception) -> str:
+    """Return the sentence for the page; NiceGUI writes the traceback to the terminal."""
+    if isinstance(error, HardmaxError):
+        return str(error)
+    return "This failed; the terminal of hardmax studio shows the error."
 
 
 def show_home(studio: Studio) -> None:

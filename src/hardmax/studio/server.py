@@ -1,7 +1,6 @@
 """The server of the studio: NiceGUI's pages behind the checks of `hardmax.studio.access`."""
 
 import errno
-import logging
 import os
 import secrets
 import socket
@@ -20,7 +19,6 @@ from hardmax.studio.registry import PAGES, PageRecord
 _DOCUMENT_POLICY = "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 _LARGEST_MESSAGE = 4 * 2**20  # bytes of a message from a page
 _HISTORY = 100  # messages kept for a page that reconnects; a figure of the gradient lab has tens of kilobytes
-_log = logging.getLogger(__name__)
 
 
 def open_socket(host: str, port: int) -> socket.socket:
@@ -102,7 +100,7 @@ def make_application(folders: Folders, announce: Callable[[], None] = lambda: No
     from fastapi.responses import HTMLResponse, PlainTextResponse, Response
     from nicegui import app, run, ui
 
-    from hardmax.studio.frame import STATIC, STATIC_ADDRESS, Studio, show_home, show_page, show_problem
+    from hardmax.studio.frame import STATIC, STATIC_ADDRESS, Studio, describe_error, show_home, show_page, show_problem
 
     studio = Studio(folders)
 
@@ -129,7 +127,7 @@ def make_application(folders: Folders, announce: Callable[[], None] = lambda: No
         if record.document:
             add_document(record)
     app.add_static_files(STATIC_ADDRESS, STATIC)
-    app.on_page_exception(lambda error: show_problem(_describe(error)))
+    app.on_page_exception(lambda error: show_problem(describe_error(error)))
     app.on_startup(announce)
     application = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     ui.run_with(
@@ -150,14 +148,6 @@ def _load_pages() -> None:
     """Import the pages, and torch with them, so that the first visitor does not wait for it."""
     for record in PAGES:
         record.load()
-
-
-def _describe(error: Exception) -> str:
-    """Return the sentence for the page; the traceback of a defect goes to the terminal."""
-    if isinstance(error, HardmaxError):
-        return str(error)
-    _log.error("a page failed", exc_info=error)
-    return "This page failed; the terminal of hardmax studio shows the error."
 
 
 def _has_display() -> bool:

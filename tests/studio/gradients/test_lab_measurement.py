@@ -24,7 +24,7 @@ def run_freely():
 
 @pytest.mark.parametrize(("space", "f"), PROBLEMS)
 def test_code_prints_the_numbers_of_the_page(space, f):
-    state = LabState(space=space, f=f, draws=64, samples=2, estimators=("exact", "reinforce", "gumbel-softmax:0.3"))
+    state = LabState(space=space, f=f, draws=20, samples=2, estimators=("exact", "reinforce", "gumbel-softmax:0.3"))
     result = measure_state(run_freely, state)
     printed = io.StringIO()
     names = {}
@@ -32,7 +32,7 @@ def test_code_prints_the_numbers_of_the_page(space, f):
         exec(write_code(state), names)
     assert names["scores"].grad.flatten().tolist() == pytest.approx(result.exact, abs=1e-5)
     diagnosis = hm.diagnose(
-        names["f"], names["scores"].detach(), names["space"], names["estimators"], draws=64, samples=2,
+        names["f"], names["scores"].detach(), names["space"], names["estimators"], draws=20, samples=2,
         generator=torch.Generator().manual_seed(0),
     )  # fmt: skip
     assert len(result.diagnosis.rows) == 3
@@ -127,7 +127,7 @@ def test_slow_motion_refuses_what_direct_refuses():
 @pytest.mark.parametrize("space", SPACES)
 def test_every_possible_estimator_is_measured(space):
     least = SIZES[space][0]
-    state = LabState(space=space, size=max(least, 2), draws=8)
+    state = LabState(space=space, size=max(least, 2), draws=4)
     names = list_possible_estimators(make_problem(state))
     assert {"direct", "exact", "reinforce"} <= set(names)
     for i in range(0, len(names), 8):

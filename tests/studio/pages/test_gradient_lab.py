@@ -131,7 +131,7 @@ def test_every_space_is_shown(lab, space):
         wait_for_change(page, before)
     page.wait_for_function(f"count => {MEASURED}.split(',').length === count", arg=LabState(space=space).score_count)
     page.locator("section[aria-label=direct] estimate-cloud svg").wait_for()
-    page.locator("ladder-chart svg").wait_for()
+    page.locator("ladder-chart svg").first.wait_for()
     page.get_by_role("button", name="Next step").click()
     assert page.locator("direct-steps").get_attribute("data-step") == "1"
 

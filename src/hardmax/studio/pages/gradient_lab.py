@@ -1,5 +1,6 @@
 """The gradient lab: estimators of one small gradient, next to the exact one."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from html import escape
@@ -42,6 +43,7 @@ from hardmax.studio.page_state import read_state
 from hardmax.studio.pages.estimator_cards import EstimatorCards, format_number
 from hardmax.studio.work import LatestWork
 
+_PAUSE = 0.15  # seconds without a change before the figures that no bar waits for: a drag stays fluent
 _FIRST_DRAW = 3  # a draw of the first example in which z(epsilon) is not z*
 
 
@@ -191,8 +193,10 @@ class GradientLab:
         if result is None:
             return
         self._show_measurements(result)
-        await self._show_draw()
-        await self._show_ladders(result)
+        await asyncio.sleep(_PAUSE)
+        if result.state is self._state:
+            await self._show_draw()
+            await self._show_ladders(result)
 
     def _show_measurements(self, result: Measurements) -> None:
         state, diagnosis = result.state, result.diagnosis

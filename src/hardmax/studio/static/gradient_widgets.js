@@ -312,7 +312,7 @@ class LadderChart extends Chart {
     const legend = addHtml(this, "div", "hm-legend");
     data.ladders.forEach((one, j) => {
       const key = addHtml(legend, "span");
-      drawMark(add(key, "svg", { width: 14, height: 14 }), j, 7, 7, { fill: one.colour });
+      drawMark(add(key, "svg", { width: 14, height: 14, "aria-hidden": "true" }), j, 7, 7, { fill: one.colour });
       addHtml(key, "span", "", `${one.name} by ${one.parameter}`);
       const path = (numbers) => numbers.map((value, i) => `${i ? "L" : "M"}${toX(one.values[i]).toFixed(1)} ${toY(value).toFixed(1)}`).join("");
       add(svg, "path", { d: path(one.deviation), fill: "none", stroke: one.colour, "stroke-width": 2, "stroke-dasharray": "5 4" });
