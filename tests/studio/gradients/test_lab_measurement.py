@@ -171,3 +171,12 @@ def test_another_space_gets_scores_of_its_own():
     state = LabState(scores=(1, 2, 3, 4, 4), worth=(1, 1, 1, 1, 2))
     assert state.change_problem(size=6).scores == (1, 2, 3, 4, 4, LabState(size=6).scores[5])
     assert state.change_problem(space="path", size=0, f="default").scores == LabState(space="path").scores
+
+
+def test_the_first_axes_show_components_that_have_a_gradient():
+    for space in SPACES:
+        state = LabState(space=space)
+        exact = measure_state(run_freely, LabState(space=space, estimators=())).exact
+        assert state.horizontal != state.vertical
+        assert exact[state.horizontal] != 0
+        assert exact[state.vertical] != 0

@@ -70,10 +70,10 @@ class LabState:
     """Number of estimates of every estimator."""
     seed: int = 0
     """Seed of the noise."""
-    horizontal: int = 0
-    """Component of the gradient on the horizontal axis of the clouds."""
-    vertical: int = 1
-    """Component of the gradient on the vertical axis of the clouds."""
+    horizontal: int = -1
+    """Component of the gradient on the horizontal axis of the clouds; -1: the first, or of a path the second cell."""
+    vertical: int = -1
+    """Component of the gradient on the vertical axis of the clouds; -1: the second, or of a path that below it."""
 
     def __post_init__(self) -> None:
         least, default, most = SIZES[self.space]
@@ -95,9 +95,12 @@ class LabState:
         _check_range("the number of estimators", len(self.estimators), 0, MOST_ESTIMATORS)
         for text in self.estimators:
             parse_estimator(text)
-        # A component that this space does not have is the last one.
-        for name in ("horizontal", "vertical"):
-            object.__setattr__(self, name, min(max(getattr(self, name), 0), self.score_count - 1))
+        # The gradient for the first cell of a path is zero: every path has it.
+        defaults = (1, self.size + 1) if self.space == "path" else (0, 1)
+        for name, default in zip(("horizontal", "vertical"), defaults, strict=True):
+            component = getattr(self, name) if getattr(self, name) >= 0 else default
+            # A component that this space does not have is the last one.
+            object.__setattr__(self, name, min(component, self.score_count - 1))
 
     @property
     def functions(self) -> tuple[FunctionName, ...]:
@@ -142,7 +145,8 @@ class LabState:
 
     def change_problem(self, **changes: Any) -> "LabState":
         """Return the state with another space, size or f, and numbers of f and scores that fit; others are kept."""
-        return replace(self, **{"scores": self.scores if "space" not in changes else (), "worth": (), **changes})
+        kept = {"horizontal": -1, "vertical": -1, "worth": ()} | ({"scores": ()} if "space" in changes else {})
+        return replace(self, **{**kept, **changes})
 
 
 def parse_estimator(text: str) -> tuple[str, float | None]:

@@ -181,8 +181,10 @@ class GradientLab:
         self._target.set_value(state.target)
         self._samples.set_value(state.samples)
         self._draws.set_value(state.draws)
-        self._score_bars.show(_describe_bars("Score", state.score_labels, state.scores, MOST_SCORE, COLOURS[0]))
-        self._worth_bars.show(_describe_bars("Worth", state.worth_labels, state.worth, MOST_WORTH, COLOURS[2]))
+        columns = state.size if state.space == "path" else 0
+        scores, worths = (state.score_labels, state.scores), (state.worth_labels, state.worth)
+        self._score_bars.show(_describe_bars("Score", *scores, MOST_SCORE, COLOURS[0], columns))
+        self._worth_bars.show(_describe_bars("Worth", *worths, MOST_WORTH, COLOURS[2], columns))
         self._cards.set_possible(list_possible_estimators(make_problem(state)), state)
 
     async def _refresh(self) -> None:
@@ -238,9 +240,12 @@ class GradientLab:
         self._ladders.show({"ladders": [{**asdict(ladder), "colour": colours[ladder.name]} for ladder in ladders]})
 
 
-def _describe_bars(name: str, labels: list[str], values: tuple[float, ...], most: float, colour: str) -> dict[str, Any]:
+def _describe_bars(
+    name: str, labels: list[str], values: tuple[float, ...], most: float, colour: str, columns: int
+) -> dict[str, Any]:
     return {
         "name": name, "labels": labels, "values": values, "least": -most, "most": most, "step": 0.1, "colour": colour,
+        "columns": columns,
     }  # fmt: skip
 
 

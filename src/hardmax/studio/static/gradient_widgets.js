@@ -90,8 +90,8 @@ class Chart extends HTMLElement {
   }
 }
 
-// Bars that are dragged, or moved with the arrow keys. data: {name, labels, values, least, most, step, colour}; event
-// "change" with detail {values}.
+// Bars that are dragged, or moved with the arrow keys. data: {name, labels, values, least, most, step, colour, columns};
+// columns is the number of bars in a row, or 0: as many as fit. Event "change" with detail {values}.
 class DragBars extends Chart {
   #values = [];
   #dragged = false;
@@ -100,7 +100,9 @@ class DragBars extends Chart {
     // While the user drags, the bars follow the pointer.
     if (!this.#dragged) this.#values = [...data.values];
     const focused = [...this.querySelectorAll("[role=slider]")].indexOf(document.activeElement);
-    if (this.querySelectorAll("[role=slider]").length !== data.labels.length || this.drawnWidth !== width) {
+    const shape = `${width} ${data.columns} ${data.labels}`;
+    if (this.dataset.shape !== shape) {
+      this.dataset.shape = shape;
       this.build(width, data);
       if (focused >= 0) this.querySelectorAll("[role=slider]")[focused]?.focus();
     }
@@ -108,12 +110,11 @@ class DragBars extends Chart {
   }
 
   build(width, data) {
-    this.drawnWidth = width;
     this.replaceChildren();
     const count = data.labels.length;
-    const columns = Math.max(1, Math.min(count, Math.floor(width / 30)));
+    const columns = data.columns || Math.max(1, Math.min(count, Math.floor(width / 30)));
     const rows = Math.ceil(count / columns);
-    this.high = rows > 1 ? 86 : 120;
+    this.high = data.columns ? 48 : rows > 1 ? 86 : 120;
     const line = this.high + 34;
     const svg = add(this, "svg", { class: "hm-chart", width, height: rows * line, role: "group", "aria-label": data.name });
     const wide = Math.min(width / columns, 64);
