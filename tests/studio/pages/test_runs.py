@@ -110,7 +110,7 @@ def test_a_diagnosis_gives_advice_with_its_price(open_page, runs, address):
     before = {path: path.stat().st_mtime_ns for path in runs.rglob("*")}
     page.get_by_text("which gradient estimator would be best here?").click()
     page.get_by_label("Images").fill("2")
-    page.get_by_label("Estimates of each").fill("8")
+    page.get_by_label("Estimates").fill("8")
     page.get_by_role("button", name="Start").click()
     page.get_by_text("recommended:").wait_for()
     assert "ms" in page.get_by_text("recommended:").inner_text()
@@ -135,7 +135,7 @@ def test_a_diagnosis_ends_with_its_page(open_page, runs, address):
 
     page, other = open_page(address + "runs?runs=first"), open_page(address + "runs")
     page.get_by_text("which gradient estimator would be best here?").click()
-    page.get_by_label("Estimates of each").fill("4096")
+    page.get_by_label("Estimates").fill("4096")
     page.get_by_role("button", name="Start").click()
     wait_for_count(other, 1)
     page.get_by_role("button", name="Stop").click()

@@ -26,7 +26,7 @@ def build_diagnosis_panel(folder: Path) -> None:
         )
         with ui.element("div").classes("studio-row"):
             images = ui.number("Images", value=16, min=1, max=256, precision=0).props("dense outlined")
-            draws = ui.number("Estimates of each", value=128, min=2, max=4096, precision=0).props("dense outlined")
+            draws = ui.number("Estimates", value=128, min=2, max=4096, precision=0).props("dense outlined")
             start = ui.button("Start").props("no-caps unelevated")
             stop = ui.button("Stop").props("outline no-caps")
             clock = ui.label().classes("studio-note run-clock")

@@ -25,22 +25,23 @@ def find_runs(roots: Sequence[Path]) -> list[Path]:
     Symbolic links are not followed, hidden folders and those inside of runs are not searched. A folder with a broken
     `config.json` counts as a run, but one with a saved model alone does not.
     """
-    runs: list[Path] = []
+    runs: set[Path] = set()
     searched = 0
     for root in dict.fromkeys(roots):
-        for folder in _walk(root, _DEPTH):
+        for folder, is_run in _walk(root, _DEPTH):
             searched += 1
-            if _is_run(folder):
-                runs.append(folder)
+            if is_run:
+                runs.add(folder)
             if len(runs) >= MOST_RUNS or searched >= _MOST_FOLDERS:
-                return sorted(set(runs))
-    return sorted(set(runs))
+                return sorted(runs)
+    return sorted(runs)
 
 
-def _walk(folder: Path, depth: int) -> Iterator[Path]:
-    """Yield a folder and those below it, without those inside of runs; folders that cannot be read are left out."""
-    yield folder
-    if depth == 0 or _is_run(folder):
+def _walk(folder: Path, depth: int) -> Iterator[tuple[Path, bool]]:
+    """Yield a folder and those below it, but not those inside of runs; and whether each is a run."""
+    is_run = _is_run(folder)
+    yield folder, is_run
+    if depth == 0 or is_run:
         return
     try:
         with os.scandir(folder) as entries:
