@@ -257,6 +257,13 @@ def test_a_photo_becomes_an_input_of_the_model_and_a_bomb_is_refused(explorer, t
         state = it.update({**it.start(), "image": PHOTO}, "image", pixels, it.start())
         assert it.draw(state, pixels)
         assert it.draw(state, None)  # the photo is gone, as in a link: the first example is shown
+        names, folder = {}, explorer.folder if name in STORED else tmp_path
+        if folder != tmp_path:
+            shutil.copy(photo, folder)
+        with contextlib.chdir(folder):
+            exec(it.write_python(state), names)
+        expected = pixels[1] if isinstance(pixels, tuple) else pixels
+        assert torch.equal(names["x"], expected)
         for path in (bomb, broken):
             with pytest.raises(DataError):
                 it.read_photo(path)

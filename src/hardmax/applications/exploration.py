@@ -69,6 +69,30 @@ class AbstractExplorer(ABC, Generic[R]):
         assert self._images is not None
         return choose_image(self._images, state["image"], photo)
 
+    def _write_image_choice(
+        self, state: State, examples: str = "run.test_examples", binarization: str | None = None
+    ) -> str:
+        """Return the lines of code that choose the image x of the control "image"; a photo is read from photo.png.
+
+        Args:
+            state: the values of all controls.
+            examples: expression for all examples.
+            binarization: how the pixels of a photo are rounded; None: as in the run.
+        """
+        assert self._images is not None
+        if state["image"] != PHOTO:
+            return f"x = {examples}[{state['image']}:{state['image'] + 1}]\n"
+        config, shape = self._run.config, tuple(self._images.shape[1:])
+        return (
+            "from pathlib import Path\n"
+            "from hardmax.data import binarize\n"
+            "from hardmax.data.image_files import fit_photo\n"
+            "from hardmax.random import make_generator\n\n"
+            f'pixels = fit_photo(Path("photo.png"), {shape}).pixels  # your photo\n'
+            f'noise = make_generator({config.seed}, "binarize", "photo")\n'
+            f"x = binarize(pixels, {binarization or config.binarize!r}, noise)\n"
+        )
+
     def update(self, state: State, changed: str, photo: Any, before: State) -> State:
         """Return the state after the user has changed one control, such as the code of an image that was chosen.
 
@@ -100,19 +124,6 @@ def write_prelude(run: Run, *imports: str) -> str:
     return "\n".join(
         [*lines, f"run = read_run({str(run.folder.resolve())!r})", "model = run.model.requires_grad_(False)", ""]
     )
-
-
-def write_image_choice(state: State, name: str, examples: str = "run.test_examples") -> str:
-    """Return the lines of code that choose the image x of an `ImageControl`.
-
-    Args:
-        state: the values of all controls.
-        name: name of the control.
-        examples: expression for all examples.
-    """
-    if state[name] == PHOTO:
-        return f"x = {examples}[0:1]  # your photo: hardmax.data.image_files.fit_photo reads one\n"
-    return f"x = {examples}[{state[name]}:{state[name] + 1}]\n"
 
 
 def choose_image(images: Tensor, value: int, photo: Tensor | None) -> Tensor:

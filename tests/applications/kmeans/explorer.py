@@ -1,6 +1,6 @@
 """The latent explorer of k-means: the cluster of an image, and the centre of every cluster."""
 
-from hardmax.applications.exploration import AbstractExplorer, write_image_choice, write_prelude
+from hardmax.applications.exploration import AbstractExplorer, write_prelude
 from hardmax.applications.explorer_controls import ChoiceControl, ImageControl, ImagesView
 from hardmax.report.run import Run
 from hardmax.report.sections import make_tile
@@ -34,4 +34,4 @@ class KMeansExplorer(AbstractExplorer[Run]):
         ]
 
     def write_python(self, state):
-        return write_prelude(self._run) + write_image_choice(state, "image") + "print(model.scores(x).argmax())\n"
+        return write_prelude(self._run) + self._write_image_choice(state) + "print(model.scores(x).argmax())\n"

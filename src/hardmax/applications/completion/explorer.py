@@ -9,7 +9,6 @@ from hardmax.applications.completion.report import CompletionRun
 from hardmax.applications.exploration import (
     AbstractExplorer,
     to_floats,
-    write_image_choice,
     write_prelude,
 )
 from hardmax.applications.explorer_controls import (
@@ -103,7 +102,7 @@ class CompletionExplorer(AbstractExplorer[CompletionRun]):
             write_prelude(
                 self._run, "from hardmax.drawing.images import make_grid", "from hardmax.random import make_generator"
             )
-            + write_image_choice(state, "image", "run.test_examples.x")
+            + self._write_image_choice(state, "run.test_examples.x")
             + f"hole = [\n{hole}\n]\n"
             + 'hidden = torch.tensor([[pixel == "1" for pixel in row] for row in hole])[None, None]\n'
             + f'generator = make_generator({state["seed"]}, "sample")\n'

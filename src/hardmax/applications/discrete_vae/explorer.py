@@ -20,7 +20,6 @@ from hardmax.applications.exploration import (
     format_tensor,
     show_decoded,
     to_floats,
-    write_image_choice,
     write_prelude,
 )
 from hardmax.applications.explorer_controls import (
@@ -124,7 +123,7 @@ class DiscreteExplorer(AbstractExplorer[DiscreteRun]):
         values = make_code(self._space, state["code"]).flatten().tolist()
         return (
             write_prelude(self._run, "from hardmax.drawing.images import make_grid")
-            + write_image_choice(state, "image")
+            + self._write_image_choice(state)
             + "print(model.predict(x))  # the code of the image\n"
             + f"z = {format_tensor(values)}{shape}\n"
             + "image = model.decode(z[None])\n"

@@ -9,7 +9,6 @@ from hardmax.applications.exploration import (
     AbstractExplorer,
     format_tensor,
     to_floats,
-    write_image_choice,
     write_prelude,
 )
 from hardmax.applications.explorer_controls import (
@@ -93,7 +92,7 @@ class HashingExplorer(AbstractExplorer[HashingRun]):
                 "from hardmax.applications.hashing.task import encode_bits, pack_codes",
                 "from hardmax.training.task import prepare_split",
             )
-            + write_image_choice(state, "image")
+            + self._write_image_choice(state)
             + "print(model.codes(x))  # the code of the image\n"
             + f"code = {format_tensor(state['code'])}[None]\n"
             + 'train = prepare_split(run.config, run.images, "train")\n'

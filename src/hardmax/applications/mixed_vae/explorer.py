@@ -12,7 +12,6 @@ from hardmax.applications.exploration import (
     format_tensor,
     show_decoded,
     to_floats,
-    write_image_choice,
     write_prelude,
 )
 from hardmax.applications.explorer_controls import (
@@ -72,9 +71,13 @@ class MixedExplorer(AbstractExplorer[MixedRun]):
 
     def read_photo(self, path: Path) -> tuple[Tensor, Tensor]:
         """Return a photo as a target of the decoder, and as an input of the encoder."""
+        return self._fit_photo(path, self._run.config.binarize), self._fit_photo(path, self._input_binarization)
+
+    @property
+    def _input_binarization(self) -> str:
+        """How the pixels of the encoder's input are rounded."""
         config = self._run.config
-        x = self._fit_photo(path, config.binarize)
-        return x, self._fit_photo(path, "none") if config.encoder_input == "grey" else x
+        return "none" if config.encoder_input == "grey" else config.binarize
 
     def _choose(self, state: State, photo: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor]:
         """Return the chosen image as a target of the decoder, and as an input of the encoder, `[1, *shape]` each."""
@@ -147,7 +150,7 @@ class MixedExplorer(AbstractExplorer[MixedRun]):
         shape = f"[{len(state['style']) // self._model.join.c}, {self._model.join.c}]"
         return (
             write_prelude(self._run, "from hardmax.drawing.images import make_grid")
-            + write_image_choice(state, "image", "run.test_examples.encoder_input")
+            + self._write_image_choice(state, "run.test_examples.encoder_input", self._input_binarization)
             + "print(model.predict(x))  # the discrete latent of the image\n"
             + f"z_d = {format_tensor(z_d[0].tolist())}[None]\n"
             + f"style = {format_tensor(state['style'])}.view({shape[1:-1]})\n"

@@ -8,7 +8,6 @@ from torch import Tensor
 from hardmax.applications.exploration import (
     AbstractExplorer,
     show_decoded,
-    write_image_choice,
     write_prelude,
 )
 from hardmax.applications.explorer_controls import (
@@ -105,7 +104,7 @@ class DvaeExplorer(AbstractExplorer[DvaeRun]):
         rows = ",\n    ".join(map(str, tokens))
         return (
             write_prelude(self._run, "from hardmax.drawing.images import make_grid")
-            + write_image_choice(state, "image")
+            + self._write_image_choice(state)
             + "print(model.tokenize(x))  # the tokens of the image\n"
             + f"tokens = torch.tensor([\n    {rows},\n])\n"
             + "image = model.detokenize(tokens[None])\n"
