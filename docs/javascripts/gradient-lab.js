@@ -182,7 +182,7 @@
       const measured = length < 1e-9 ? [] : cards.map((card) => measure(problem, exact, card.name, state.parameters[card.name]?.() ?? 1, samples, state.seed));
       find("components").data = {
         labels: state.scores.map((_, i) => String(i + 1)), exact,
-        estimators: measured.map((one, i) => ({ name: cards[i].name, colour: cards[i].colour, mean: one.mean, deviation: one.deviation })),
+        estimators: measured.map((one, i) => ({ name: cards[i].name, colour: cards[i].colour, mark: i, mean: one.mean, deviation: one.deviation })),
       };
       const spreads = measured.map((one) => Math.max(one.deviation[0], one.deviation[1])).sort((a, b) => a - b);
       const range = Math.max(2.5 * (spreads[2] ?? 0), 0.3 * length, 1e-3);

@@ -68,13 +68,10 @@ class EstimatorCards:
                     for i, (name, text) in enumerate(zip(names, state.estimators, strict=True))
                 ]
 
-    def get_colour(self, text: str) -> str:
-        """Return the colour of an estimator of the state."""
-        return (
-            COLOURS[self._state.estimators.index(text) % len(COLOURS)]
-            if text in self._state.estimators
-            else COLOURS[-1]
-        )
+    def get_style(self, text: str) -> dict[str, object]:
+        """Return the colour and the number of the mark of an estimator of the state."""
+        number = self._state.estimators.index(text) if text in self._state.estimators else len(COLOURS) - 1
+        return {"colour": COLOURS[number % len(COLOURS)], "mark": number}
 
     def show(self, result: Measurements) -> None:
         """Show the measurements in the cards."""

@@ -204,7 +204,7 @@ class GradientLab:
         state, diagnosis = result.state, result.diagnosis
         self._outcomes.show(asdict(result.outcomes))
         estimators = [
-            {"name": text, "colour": self._cards.get_colour(text), **asdict(cloud), "points": None}
+            {"name": text, **self._cards.get_style(text), "mean": cloud.mean, "deviation": cloud.deviation}
             for text, cloud in result.clouds.items()
         ]
         self._components.show({"labels": state.score_labels, "exact": result.exact, "estimators": estimators})
@@ -236,8 +236,8 @@ class GradientLab:
         ladders = await self._ladder_work.run(measure_ladders, result.state, samples)
         if ladders is None:
             return
-        colours = {parse_estimator(text)[0]: self._cards.get_colour(text) for text in reversed(result.state.estimators)}
-        self._ladders.show({"ladders": [{**asdict(ladder), "colour": colours[ladder.name]} for ladder in ladders]})
+        styles = {parse_estimator(text)[0]: self._cards.get_style(text) for text in reversed(result.state.estimators)}
+        self._ladders.show({"ladders": [{**asdict(ladder), **styles[ladder.name]} for ladder in ladders]})
 
 
 def _describe_bars(

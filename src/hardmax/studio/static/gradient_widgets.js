@@ -53,9 +53,9 @@ function addSvg(parent, width, height, label) {
 }
 
 // A circle, square, triangle or diamond, by number.
-function drawMark(parent, number, x, y, attributes) {
+function drawMark(parent, number, x, y, attributes, size = 1) {
   const shape = ["M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z", "M-4-4h8v8h-8z", "M0-5L5 4H-5z", "M0-5.500L5.500 0L0 5.500L-5.500 0z"][number % 4];
-  add(parent, "path", { d: shape, transform: `translate(${x.toFixed(1)},${y.toFixed(1)})`, ...attributes });
+  add(parent, "path", { d: shape, transform: `translate(${x.toFixed(1)},${y.toFixed(1)}) scale(${size.toFixed(2)})`, ...attributes });
 }
 
 // An element that is drawn again when its data or its width change.
@@ -217,7 +217,7 @@ class OutcomeList extends Chart {
   }
 }
 
-// Components of the gradient. data: {labels, exact, estimators: [{name, colour, mean, deviation}]}
+// Components of the gradient. data: {labels, exact, estimators: [{name, colour, mark, mean, deviation}]}
 class ComponentChart extends Chart {
   draw(width, data) {
     this.replaceChildren();
@@ -245,7 +245,7 @@ class ComponentChart extends Chart {
         const at = x + wide * (0.08 + (0.84 * (j + 0.5)) / data.estimators.length);
         const [low, up] = [one.mean[i] - one.deviation[i], one.mean[i] + one.deviation[i]];
         add(svg, "line", { x1: at, x2: at, y1: toY(low), y2: toY(up), stroke: one.colour, "stroke-width": 1.6 });
-        add(svg, "circle", { cx: at, cy: toY(one.mean[i]), r: Math.min(4, wide / 12 + 1), fill: one.colour });
+        drawMark(svg, one.mark, at, toY(one.mean[i]), { fill: one.colour }, Math.min(1, wide / 40 + 0.2));
       });
       if (wide > 18 || i % 2 === 0) {
         add(svg, "text", { x: x + wide / 2, y: high + top + 18, "text-anchor": "middle", class: "muted" }, label);
@@ -284,7 +284,7 @@ class EstimateCloud extends Chart {
   }
 }
 
-// Bias and standard deviation along epsilon or tau. data: {ladders: [{name, colour, parameter, values, bias, biased, deviation}]}
+// Bias and standard deviation along epsilon or tau. data: {ladders: [{name, colour, mark, parameter, values, bias, biased, deviation}]}
 class LadderChart extends Chart {
   draw(width, data) {
     this.replaceChildren();
@@ -311,17 +311,17 @@ class LadderChart extends Chart {
     add(svg, "text", { x: (left + right) / 2, y: high + top + 36, "text-anchor": "middle", class: "muted" }, "epsilon or tau");
     // Shapes as well as colours: not everyone tells the colours apart.
     const legend = addHtml(this, "div", "hm-legend");
-    data.ladders.forEach((one, j) => {
+    for (const one of data.ladders) {
       const key = addHtml(legend, "span");
-      drawMark(add(key, "svg", { width: 14, height: 14, "aria-hidden": "true" }), j, 7, 7, { fill: one.colour });
+      drawMark(add(key, "svg", { width: 14, height: 14, "aria-hidden": "true" }), one.mark, 7, 7, { fill: one.colour });
       addHtml(key, "span", "", `${one.name} by ${one.parameter}`);
       const path = (numbers) => numbers.map((value, i) => `${i ? "L" : "M"}${toX(one.values[i]).toFixed(1)} ${toY(value).toFixed(1)}`).join("");
       add(svg, "path", { d: path(one.deviation), fill: "none", stroke: one.colour, "stroke-width": 2, "stroke-dasharray": "5 4" });
       add(svg, "path", { d: path(one.bias), fill: "none", stroke: one.colour, "stroke-width": 2 });
-      one.bias.forEach((value, i) => drawMark(svg, j, toX(one.values[i]), toY(value), {
+      one.bias.forEach((value, i) => drawMark(svg, one.mark, toX(one.values[i]), toY(value), {
         stroke: one.colour, "stroke-width": 2, fill: one.biased[i] ? one.colour : "var(--paper)",
       }));
-    });
+    }
   }
 }
 
