@@ -89,6 +89,11 @@ def load_script(name: str) -> None:
     ui.add_head_html(f'<script defer src="{STATIC_ADDRESS}/{name}"></script>')
 
 
+def load_style(name: str) -> None:
+    """Load a style sheet of `hardmax/studio/static` into the page, such as "runs.css"."""
+    ui.add_head_html(f'<link rel="stylesheet" href="{STATIC_ADDRESS}/{name}">')
+
+
 @final
 class Widget(ui.element):
     """A custom element of a script in `hardmax/studio/static`, which draws the object in its property `data`.
@@ -192,7 +197,7 @@ def show_message(message: str) -> None:
 
 
 def _add_head() -> None:
-    ui.add_head_html(f'<link rel="stylesheet" href="{STATIC_ADDRESS}/studio.css">')
+    load_style("studio.css")
     ui.add_head_html(f'<script src="{STATIC_ADDRESS}/studio.js"></script>')
 
 

@@ -9,11 +9,14 @@ import threading
 import webbrowser
 from collections.abc import Callable
 
-from hardmax.errors import ArgumentError, MissingExtraError
+from hardmax.errors import ArgumentError, HardmaxError, MissingExtraError
+from hardmax.names import escape_control_characters
 from hardmax.studio.access import AccessGuard, AccessRules, is_loopback
 from hardmax.studio.folders import Folders
 from hardmax.studio.registry import PAGES, PageRecord
 
+# A document runs no scripts, loads nothing, and is of another origin than the pages, whatever a run's files contain.
+_DOCUMENT_POLICY = "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 _LARGEST_MESSAGE = 4 * 2**20  # bytes of a message from a page
 _HISTORY = 100  # messages kept for a page that reconnects; a figure of the gradient lab has tens of kilobytes
 
@@ -94,7 +97,8 @@ def make_application(folders: Folders, announce: Callable[[], None] = lambda: No
         announce: called when the application has started.
     """
     from fastapi import FastAPI, Request
-    from nicegui import app, ui
+    from fastapi.responses import HTMLResponse, PlainTextResponse, Response
+    from nicegui import app, run, ui
 
     from hardmax.studio.frame import STATIC, STATIC_ADDRESS, Studio, describe_error, show_home, show_page, show_problem
 
@@ -105,12 +109,23 @@ def make_application(folders: Folders, announce: Callable[[], None] = lambda: No
         async def build(request: Request) -> None:
             await show_page(record, studio, dict(request.query_params))
 
+    def add_document(record: PageRecord) -> None:
+        @app.get(f"{record.path}/document")
+        async def send_document(request: Request) -> Response:
+            try:
+                document = await run.io_bound(record.load_document(), studio, dict(request.query_params))
+            except HardmaxError as error:
+                return PlainTextResponse(escape_control_characters(str(error)), 404)
+            return HTMLResponse(document, headers={"content-security-policy": _DOCUMENT_POLICY})
+
     @ui.page("/")
     def build_home() -> None:
         show_home(studio)
 
     for record in PAGES:
         add_page(record)
+        if record.document:
+            add_document(record)
     app.add_static_files(STATIC_ADDRESS, STATIC)
     app.on_page_exception(lambda error: show_problem(describe_error(error)))
     app.on_startup(announce)

@@ -214,10 +214,9 @@ class _CloudBuilder:
         self._count += len(estimates)
 
     def build(self) -> Cloud:
+        # Rounded in float64, so that the numbers are short in JSON too.
         points, counts = torch.cat(self._points).mul(1e4).round().div(1e4).unique(dim=0, return_counts=True)
-        rows = [
-            [round(x, 4), round(y, 4), count] for (x, y), count in zip(points.tolist(), counts.tolist(), strict=True)
-        ]
+        rows = torch.cat([points, counts[:, None].double()], 1).tolist()
         return Cloud(rows, self._moments.mean.tolist(), self._moments.variance.sqrt().tolist())
 
 
