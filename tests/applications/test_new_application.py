@@ -6,8 +6,10 @@ import pytest
 
 import hardmax as hm
 from hardmax.applications import registry
+from hardmax.applications.explorer_controls import press
 from hardmax.applications.registry import Application, SummaryNumber
 from hardmax.cli.main import main
+from hardmax.studio.explorer.state import ExplorerCache
 from hardmax.training.config import Metrics
 from hardmax.training.run_folder import read_rows
 
@@ -20,6 +22,7 @@ RECORD = Application(
     model="model:KMeans",
     kind="k-means",
     report="report:KMeansReport",
+    explorer="explorer:KMeansExplorer",
     evaluate="commands:evaluate",
     metrics=Metrics(("distance", "used"), criterion="distance", higher_is_better=False),
     row_metrics=("distance",),
@@ -74,3 +77,16 @@ def test_it_is_resumed_and_listed(run, capsys):
     with pytest.raises(SystemExit):
         main(["train", "--model", "k-means", "--help"])
     assert "--clusters" in capsys.readouterr().out
+
+
+def test_the_studio_explores_it(run):
+    explorer = ExplorerCache().load(run)
+    state = explorer.start()
+    view = explorer.draw(state, None)[1]
+    chosen = explorer.update(
+        {**state, "cluster": press(explorer.controls[1], state["cluster"], 2)}, "cluster", None, state
+    )
+    assert len(view.tiles) == 6
+    assert view.chosen == state["cluster"][0]
+    assert explorer.draw(chosen, None)[1].chosen == 2
+    exec(explorer.write_python(state), {})

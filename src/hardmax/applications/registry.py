@@ -14,6 +14,9 @@ from hardmax.errors import ArgumentError
 from hardmax.training.config import Metrics
 
 if TYPE_CHECKING:
+    from hardmax.applications.exploration import (
+        AbstractExplorer,
+    )
     from hardmax.models import AbstractModel
     from hardmax.report.sections import AbstractReport
     from hardmax.training.config import TrainConfig
@@ -75,6 +78,7 @@ class Application:
         kind: name of that model in saved files.
         other_models: places of other models that it saves, by their names in saved files.
         report: class of its report, an `AbstractReport`.
+        explorer: class that shows its model in the studio, an `AbstractExplorer`; empty if there is none.
         evaluate: function of `hardmax evaluate`.
         sample: function of `hardmax sample`.
         commands: commands that only this application has.
@@ -93,6 +97,7 @@ class Application:
     kind: str = ""
     other_models: dict[str, str] = field(default_factory=dict)
     report: str = ""
+    explorer: str = ""
     evaluate: str = ""
     sample: str = ""
     commands: tuple[Command, ...] = ()
@@ -122,6 +127,10 @@ class Application:
         """Import the class of its report, and return an instance."""
         return self.load(self.report)()
 
+    def load_explorer(self) -> "type[AbstractExplorer[Any]]":
+        """Import the class that shows its model in the studio."""
+        return self.load(self.explorer)
+
 
 APPLICATIONS = (
     Application(
@@ -133,6 +142,7 @@ APPLICATIONS = (
         model="model:DiscreteVAE",
         kind="discrete-vae",
         report="report:DiscreteReport",
+        explorer="explorer:DiscreteExplorer",
         evaluate="commands:evaluate",
         sample="commands:sample",
         commands=(
@@ -158,6 +168,7 @@ APPLICATIONS = (
         model="model:MixedVAE",
         kind="mixed-vae",
         report="report:MixedReport",
+        explorer="explorer:MixedExplorer",
         evaluate="commands:evaluate",
         sample="commands:sample",
         commands=(
@@ -188,6 +199,7 @@ APPLICATIONS = (
         model="model:TokenVAE",
         kind="token-vae",
         report="report:DvaeReport",
+        explorer="explorer:DvaeExplorer",
         evaluate="commands:evaluate_dvae",
         sample="commands:sample_dvae",
         commands=(
@@ -236,6 +248,7 @@ APPLICATIONS = (
         model="model:SequenceGAN",
         kind="sequence-gan",
         report="report:SequenceGANReport",
+        explorer="explorer:SequenceExplorer",
         evaluate="commands:evaluate",
         sample="commands:sample",
         metrics=Metrics(
@@ -262,6 +275,7 @@ APPLICATIONS = (
         model="model:HashEncoder",
         kind="hash-encoder",
         report="report:HashingReport",
+        explorer="explorer:HashingExplorer",
         evaluate="commands:evaluate",
         commands=(
             Command(
@@ -321,6 +335,7 @@ APPLICATIONS = (
         model="model:CompletionModel",
         kind="completion",
         report="report:CompletionReport",
+        explorer="explorer:CompletionExplorer",
         evaluate="commands:evaluate",
         sample="commands:sample",
         commands=(

@@ -16,6 +16,7 @@ _EXTRAS = {
     "imaging": ("scans in NIfTI files", ["nibabel"]),
     "track": ("TensorBoard logs", ["tensorboard"]),
     "cluster": ("runs on a Dask or Ray cluster", ["distributed", "ray"]),
+    "studio": ("pages in the browser", ["nicegui"]),
     "sklearn": ("feature selection in scikit-learn", ["scikit-learn"]),
 }
 _CORE = [

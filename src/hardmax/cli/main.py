@@ -24,6 +24,7 @@ COMMANDS = {
     "data list": ("data:list_sets", "list the data sets with their licences and locations"),
     "data get": ("data:get_sets", "download data sets from their publishers"),
     "data check": ("data:check_sets", "verify the files of data sets, or that your own images can be loaded"),
+    "studio": ("studio:run", "open pages in the browser that show estimators, runs and models"),
     "doctor": ("doctor:run", "show what is installed, what is missing and how to install it"),
 }
 GROUPS = APPLICATION_GROUPS | {

@@ -11,7 +11,7 @@ from torch import Tensor
 from hardmax.diagnosis.advice import name_estimators
 from hardmax.diagnosis.candidates import list_candidates
 from hardmax.diagnosis.estimates import make_elbo_call, make_expectation_call
-from hardmax.diagnosis.measurement import Observe, check_draws, measure_estimators
+from hardmax.diagnosis.measurement import Collect, Observe, check_draws, measure_estimators
 from hardmax.diagnosis.reference import enumerate_reference, estimate_reference
 from hardmax.diagnosis.result import Diagnosis
 from hardmax.errors import ArgumentError
@@ -37,6 +37,7 @@ def diagnose(
     generator: torch.Generator | None = None,
     chunk_size: int | None = None,
     observe: Observe | None = None,
+    collect: Collect | None = None,
 ) -> Diagnosis:
     r"""Measure bias, noise and cost of estimators of a gradient on your problem.
 
@@ -68,6 +69,7 @@ def diagnose(
         generator: where the noise comes from; None is torch's global generator.
         chunk_size: maximum number of candidates that f gets in one call.
         observe: called with the name of an estimator and the number of estimates completed since the last call.
+        collect: called with the name of an estimator and a block of its estimates `[D, *B, *score]`, in float64.
 
     Returns:
         A row for each estimator; `print` shows the table, `figure()` draws it, `recommendation` is the one to use.
@@ -110,6 +112,7 @@ def diagnose(
         generator=generator,
         chunk_size=chunk_size,
         observe=observe,
+        collect=collect,
     )
     # The caller's estimators: `expectation` specialises them again.
     return replace(diagnosis, rows=tuple(replace(row, estimator=named[row.name]) for row in diagnosis.rows))

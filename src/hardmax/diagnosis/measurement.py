@@ -34,6 +34,8 @@ from hardmax.validation import check_samples, check_scores
 
 # Called with the name of an estimator and the number of its estimates completed since the last call.
 Observe = Callable[[str, int], None]
+# Called with the name of an estimator and a block of its estimates, `[D, *B, *score]` in float64.
+Collect = Callable[[str, Tensor], None]
 
 _PROBES = 8  # number of copies on which the evaluations of an estimator are counted
 _SIGMAS = 4.0  # a bias is significant if it exceeds this many standard deviations of the subtracted noise
@@ -54,6 +56,7 @@ def measure_estimators(
     generator: torch.Generator | None = None,
     chunk_size: int | None = None,
     observe: Observe | None = None,
+    collect: Collect | None = None,
 ) -> Diagnosis:
     """Measure the estimates of every estimator against a reference.
 
@@ -75,6 +78,7 @@ def measure_estimators(
         generator: where the noise comes from; None is torch's global generator.
         chunk_size: maximum number of copies in one call; the call itself has to limit the candidates that f gets.
         observe: called to report progress.
+        collect: called with the estimates themselves, block by block.
 
     Returns:
         The measurements. Estimators that refuse the space, or f, are in `refused`, with their reasons.
@@ -111,6 +115,8 @@ def measure_estimators(
             statistics.add(block)
             seconds.append(block.seconds / len(block.gradient))
             observe(name, len(block.gradient))
+            if collect is not None:
+                collect(name, block.gradient)
         if uses_batch:  # its time is measured in larger blocks, as for the other estimators
             blocks = candidate.draw_blocks(count, draws, one_copy=False)
             seconds = [block.seconds / len(block.gradient) for block in blocks]

@@ -1,6 +1,7 @@
 """The result of a diagnosis: a row for each estimator, the table, the figure, the recommendation."""
 
 import io
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -85,21 +86,10 @@ class Diagnosis:
             padding=0,
         )
         table.add_column("estimator")
-        for head in ("S", "evals", "solves", "bias", "floor", "std", "cos", "error", "ms"):
+        for head in HEADINGS:
             table.add_column(head, justify="right", no_wrap=True)
         for row in sorted(self.rows, key=lambda row: row.error(batch)):
-            table.add_row(
-                row.name,
-                str(row.samples),
-                f"{row.evaluations:.3g}",
-                f"{row.solves:.3g}",
-                _format_number(row.bias) if row.biased or row.bias < _ROUNDING else f"({_format_number(row.bias)})",
-                _format_number(row.floor),
-                _format_number(row.deviation),
-                f"{row.cosine:.2f}",
-                _format_number(row.error(batch)),
-                _format_number(1e3 * row.seconds),
-            )
+            table.add_row(row.name, *format_quality({**row.to_dict(), "error": row.error(batch)}))
         return table
 
     def figure(self, batch: int = BATCH) -> "Figure":
@@ -152,6 +142,30 @@ class Diagnosis:
             f"mean over {self.with_gradient:,} of the {self.examples:,} examples; the others have no gradient, or one "
             "below 1 % of the root mean square"
         )
+
+
+HEADINGS = ("S", "evals", "solves", "bias", "floor", "std", "cos", "error", "ms")
+"""Headings of the table of a diagnosis, after that of the names."""
+
+
+def format_quality(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the numbers of an estimator as texts, one for each of `HEADINGS`.
+
+    Args:
+        row: a row of `Diagnosis.to_dict`.
+    """
+    bias = _format_number(row["bias"])
+    return (
+        str(row["samples"]),
+        f"{row['evaluations']:.3g}",
+        f"{row['solves']:.3g}",
+        bias if row["biased"] or row["bias"] < _ROUNDING else f"({bias})",
+        _format_number(row["floor"]),
+        _format_number(row["deviation"]),
+        f"{row['cosine']:.2f}",
+        _format_number(row["error"]),
+        _format_number(1e3 * row["seconds"]),
+    )
 
 
 def _format_number(value: float) -> str:

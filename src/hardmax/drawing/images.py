@@ -86,10 +86,15 @@ def colour_difference(
     return torch.stack([up + 0.2 * down, 0.6 * up + 0.55 * down, 0.1 * up + down], 1)
 
 
-def encode_data_uri(image: Image.Image) -> str:
-    """Return an image as a PNG data URI, to embed in a page."""
+def encode_data_uri(image: Image.Image, *, optimize: bool = True) -> str:
+    """Return an image as a PNG data URI, to embed in a page.
+
+    Args:
+        image: the image.
+        optimize: make the file small; for an image that is shown once, a larger file is faster to make.
+    """
     buffer = io.BytesIO()
-    image.save(buffer, "PNG", optimize=True)
+    image.save(buffer, "PNG", optimize=optimize, compress_level=9 if optimize else 1)
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 import matplotlib
@@ -25,15 +26,20 @@ _STYLE: dict[Any, Any] = {
 }
 
 
+_DRAWS = RLock()  # the settings of matplotlib are those of all threads
+
+
 @contextmanager
 def use_plot_style(name: str, changes: Mapping[Any, Any] | None = None) -> Iterator[None]:
     """Use the plot style of hardmax within the block; the user's own matplotlib settings are ignored.
+
+    One thread draws at a time; others wait.
 
     Args:
         name: seed of the ids inside an SVG.
         changes: matplotlib settings that override the style.
     """
-    with matplotlib.rc_context():
+    with _DRAWS, matplotlib.rc_context():
         matplotlib.rcParams.update(matplotlib.rcParamsDefault)
         matplotlib.rcParams.update(_STYLE)
         matplotlib.rcParams.update(changes or {})

@@ -1,6 +1,7 @@
 """A run as a report needs it: its configuration, its metrics by epoch, and its best model."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -128,13 +129,22 @@ class Run(Generic[C, M, Row, P]):
 
 def parse_rows(path: Path, kind: type[T]) -> list[T]:
     """Return the rows of a file as instances of `kind`, after checking the types of its fields."""
-    rows, kinds = [], get_type_hints(kind)
-    for number, values in enumerate(read_rows(path), 1):
+    return check_rows(read_rows(path), kind, path)
+
+
+def check_rows(rows: Sequence[dict[str, Any]], kind: type[T], path: Path) -> list[T]:
+    """Return rows of a file as instances of `kind`, after checking the types of its fields.
+
+    Raises:
+        DataError: a row lacks a field, or has a value of another type.
+    """
+    checked, kinds = [], get_type_hints(kind)
+    for number, values in enumerate(rows, 1):
         try:
-            rows.append(kind(**{name: _check_value(values[name], kinds[name]) for name in kinds}))
+            checked.append(kind(**{name: _check_value(values[name], kinds[name]) for name in kinds}))
         except (KeyError, TypeError, OverflowError) as error:
             raise make_line_error(path, number, json.dumps(values)) from error
-    return rows
+    return checked
 
 
 def _check_value(value: Any, kind: Any) -> Any:

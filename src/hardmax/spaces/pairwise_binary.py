@@ -100,6 +100,34 @@ class PairwiseBinary(AbstractSpace):
         below = [(up, down) for r in range(height - 1) for up, down in zip(place[r], place[r + 1], strict=True)]
         return cls(height * width, right + below, supermodular, solver)
 
+    @staticmethod
+    def reward_agreement(
+        unary: Float[Tensor, "*B H W"], right: Float[Tensor, "*B H V"], below: Float[Tensor, "*B G W"]
+    ) -> Float[Tensor, "*B D"]:
+        r"""Return scores of `grid(height, width)` that reward equal neighbours and prefer neither zeros nor ones.
+
+        They are those of
+
+        $$ h(z) = \sum_i u_i z_i + \sum_{(i, j)} c_{ij} \, \mathbb{1}[z_i = z_j] $$
+
+        up to a constant: $\mathbb{1}[z_i = z_j] = 1 - z_i - z_j + 2 z_i z_j$, so that each coupling is $2 c$, and c is
+        subtracted from the unary scores of both pixels. For c at least zero, the arg max is a minimum cut.
+
+        Args:
+            unary: `[*B, H, W]`, u, the log-odds of a one at each pixel without its neighbours.
+            right: `[*B, H, W - 1]`, c for each pixel and the one on its right.
+            below: `[*B, H - 1, W]`, c for each pixel and the one below.
+
+        Example:
+            >>> import torch, hardmax as hm
+            >>> unary = torch.tensor([[2.0, -0.5, 1.0]])
+            >>> scores = hm.PairwiseBinary.reward_agreement(unary, torch.ones(1, 2), torch.ones(0, 3))
+            >>> hm.PairwiseBinary.grid(1, 3, supermodular=True).argmax(scores)
+            tensor([1., 1., 1.])
+        """
+        unary = unary - pad(right, (0, 1)) - pad(right, (1, 0)) - pad(below, (0, 0, 0, 1)) - pad(below, (0, 0, 1, 0))
+        return torch.cat([unary.flatten(-2), 2 * right.flatten(-2), 2 * below.flatten(-2)], -1)
+
     def __repr__(self) -> str:
         complete = len(self._edges) == self.n * (self.n - 1) // 2
         edges = "" if complete else f", {len(self._edges)} edges"

@@ -43,6 +43,32 @@ def is_free(path: Path) -> bool:
         return ours
 
 
+def is_held(path: Path) -> bool:
+    """Whether a process holds a lock, without a change of its file: for programs that only observe.
+
+    `is_free` takes the lock for a moment, creates its file, and may overwrite the name of the holder. This function
+    shares the lock for some microseconds, in which a process that wants it would not get it.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows, where a file that is locked cannot be read
+        try:
+            path.read_bytes()
+        except PermissionError:
+            return True
+        except OSError:
+            return False
+        return False
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # no such file, or a disk without locks
+        return False
+    return False
+
+
 @contextmanager
 def lock_run(folder: Path) -> Iterator[None]:
     """Hold the lock of a run within the block: only one process at a time writes to its folder.

@@ -74,3 +74,15 @@ def test_colour_table():
     lines = STRUCTURES.to_colour_table().splitlines()
     assert lines[3].split() == ["2", "cerebral_cortex", "205", "62", "78", "0"]
     assert len(lines) == 20
+
+
+def test_a_large_map_is_read_in_parts(monkeypatch):
+    numbers = np.random.default_rng(1).choice([0, 2, 41, 17, 53, 999], (7, 5, 3))
+    whole = STRUCTURES.to_indices(numbers)
+    monkeypatch.setattr("hardmax.applications.segmentation.volumes.labels._SLAB", 20)
+    parts = STRUCTURES.to_indices(numbers)
+    assert np.array_equal(whole[0], parts[0])
+    assert whole[1] == parts[1]
+    assert whole[0][numbers == 999].tolist() == [18] * int((numbers == 999).sum())
+    empty, _ = STRUCTURES.to_indices(np.zeros((0, 3), int))
+    assert empty.shape == (0, 3)

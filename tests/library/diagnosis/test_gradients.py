@@ -111,3 +111,33 @@ def test_former_names_warn_with_the_new_one(name, new):
     """Also the name of a module of the package, `candidates`."""
     with pytest.warns(DeprecationWarning, match=f"use hardmax.diagnosis.{new}"):
         assert getattr(hardmax.diagnosis, name) is getattr(hardmax.diagnosis, new)
+
+
+def test_estimates_are_collected():
+    scores = torch.randn(3, 5, generator=torch.Generator().manual_seed(1))
+    worth = torch.randn(5, generator=torch.Generator().manual_seed(2))
+    blocks = {}
+    diagnosis = hm.diagnose(
+        lambda z: (z @ worth).square(), scores, hm.Categorical(5), [hm.Exact(), hm.Reinforce("leave-one-out")],
+        draws=50, samples=4, generator=torch.Generator().manual_seed(3),
+        collect=lambda name, estimates: blocks.setdefault(name, []).append(estimates),
+    )  # fmt: skip
+    for row in diagnosis.rows:
+        estimates = torch.cat(blocks[row.name])
+        assert estimates.shape == (50, 3, 5)
+        assert float(estimates.var(0).sum().sqrt() / diagnosis.norm) == pytest.approx(row.deviation, rel=1e-6, abs=1e-6)
+
+
+def test_direct_is_measured_with_the_arg_max_that_a_linear_f_allows():
+    space = hm.GridPath(3, 3, on="nodes")  # has no single changes of z
+    scores, worth = torch.randn(2, 3, 3, generator=torch.Generator().manual_seed(1))
+    f = hm.LinearObjective(worth, space)
+    diagnosis = hm.diagnose(f, scores, space, [hm.Direct(0.5)], draws=2000, samples=1)
+    (row,) = diagnosis.rows
+    assert row.estimator == hm.Direct(0.5)
+    copies = scores.expand(20_000, 3, 3).clone().requires_grad_()
+    hm.expectation(f, copies, space, hm.Direct(0.5)).value.sum().backward()
+    deviation = copies.grad.var(0).sum().sqrt() / diagnosis.norm
+    assert row.deviation == pytest.approx(float(deviation), rel=0.1)
+    refused = hm.diagnose(lambda z: f(z), scores, space, [hm.Direct(0.5), hm.Exact()], draws=8).refused
+    assert "around z" in refused[0].reason

@@ -208,3 +208,20 @@ def test_the_estimate_names_the_solver_that_ran():
     assert hm.expectation(f, scores, hm.PairwiseBinary(4, solver="enumeration"), hm.Direct()).solver == "enumeration"
     assert hm.expectation(f, scores[:, :4], hm.PairwiseBinary(4, []), hm.Direct()).solver == "separate bits"
     assert hm.expectation(f, scores[:, :4], hm.Binary(4), hm.Direct()).solver is None
+
+
+def test_scores_that_reward_agreement_differ_from_the_energy_by_a_constant():
+    generator = torch.Generator().manual_seed(0)
+    unary, right, below = (
+        torch.randn(4, *shape, dtype=torch.float64, generator=generator) for shape in ((2, 3), (2, 2), (1, 3))
+    )
+    space = hm.PairwiseBinary.grid(2, 3)
+    scores = space.reward_agreement(unary, right, below)
+    z = space.enumerate(dtype=torch.float64)[:, None].unflatten(-1, (2, 3))
+    energy = (unary * z).sum((-2, -1))
+    energy += (right * (z[..., 1:] == z[..., :-1])).sum((-2, -1)) + (below * (z[..., 1:, :] == z[..., :-1, :])).sum(
+        (-2, -1)
+    )
+    difference = space.dot(scores, space.statistics(z.flatten(-2).expand(-1, 4, -1))) - energy
+    torch.testing.assert_close(difference, difference[:1].expand_as(difference))
+    assert not energy.std(0).lt(0.1).any()

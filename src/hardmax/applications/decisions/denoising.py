@@ -39,9 +39,7 @@ class GridScores(nn.Module):
     $$ h(z) = \sum_i (u_i + 2 x_i - 1) z_i + \sum_{(i, j)} c_{ij} \, \mathbb{1}[z_i = z_j], \qquad
        c_{ij} = \operatorname{softplus}(v_{ij} - 2), $$
 
-    up to a constant. In the layout of `PairwiseBinary`, $\mathbb{1}[z_i = z_j] = 1 - z_i - z_j + 2 z_i z_j$: each
-    coupling is 2 c, and c is subtracted from the unary scores of both pixels. So couplings prefer neither zeros nor
-    ones.
+    up to a constant: couplings prefer neither zeros nor ones (`PairwiseBinary.reward_agreement`).
 
     The network learns what to change of the noisy image. This matters for losses that are not convex: on MNIST, from
     scores near zero, direct loss minimization towards better images ends at empty images (13.4 % of the pixels are
@@ -68,9 +66,7 @@ class GridScores(nn.Module):
             return torch.cat([unary.flatten(1), unary.new_zeros(len(x), edges)], 1)
         right = softplus(maps[:, 1, :, :-1] + _OFFSET)
         below = softplus(maps[:, 2, :-1, :] + _OFFSET)
-        pad = nn.functional.pad
-        unary = unary - pad(right, (0, 1)) - pad(right, (1, 0)) - pad(below, (0, 0, 0, 1)) - pad(below, (0, 0, 1, 0))
-        return torch.cat([unary.flatten(1), 2 * right.flatten(1), 2 * below.flatten(1)], 1)
+        return PairwiseBinary.reward_agreement(unary, right, below)
 
 
 def make_linear_network(outputs: int, channels: int) -> nn.Module:

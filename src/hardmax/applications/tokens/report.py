@@ -102,15 +102,20 @@ def tile_reconstructions(run: DvaeRun, usage: Usage) -> Tiles:
     return Tiles(note, [("", tiles)])
 
 
-def tile_codes(run: DvaeRun, usage: Usage) -> Tiles:
-    """Return one tile with the mean image patch of each code, the most used code first."""
+def average_patches(run: DvaeRun, usage: Usage) -> Float[Tensor, "K channels side side"]:
+    """Return the mean image patch around the tokens of each code; zeros for a code that is not used."""
     tokens = usage.tokens[:_PATCH_IMAGES]
     patches, cell = _extract_patches(run.test_examples[:_PATCH_IMAGES], run.model.grid)
     sums = torch.zeros(run.model.space.k, patches.shape[-1])
     sums.index_add_(0, tokens.flatten(), patches.flatten(0, 1))
     counts = tokens.flatten().bincount(minlength=len(sums))
     channels = run.test_examples.shape[1]
-    images = (sums / counts.clamp_min(1)[:, None]).unflatten(1, (channels, 3 * cell, 3 * cell))[usage.ranking]
+    return (sums / counts.clamp_min(1)[:, None]).unflatten(1, (channels, 3 * cell, 3 * cell))
+
+
+def tile_codes(run: DvaeRun, usage: Usage) -> Tiles:
+    """Return one tile with the mean image patch of each code, the most used code first."""
+    images = average_patches(run, usage)[usage.ranking]
     note = (
         "For each code, the mean image patch around its tokens, from the most used code to the least. A patch is the "
         "part of the image that a token stands for, and one such part on each side. Black: a code that the first 500 "

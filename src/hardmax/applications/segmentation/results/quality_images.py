@@ -2,17 +2,17 @@
 
 import colorsys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
 
 import numpy as np
-from jaxtyping import Float, Integer
+from jaxtyping import Integer
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from hardmax.applications.segmentation.results.slices import PLANES, Plane, choose_window
 from hardmax.applications.segmentation.volumes.agreement import measure_volumes
 from hardmax.applications.segmentation.volumes.geometry import Reorientation
 from hardmax.applications.segmentation.volumes.labels import LabelTable
@@ -25,18 +25,6 @@ _MARGIN = 8.0  # mm around the labelled voxels
 _APART = 12.0  # least distance in mm between the two slices of a plane
 _LIGHT = 0.6  # least lightness of an outline, to be visible on a dark scan
 _PAPER, _INK, _PALE, _WARNING = "#000000", "#e8eaed", "#9aa3ae", "#ff9d6b"
-
-
-@dataclass(frozen=True)
-class _Plane:
-    """A plane of a volume in RAS: the axis normal to it, and the letters at its left, right, bottom and top."""
-
-    name: str
-    axis: int
-    letters: str
-
-
-_PLANES = (_Plane("sagittal", 0, "PAIS"), _Plane("coronal", 1, "LRIS"), _Plane("axial", 2, "LRPA"))
 
 
 def write_quality_image(
@@ -104,7 +92,7 @@ def _draw_figure(scan: Volume, labels: np.ndarray, table: LabelTable, title: str
     )
     box = _bounding_box(indices, values, spacing)
     values, indices = values[box], indices[box]
-    low, high = _intensity_window(values)
+    low, high = choose_window(values)
     sides = np.array(values.shape) * spacing
     # Widths of columns and heights of rows are those of the slices in mm; both rows show the same planes.
     widths, height = [sides[1], sides[0], sides[0]], float(max(sides[2], sides[1]))
@@ -120,7 +108,7 @@ def _draw_figure(scan: Volume, labels: np.ndarray, table: LabelTable, title: str
         top=1 - head / tall, wspace=0.02, hspace=0.08,
     )  # fmt: skip
     visible: set[int] = set()
-    for column, plane in enumerate(_PLANES):
+    for column, plane in enumerate(PLANES):
         apart = int(np.ceil(_APART / spacing[plane.axis]))
         for row, index in enumerate(choose_slices(indices, plane.axis, apart, len(table))):
             axes = figure.add_subplot(grid[row, column])
@@ -153,7 +141,7 @@ def _draw_outlines(axes: Axes, labels: Integer[np.ndarray, "H W"], table: LabelT
     return set(present)
 
 
-def _mark_sides(axes: Axes, plane: _Plane, named: bool) -> None:
+def _mark_sides(axes: Axes, plane: Plane, named: bool) -> None:
     """Write the letters of the sides, and the name of the plane above its first slice."""
     axes.set_axis_off()
     places = ((0.015, 0.5, "left"), (0.985, 0.5, "right"), (0.5, 0.02, "center"), (0.5, 0.98, "center"))
@@ -197,16 +185,6 @@ def _outline_colour(table: LabelTable, index: int) -> tuple[float, float, float]
     red, green, blue = (part / 255 for part in table.labels[index].colour)
     hue, light, full = colorsys.rgb_to_hls(red, green, blue)
     return colorsys.hls_to_rgb(hue, max(light, _LIGHT), full)
-
-
-def _intensity_window(values: Float[np.ndarray, "X Y Z"]) -> tuple[float, float]:
-    """Return the values that map to black and white."""
-    low = float(values.min())
-    inside = values[values > low]
-    if not len(inside):
-        return low, low + 1
-    # White is above the brightest value, so that a light outline is visible on white matter too.
-    return low, low + 1.25 * (float(np.percentile(inside, 99.5)) - low)
 
 
 def _bounding_box(labels: np.ndarray, values: np.ndarray, spacing: np.ndarray) -> tuple[slice, ...]:

@@ -35,6 +35,43 @@ def _record_path(out: Path, name: str) -> Path:
     return out / QUALITY / f"{name}.json"
 
 
+_MOST_VISITED = 10_000  # files and folders
+
+
+def find_result_folders(root: Path, depth: int = 3) -> list[Path]:
+    """Return the folder and those below it that hold results of `hardmax segment run`, in order.
+
+    Symbolic links are not followed, and of a very large tree only the beginning is searched.
+
+    Args:
+        root: the folder.
+        depth: number of levels below it that are searched.
+
+    Raises:
+        DataError: the folder cannot be read.
+    """
+    out, visited = [], 0
+    level = [root]
+    for remaining in range(depth, -1, -1):
+        below: list[Path] = []
+        for folder in level:
+            try:
+                with os.scandir(folder) as entries:
+                    names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+            except OSError as error:
+                if folder == root:
+                    raise DataError(f"cannot read {folder}: {error.strerror or error}") from error
+                continue  # a folder that may not be entered
+            visited += 1
+            if QUALITY in names and any((folder / QUALITY).glob("*.json")):
+                out.append(folder)
+            below += [folder / name for name in names if not name.startswith(".") and name != QUALITY]
+            if visited > _MOST_VISITED:
+                return sorted(out)
+        level = below if remaining else []
+    return sorted(out)
+
+
 def write_record(out: Path, result: Result, table: LabelTable) -> None:
     """Write the record of a scan; it replaces an earlier one of the same name.
 

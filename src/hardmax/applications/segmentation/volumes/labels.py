@@ -126,7 +126,7 @@ class LabelTable:
             >>> indices.tolist(), notes
             ([0, 1, 1, 13, 13], ['read as numbers of FreeSurfer: left and right are merged'])
         """
-        values, places = np.unique(numbers, return_inverse=True)
+        values = _list_values(numbers)
         index_of = {int(number): index for index, number in enumerate(self.numbers)}
         notes, known = [], index_of
         if any(int(number) not in index_of for number in values):
@@ -140,8 +140,13 @@ class LabelTable:
             )
         if unknown:
             notes.append(f"unknown numbers {_list_numbers(unknown)} are read as {self.names[self.other]}")
-        table = np.array([known.get(int(number), self.other) for number in values])
-        return table[places].reshape(numbers.shape).astype(np.uint8 if len(self) <= 256 else np.int32), notes
+        indices = np.array([known.get(int(number), self.other) for number in values])
+        indices = indices.astype(np.uint8 if len(self) <= 256 else np.int32)
+        out = np.empty(numbers.shape, dtype=indices.dtype)
+        # In slabs: the places among the values take eight bytes for each voxel.
+        for part, target in zip(split_into_slabs(numbers), split_into_slabs(out), strict=True):
+            target[...] = indices[np.searchsorted(values, part)]
+        return out, notes
 
     def to_numbers(self, indices: Integer[np.ndarray, "..."]) -> Integer[np.ndarray, "..."]:
         """Return the numbers, as in files, of a map of indices: uint8, int16 or int32."""
@@ -181,6 +186,23 @@ class LabelTable:
             for label in self.labels
         ]
         return "\n".join(["# number, name, red, green, blue, transparency", *lines, ""])
+
+
+_SLAB = 2**20  # voxels
+
+
+def _list_values(numbers: Shaped[np.ndarray, "..."]) -> Shaped[np.ndarray, "V"]:
+    """Return the different numbers of a map, ascending."""
+    parts = [np.unique(part) for part in split_into_slabs(numbers)]
+    return np.unique(np.concatenate(parts)) if parts else np.unique(numbers)
+
+
+def split_into_slabs(values: Shaped[np.ndarray, "..."]) -> list[np.ndarray]:
+    """Return views of an array, parts along its first axis with about a million values each."""
+    if values.ndim == 0 or not values.size:
+        return [values]
+    thick = max(1, _SLAB * len(values) // values.size)
+    return [values[start : start + thick] for start in range(0, len(values), thick)]
 
 
 def _check_types(label: Label) -> None:

@@ -1,0 +1,1 @@
+"""The page of runs: finding and reading them while they train, curves of several, a diagnosis."""
