@@ -2,7 +2,7 @@
 
 import torch
 
-from hardmax.applications.tokens.networks import Codebook
+from hardmax.nn.codebook import Codebook
 
 
 def make_clusters(count=4, each=50, apart=20.0):

@@ -103,7 +103,7 @@ def test_unused_codes_come_to_life(images, tmp_path, monkeypatch):
         with torch.no_grad():
             self.vectors[2:] = 50.0
 
-    monkeypatch.setattr("hardmax.applications.tokens.networks.Codebook.initialize", initialize)
+    monkeypatch.setattr("hardmax.nn.codebook.Codebook.initialize", initialize)
     config = replace(SMALL, quantize="nearest", epochs=8, lr=3e-3)
     dead = train_model(replace(config, revive_below=0.0), images, tmp_path / "dead")[-1]
     alive = train_model(config, images, tmp_path / "alive")[-1]
