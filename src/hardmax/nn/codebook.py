@@ -27,7 +27,7 @@ class Codebook(nn.Module):
     |---|---|---|
     | `"gradient"` | parameters | the gradient of the scores, of the codes that are looked up, or of their distance |
     | `"average"` | buffers | `average`: the mean of the vectors nearest to each, exponentially weighted |
-    | `"linear"` | $c_k = W v_k + b$ with fixed random $v_k$ (SimVQ) | the gradient for W and b: all codes move together |
+    | `"linear"` | $c_k = W v_k + b$ with fixed random $v_k$ (SimVQ) | the gradient for W, b: all codes move together |
 
     Args:
         codes: K, the number of codes, at least 2.

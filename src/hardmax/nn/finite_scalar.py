@@ -53,6 +53,12 @@ class FiniteScalarQuantizer(nn.Module):
         Mentzer, Minnen, Agustsson & Tschannen, "Finite scalar quantization: VQ-VAE made simple", 2023, appendix A.
     """
 
+    _half: Tensor
+    _offset: Tensor
+    _shift: Tensor
+    _unit: Tensor
+    _place: Tensor
+
     # Deviation: the shift is atanh(o / h), for which x = 0 gives b = 0; the code of the paper has tan(o / h).
 
     def __init__(self, levels: tuple[int, ...] | list[int], *, validate: bool = True) -> None:

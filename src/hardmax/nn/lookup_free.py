@@ -66,6 +66,8 @@ class LookupFreeQuantizer(nn.Module):
         Yu et al., "Language model beats diffusion: tokenizer is key to visual generation", 2023 (MAGVIT-v2), section 3.
     """
 
+    _place: Tensor
+
     def __init__(
         self,
         bits: int,

@@ -35,8 +35,8 @@ _JITTER = 1e-2  # of the standard deviation of the entries: codes placed on the 
 class Quantizer(nn.Module):
     r"""Replaces each vector by a code of a learned codebook (vector quantization), with the gradient of your choice.
 
-    After `eval()`, a vector x becomes the nearest of the codes $c_1, \ldots, c_K$. In training, the estimator says which
-    code it becomes, and how the choice is differentiated:
+    After `eval()`, a vector x becomes the nearest of the codes $c_1, \ldots, c_K$. In training, the estimator says
+    which code it becomes, and how the choice is differentiated:
 
     | `estimator` | code in training | gradient for x | loss |
     |---|---|---|---|
@@ -54,8 +54,8 @@ class Quantizer(nn.Module):
     the model is a mean squared error over D entries of an example, of noise with variance $\sigma^2$, and an example
     has n vectors, $\mathrm{kl\_weight} = 2 \sigma^2 n / D$ makes it the variational bound.
 
-    Estimators that need values of the loss (`Direct`, `LocalExpectation`, `Reinforce`, ...) take `scores` and `look_up`:
-    `hm.elbo(f, quantizer.scores(x), space, hm.Direct())`, where f decodes `quantizer.look_up(z)`.
+    Estimators that need values of the loss (`Direct`, `LocalExpectation`, `Reinforce`, ...) take `scores` and
+    `look_up`: `hm.elbo(f, quantizer.scores(x), space, hm.Direct())`, where f decodes `quantizer.look_up(z)`.
 
     **The codes stay in use** without further code. The first call in training places them on its vectors, far from each
     other (k-means++); with fewer vectors than codes, the next calls go on. Every `revive_every` calls, codes that were
@@ -238,7 +238,7 @@ class Quantizer(nn.Module):
 
     @property
     def _bypass(self) -> Bypass:
-        return self.estimator if isinstance(self.estimator, str) else "nearest"
+        return "rotate" if self.estimator == "rotate" else "nearest"
 
     def _cut(self, x: Tensor) -> tuple[Tensor, ...]:
         return x.unflatten(-1, (self.groups, -1)).unbind(-2)

@@ -144,10 +144,8 @@ class TokenVAE(AbstractVAE):
         size = dimensions if levels is None else len(levels)
         encoder = GridEncoder(shape, size, longest, width)
         pixels = GridDecoder(shape, size, longest, width)
-        if levels is None:
-            book = Codebook(codes, dimensions, learning=codebook)  # pyright: ignore[reportArgumentType]
-        else:
-            book = FiniteScalarQuantizer(levels)
+        learning = "gradient" if codebook == "finite" else codebook
+        book = Codebook(codes, dimensions, learning=learning) if levels is None else FiniteScalarQuantizer(levels)
         model = cls(encoder, pixels, book, encoder.grid, estimator, likelihood)
         model._config = {
             "architecture": "grid",
@@ -305,7 +303,9 @@ class TokenVAE(AbstractVAE):
                 f"tokens must be from 0 to {self.space.k - 1}, got {int(tokens.min())} to {int(tokens.max())}; do "
                 f"they belong to another model?"
             )
-        return self.decode(make_one_hot(tokens.flatten(1)[..., None].long(), self.space.k, next(self.parameters()).dtype))
+        return self.decode(
+            make_one_hot(tokens.flatten(1)[..., None].long(), self.space.k, next(self.parameters()).dtype)
+        )
 
     def decode(self, z: Tensor) -> Tensor:
         """Return the mean image of each z: `[R, n, K] -> [R, *shape]`."""

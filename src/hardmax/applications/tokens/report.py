@@ -161,7 +161,7 @@ _QUANTIZATIONS = {
     "nearest": "Vector quantization: tokens are the nearest codes, and the gradient bypasses this choice.",
     "rotate": "Vector quantization: tokens are the nearest codes, and the gradient is rotated past this choice.",
     "average": "Vector quantization: codes are running means of their vectors, and the gradient bypasses the choice.",
-    "linear": "Vector quantization: codes are a learned linear map of fixed vectors, and the gradient bypasses the choice.",
+    "linear": "Vector quantization: codes are a learned linear map of fixed vectors; the gradient bypasses the choice.",
     "finite": "Finite scalar quantization: each entry of a vector is rounded, and the gradient bypasses the rounding.",
 }
 

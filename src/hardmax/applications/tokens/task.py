@@ -143,9 +143,7 @@ class DvaeTask(AbstractTask[DvaeConfig, TokenVAE]):
         self._count_codes(e, best)
         return torch.stack([*sums, sums[0].new_tensor(len(x))])
 
-    def _compute_sampled_loss(
-        self, x: Tensor, index: Tensor, step: int
-    ) -> tuple[Tensor, list[Tensor], Tensor, Tensor]:
+    def _compute_sampled_loss(self, x: Tensor, index: Tensor, step: int) -> tuple[Tensor, list[Tensor], Tensor, Tensor]:
         """Return the loss with sampled tokens, the sums for the log, the most probable tokens `[B, n]`, and vectors."""
         model, config, part = self.model, self.config, self.group.own_slice(len(index))
         estimator = choose_estimator(self._estimator_config, model.space, 0, step)
