@@ -102,11 +102,15 @@ class Codebook(nn.Module):
     def scores(self, e: Float[Tensor, "*B d"]) -> Float[Tensor, "*B K"]:
         """Return the scores of each code for each vector."""
         codes = self.compute_codes()
+        dtype = torch.promote_types(codes.dtype, e.dtype)
+        codes, e = codes.to(dtype), e.to(dtype)
         return self.log_scale.exp() * (2 * e @ codes.mT - codes.square().sum(-1))
 
     def look_up(self, z: Float[Tensor, "*B K"]) -> Float[Tensor, "*B d"]:
         """Return the codes that one-hot z selects, or mixtures of codes for relaxed z."""
-        return z @ self.compute_codes()
+        codes = self.compute_codes()
+        dtype = torch.promote_types(codes.dtype, z.dtype)
+        return z.to(dtype) @ codes.to(dtype)
 
     def forward(self, e: Float[Tensor, "*B d"]) -> tuple[Float[Tensor, "*B d"], Int64[Tensor, "*B"]]:
         """Return the nearest codes, with a gradient for the codes only, and their numbers."""

@@ -40,8 +40,8 @@ class Quantizer(nn.Module):
 
     | `estimator` | code in training | gradient for x | loss |
     |---|---|---|---|
-    | `"nearest"` | nearest | that of the code (straight-through, VQ-VAE) | distance to the code |
-    | `"rotate"` | nearest | that of the code, rotated (rotation trick) | distance to the code |
+    | `"nearest"` | nearest | that of the code (straight-through, VQ-VAE) | distances |
+    | `"rotate"` | nearest | that of the code, rotated (rotation trick) | distances |
     | `GumbelSoftmax()` | mixture of codes | through the softmax | KL |
     | `ReinMax()`, `StraightThrough()`, ... | sample of q | accurate to second order, to first order, ... | KL |
 
@@ -50,7 +50,8 @@ class Quantizer(nn.Module):
 
     $$ |\operatorname{sg}(x) - c|^2 + \mathrm{commitment} \cdot |x - \operatorname{sg}(c)|^2, $$
 
-    that of the others is $\mathrm{kl\_weight} \cdot \mathrm{KL}(q \,\|\, 1 / K)$, a mean over vectors. If the loss of
+    the first term only if codes have a gradient; by default they are running means of the vectors nearest to them. That
+    of the others is $\mathrm{kl\_weight} \cdot \mathrm{KL}(q \,\|\, 1 / K)$, a mean over vectors. If the loss of
     the model is a mean squared error over D entries of an example, of noise with variance $\sigma^2$, and an example
     has n vectors, $\mathrm{kl\_weight} = 2 \sigma^2 n / D$ makes it the variational bound.
 
@@ -78,8 +79,9 @@ class Quantizer(nn.Module):
         groups: number of parts of equal size that a vector is cut into.
         residual: number of codebooks in sequence, for each part.
         estimator: "nearest", "rotate", or a sample-style estimator.
-        learning: how the codes learn with "nearest" and "rotate": by their "gradient", as running means of their
-            vectors ("average", no part of the loss), or by a "linear" map of fixed vectors (SimVQ); see `Codebook`.
+        learning: how the codes learn: as running means of their vectors ("average"), by their "gradient", or by that of
+            a "linear" map of fixed vectors (SimVQ); see `Codebook`. By default "average" for "nearest" and "rotate",
+            and "gradient" for estimators that draw codes, which need it.
         commitment: weight of the second term of the loss, at least 0.
         kl_weight: weight of the KL, at least 0.
         decay: weight of the past in running means of codes.
@@ -121,7 +123,7 @@ class Quantizer(nn.Module):
         groups: int = 1,
         residual: int = 1,
         estimator: Bypass | AbstractSampler = "nearest",
-        learning: Literal["gradient", "average", "linear"] = "gradient",
+        learning: Literal["gradient", "average", "linear"] | None = None,
         commitment: float = 0.25,
         kl_weight: float = 1e-3,
         decay: float = 0.99,
@@ -140,6 +142,8 @@ class Quantizer(nn.Module):
         for name, value in (("commitment", commitment), ("kl_weight", kl_weight), ("revive_below", revive_below)):
             if not (value >= 0 and isfinite(value)):
                 raise ArgumentError(f"{name} must be a finite number, at least 0; got {value}")
+        if learning is None:
+            learning = "average" if isinstance(estimator, str) else "gradient"
         _check_estimator(estimator, codes, learning)
         self.dim, self.codes, self.groups, self.residual = dim, codes, groups, residual
         self.estimator = estimator
@@ -161,13 +165,15 @@ class Quantizer(nn.Module):
     def scores(self, x: Float[Tensor, "*B _"]) -> Float[Tensor, "..."]:
         """Return the scores of each code, `[*B, K]`, or `[*B, groups, K]`; places, counts and revives as a call does.
 
+        Half precision becomes float32.
+
         Raises:
             NotExactError: there are several residual codebooks, whose choices depend on the earlier ones.
         """
         self._need_one_stage()
         check_vectors(x, self.dim, "the quantizer", values=self.validate)
         upkeep, scores = self._plan_upkeep(x), []
-        for book, part in zip(self._books, self._cut(x), strict=True):
+        for book, part in zip(self._books, self._cut(widen_dtype(x)), strict=True):
             self._prepare(book, part, upkeep)
             scores.append(book.scores(part))
             if upkeep.counts:
