@@ -272,7 +272,7 @@ def train_autoencoder(codes, steps=250, **options):
     ("codes", "options"),
     [
         (64, {}),
-        pytest.param(64, {"estimator": "rotate"}, marks=pytest.mark.slow),
+        pytest.param(64, {"estimator": "rotate", "learning": "gradient"}, marks=pytest.mark.slow),
         pytest.param(64, {"learning": "gradient"}, marks=pytest.mark.slow),
         pytest.param(1024, {"steps": 600}, marks=pytest.mark.slow),
     ],

@@ -30,8 +30,6 @@ class DvaeRow(VAERow):
     mse: float | None
     perplexity: float | None
     alive: float | None
-    psnr: float | None = None
-    ssim: float | None = None
 
 
 # The test images are `[N, channels, H, W]`.
