@@ -2,8 +2,9 @@
 
 A step is the forward and backward pass of the layer in training, with all it does to its codebook: the nearest codes of
 4,096 vectors, their loss, a gradient for the vectors, running means, counts, and in ours the search for rarely used
-codes too. Both libraries run in one process, interleaved, with equal options. Times are of the processor. To install
-the other library where torch is: `pip install vector-quantize-pytorch`.
+codes too. Both libraries run in one process, interleaved, with equal options, after a check that they agree: from equal
+codes, equal vectors and gradients. Times are of the processor. To install the other library where torch is:
+`pip install vector-quantize-pytorch`.
 """
 
 from collections.abc import Callable
@@ -57,6 +58,22 @@ def make_peers(dim: int, codes: int) -> dict[str, nn.Module]:
     }
 
 
+def check_agreement(ours: hm.nn.Quantizer, peer: Any, x: Tensor) -> None:
+    """Raise an error unless both layers, given the same codes, return the same vectors and gradients."""
+    with torch.no_grad():
+        peer._codebook.embed.copy_(ours.codebooks[0].vectors[None])
+    ours.placed.fill_(ours.codes)
+    results = []
+    for layer in (ours, peer):
+        leaf = x.detach().clone()[None].requires_grad_()
+        out = layer(leaf)
+        quantized = out[0] if layer is peer else out.quantized
+        (quantized * leaf.detach().flip(-1)).sum().backward()
+        results.append((quantized.detach(), leaf.grad))
+    for left, right in zip(*results, strict=True):
+        torch.testing.assert_close(left, right, rtol=1e-4, atol=1e-5)
+
+
 def main() -> bool:
     """Print a table for each size; return whether each of ours that has a counterpart is within the limit."""
     if find_spec("vector_quantize_pytorch") is None:
@@ -67,6 +84,9 @@ def main() -> bool:
         x = torch.randn(VECTORS, dim, requires_grad=True)
         ours = {name: hm.nn.Quantizer(dim, codes, **options) for name, options in OURS.items()}
         peers = make_peers(dim, codes)
+        for name, layer in peers.items():
+            if not name.startswith("SimVQ"):
+                check_agreement(hm.nn.Quantizer(dim, codes, **OURS[name]), layer, x)
         steps = {name: make_step(layer, x, lambda out: (out.quantized, out.loss)) for name, layer in ours.items()}
         for name, layer in peers.items():
             steps[f"{name}, peer"] = make_step(layer, x[None].detach().requires_grad_(), lambda out: (out[0], out[2]))

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import isfinite
 from typing import Literal
 
 import torch
@@ -12,7 +11,7 @@ from torch import Tensor
 from hardmax.errors import ArgumentError, DtypeError, ShapeError
 from hardmax.estimators.abstract import attach_gradient
 from hardmax.tracing import can_read_values
-from hardmax.validation import find_first_index
+from hardmax.validation import describe_infinite
 
 Bypass = Literal["nearest", "rotate"]
 
@@ -148,15 +147,8 @@ def check_vectors(x: Tensor, size: int, name: str, *, values: bool) -> None:
             f"{name} needs vectors whose last dimension is {size}, got shape {list(x.shape)}; for feature maps "
             "[B, channels, H, W], pass x.movedim(1, -1)"
         )
-    # A finite sum has finite terms; only a sum that is not finite needs a closer look.
-    if values and can_read_values() and not isfinite(x.detach().sum(dtype=torch.float64).item()):
-        finite = x.isfinite()
-        if not finite.all():
-            index = find_first_index(~finite)
-            raise ArgumentError(
-                f"x must be finite, got {x[tuple(index)].item()} at index {index} ({int((~finite).sum())} of "
-                f"{x.numel()} are not finite); look for a diverged encoder"
-            )
+    if values and can_read_values() and (problem := describe_infinite(x)) is not None:
+        raise ArgumentError(f"x must be finite, {problem}; look for a diverged encoder")
 
 
 def check_indices(indices: Tensor, codes: int, parts: int, *, values: bool) -> None:

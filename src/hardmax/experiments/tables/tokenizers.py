@@ -1,14 +1,15 @@
 """Images as tokens: ten ways to choose and to learn the codes, compared at an equal number of small steps."""
 
 from hardmax.experiments.tables.declaration import Cell, CurvesFigure, Experiment, Options, Panel, Quick
+from hardmax.experiments.tables.dvae import DATA as DVAE_DATA
 from hardmax.experiments.tables.metrics import ALIVE, BOUND, ERROR, PERPLEXITY, PSNR, SSIM
 
 EPOCHS = 2  # of 500 steps
 FACES_EPOCHS = 25  # of 40 steps
 
 DATA: dict[str, Options] = {
-    "Fashion-MNIST": {"data": "fashion-mnist", "codes": 128, "epochs": EPOCHS},
-    "faces": {"data": "faces", "codes": 256, "epochs": FACES_EPOCHS, "batch_size": 50},
+    "Fashion-MNIST": {**DVAE_DATA["Fashion-MNIST"], "epochs": EPOCHS},
+    "faces": {**DVAE_DATA["faces"], "epochs": FACES_EPOCHS},
 }
 METHODS: dict[str, tuple[str, Options]] = {
     "nearest code": ("nearest", {"quantize": "nearest"}),
