@@ -24,7 +24,7 @@ LIMIT = 1.0  # of the other library
 
 OURS: dict[str, dict[str, Any]] = {
     "nearest, running means": {},
-    "rotate, running means": {"estimator": "rotate"},
+    "rotate, running means": {"estimator": "rotate", "learning": "average"},
     "nearest, gradient": {"learning": "gradient"},
     "SimVQ, rotate": {"estimator": "rotate", "learning": "linear"},
     "ReinMax": {"estimator": hm.ReinMax()},

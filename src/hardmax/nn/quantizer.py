@@ -50,8 +50,8 @@ class Quantizer(nn.Module):
 
     $$ |\operatorname{sg}(x) - c|^2 + \mathrm{commitment} \cdot |x - \operatorname{sg}(c)|^2, $$
 
-    the first term only if codes have a gradient; by default they are running means of the vectors nearest to them. That
-    of the others is $\mathrm{kl\_weight} \cdot \mathrm{KL}(q \,\|\, 1 / K)$, a mean over vectors. If the loss of
+    the first term only if codes have a gradient, and are not running means of the vectors nearest to them. That of the
+    others is $\mathrm{kl\_weight} \cdot \mathrm{KL}(q \,\|\, 1 / K)$, a mean over vectors. If the loss of
     the model is a mean squared error over D entries of an example, of noise with variance $\sigma^2$, and an example
     has n vectors, $\mathrm{kl\_weight} = 2 \sigma^2 n / D$ makes it the variational bound.
 
@@ -80,8 +80,8 @@ class Quantizer(nn.Module):
         residual: number of codebooks in sequence, for each part.
         estimator: "nearest", "rotate", or a sample-style estimator.
         learning: how the codes learn: as running means of their vectors ("average"), by their "gradient", or by that of
-            a "linear" map of fixed vectors (SimVQ); see `Codebook`. By default "average" for "nearest" and "rotate",
-            and "gradient" for estimators that draw codes, which need it.
+            a "linear" map of fixed vectors (SimVQ); see `Codebook`. By default "average" for "nearest", and "gradient"
+            for all others: codes that are drawn need it, and with "rotate" more codes stay in use.
         commitment: weight of the second term of the loss, at least 0.
         kl_weight: weight of the KL, at least 0.
         decay: weight of the past in running means of codes.
@@ -143,7 +143,7 @@ class Quantizer(nn.Module):
             if not (value >= 0 and isfinite(value)):
                 raise ArgumentError(f"{name} must be a finite number, at least 0; got {value}")
         if learning is None:
-            learning = "average" if isinstance(estimator, str) else "gradient"
+            learning = "average" if estimator == "nearest" else "gradient"
         _check_estimator(estimator, codes, learning)
         self.dim, self.codes, self.groups, self.residual = dim, codes, groups, residual
         self.estimator = estimator

@@ -249,9 +249,10 @@ def test_a_frozen_codebook_does_not_change(estimator):
 
 
 def train_autoencoder(codes, steps=250, **options):
-    """Return the share of codes in use, by the strict count, of an autoencoder without any care for its codes."""
+    """Return the share of codes in use, by the strict count, of an autoencoder as a newcomer writes it."""
     torch.manual_seed(0)
-    x = binarize(load_images("sample").train[:2000], "none")
+    images = load_images("sample")
+    x, test = binarize(images.train[:2000], "none"), binarize(images.test, "none")
     quantizer = Quantizer(16, codes, **options)
     encoder = nn.Sequential(nn.Conv2d(1, 16, 4, 2, 1), nn.ReLU(), nn.Conv2d(16, 16, 4, 2, 1))
     decoder = nn.Sequential(nn.ConvTranspose2d(16, 16, 4, 2, 1), nn.ReLU(), nn.ConvTranspose2d(16, 1, 4, 2, 1))
@@ -264,7 +265,7 @@ def train_autoencoder(codes, steps=250, **options):
         loss.backward()
         optimizer.step()
     with torch.no_grad():
-        usage = quantizer.eval()(encoder(x).movedim(1, -1)).usage
+        usage = quantizer.eval()(encoder(test).movedim(1, -1)).usage
     return measure_alive(usage.share)
 
 
@@ -272,9 +273,10 @@ def train_autoencoder(codes, steps=250, **options):
     ("codes", "options"),
     [
         (64, {}),
-        pytest.param(64, {"estimator": "rotate", "learning": "gradient"}, marks=pytest.mark.slow),
+        pytest.param(64, {"estimator": "rotate"}, marks=pytest.mark.slow),
         pytest.param(64, {"learning": "gradient"}, marks=pytest.mark.slow),
         pytest.param(1024, {"steps": 600}, marks=pytest.mark.slow),
+        pytest.param(1024, {"steps": 600, "estimator": "rotate"}, marks=pytest.mark.slow),
     ],
     ids=str,
 )
@@ -283,7 +285,7 @@ def test_naive_use_keeps_the_codes_alive(codes, options):
 
 
 def test_without_maintenance_most_codes_die():
-    assert train_autoencoder(64, steps=100, maintain=False) < 0.4
+    assert train_autoencoder(64, steps=100, maintain=False, learning="gradient") < 0.2
 
 
 @CASES
