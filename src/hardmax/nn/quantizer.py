@@ -56,7 +56,8 @@ class Quantizer(nn.Module):
     has n vectors, $\mathrm{kl\_weight} = 2 \sigma^2 n / D$ makes it the variational bound.
 
     Estimators that need values of the loss (`Direct`, `LocalExpectation`, `Reinforce`, ...) take `scores` and
-    `look_up`: `hm.elbo(f, quantizer.scores(x), space, hm.Direct())`, where f decodes `quantizer.look_up(z)`.
+    `look_up`: `hm.elbo(f, quantizer.scores(x), space, hm.Direct())`, where f decodes `quantizer.look_up(z)`, with
+    `learning="gradient"`.
 
     **The codes stay in use** without further code. The first call in training places them on its vectors, far from each
     other (k-means++); with fewer vectors than codes, the next calls go on. Every `revive_every` calls, codes that were
@@ -169,8 +170,14 @@ class Quantizer(nn.Module):
 
         Raises:
             NotExactError: there are several residual codebooks, whose choices depend on the earlier ones.
+            ArgumentError: in training, the codes are running means, which scores do not move.
         """
         self._need_one_stage()
+        if self.training and self.maintain and self._books[0].learning == "average":
+            raise ArgumentError(
+                "scores need codes with a gradient, but learning='average' makes them running means; create the "
+                "quantizer with learning='gradient' (or maintain=False to keep the codes fixed)"
+            )
         check_vectors(x, self.dim, "the quantizer", values=self.validate)
         upkeep, scores = self._plan_upkeep(x), []
         for book, part in zip(self._books, self._cut(widen_dtype(x)), strict=True):
@@ -363,9 +370,10 @@ def _check_estimator(estimator: object, codes: int, learning: str) -> None:
         estimator.check(Categorical(max(codes, 1)), 1)
     elif isinstance(estimator, AbstractEstimator):
         raise ArgumentError(
-            f"{estimator} needs values of the loss, which a layer does not have; use hm.elbo or hm.expectation with "
-            "f = lambda z: minus the loss at quantizer.look_up(z), quantizer.scores(x) and quantizer.space, as on the "
-            "page 'Quantize vectors'; or a sample-style estimator such as ReinMax()"
+            f"{estimator} needs values of the loss, which a layer does not have; create the quantizer with "
+            "learning='gradient', and call hm.elbo or hm.expectation with f = lambda z: minus the loss at "
+            "quantizer.look_up(z), quantizer.scores(x) and quantizer.space, as on the page 'Quantize vectors'; or use "
+            "a sample-style estimator such as ReinMax()"
         )
     elif estimator not in _BYPASSES:
         raise ArgumentError(

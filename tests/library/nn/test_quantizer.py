@@ -120,7 +120,7 @@ def test_gradients_of_samples(estimator, degree):
 @pytest.mark.parametrize("groups", [1, 2])
 def test_estimators_with_values_of_the_loss(groups):
     """`scores` and `look_up` with hm.elbo: exact gradients equal those of enumeration."""
-    quantizer = build(4, 3, groups=groups).double().eval()
+    quantizer = build(4, 3, groups=groups, learning="gradient", maintain=False).double()
     x, target = random(5, 4).requires_grad_(), random(5, 4, seed=1)
 
     def f(z):
@@ -141,8 +141,11 @@ def test_estimators_with_values_of_the_loss(groups):
     values = -(codes - target[:, None]).square().sum(-1).exp()
     exact = (log_q.exp() * (values - log_q - groups * math.log(3))).sum(-1)
     torch.testing.assert_close(out.value, exact)
-    exact.sum().backward()
-    torch.testing.assert_close(x.grad, x2.grad)
+    parameters = list(quantizer.parameters())
+    of_all = torch.autograd.grad(exact.sum(), [x2, *parameters])
+    for left, right in zip([x.grad, *(each.grad for each in parameters)], of_all, strict=True):
+        torch.testing.assert_close(left, right)
+        assert left.any()
     direct = hm.elbo(f, quantizer.scores(x), quantizer.space, hm.Direct())
     direct.value.sum().backward()
     assert x.grad.isfinite().all()
@@ -172,6 +175,19 @@ def test_parts(estimator, groups, residual):
             codes = quantizer.codebooks[group * residual + stage].compute_codes().detach()
             assert torch.equal(numbers[..., group, stage], torch.cdist(part, codes.expand(5, -1, -1)).argmin(-1))
             part = part - codes[numbers[..., group, stage]]
+
+
+def test_scores_place_and_count_as_calls_do():
+    x, quantizers = (
+        random(90, 4),
+        [build(4, 6, groups=2, learning="gradient", revive_every=2).double() for _ in range(2)],
+    )
+    for _ in range(3):
+        quantizers[0](x)
+        quantizers[1].scores(x)
+    for left, right in zip(*(quantizer.state_dict().items() for quantizer in quantizers), strict=True):
+        assert torch.equal(left[1], right[1]), left[0]
+    assert quantizers[1].codebooks[1].used.sum() == 90
 
 
 def test_more_stages_have_less_error():

@@ -161,8 +161,16 @@ def test_bad_input(name):
     assert all(torch.equal(value, before[key]) for key, value in quantizer.state_dict().items())
 
 
+def test_scores_of_running_means():
+    quantizer = Quantizer(4, 5)
+    with pytest.raises(hm.ArgumentError, match="create the quantizer with learning='gradient'"):
+        quantizer.scores(torch.zeros(2, 4))
+    assert quantizer.eval().scores(torch.zeros(2, 4)).shape == (2, 5)
+    assert Quantizer(4, 5, maintain=False).scores(torch.zeros(2, 4)).shape == (2, 5)
+
+
 def test_parts_need_a_dimension():
-    quantizer = Quantizer(4, 5, residual=2)
+    quantizer = Quantizer(4, 5, residual=2, learning="gradient")
     with pytest.raises(hm.ShapeError, match=r"a last dimension of 2 parts, got shape \[3\]"):
         quantizer.decode(torch.zeros(3, dtype=torch.int64))
     for use in (lambda: quantizer.space, lambda: quantizer.scores(torch.zeros(2, 4)), lambda: quantizer.look_up(None)):
