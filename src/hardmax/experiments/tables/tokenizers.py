@@ -1,15 +1,15 @@
 """Images as tokens: ten ways to choose and to learn the codes, compared at an equal number of small steps."""
 
+from hardmax.experiments.tables import dvae
 from hardmax.experiments.tables.declaration import Cell, CurvesFigure, Experiment, Options, Panel, Quick
-from hardmax.experiments.tables.dvae import DATA as DVAE_DATA
 from hardmax.experiments.tables.metrics import ALIVE, BOUND, ERROR, PERPLEXITY, PSNR, SSIM
 
 EPOCHS = 2  # of 500 steps
 FACES_EPOCHS = 25  # of 40 steps
 
 DATA: dict[str, Options] = {
-    "Fashion-MNIST": {**DVAE_DATA["Fashion-MNIST"], "epochs": EPOCHS},
-    "faces": {**DVAE_DATA["faces"], "epochs": FACES_EPOCHS},
+    "Fashion-MNIST": {**dvae.DATA["Fashion-MNIST"], "epochs": EPOCHS},
+    "faces": {**dvae.DATA["faces"], "epochs": FACES_EPOCHS},
 }
 METHODS: dict[str, tuple[str, Options]] = {
     "nearest code": ("nearest", {"quantize": "nearest"}),
@@ -17,11 +17,10 @@ METHODS: dict[str, tuple[str, Options]] = {
     "running means": ("nearest", {"quantize": "average"}),
     "SimVQ": ("nearest", {"quantize": "linear"}),
     "FSQ": ("no codebook", {"quantize": "finite"}),
-    "Gumbel-softmax": ("sampled", {"estimator": "gumbel-softmax"}),
-    "Gumbel-softmax, hard": ("sampled", {"estimator": "gumbel-softmax", "hard": True, "tau_floor": 0.5}),
-    "straight-through": ("sampled", {"estimator": "straight-through"}),
-    "ReinMax": ("sampled", {"estimator": "reinmax"}),
-    "posterior direct": ("sampled, ours", {"estimator": "shortlist-direct"}),
+    **{
+        name: ("sampled, ours" if name == "posterior direct" else "sampled", dvae.METHODS[name][1])
+        for name in ("Gumbel-softmax", "Gumbel-softmax, hard", "straight-through", "ReinMax", "posterior direct")
+    },
 }
 
 TOKENIZERS = Experiment(
