@@ -61,7 +61,8 @@ class Quantizer(nn.Module):
 
     **The codes stay in use** without further code. The first call in training places them on its vectors, far from each
     other (k-means++); with fewer vectors than codes, the next calls go on. Every `revive_every` calls, codes that were
-    nearest to less than `revive_below` of an even share of the vectors move to vectors that are far from all codes.
+    nearest to less than `revive_below` of an even share of the vectors since the last search move to vectors that are
+    far from all codes; not before there are `1 / revive_below` vectors for each code, as a count of zero may be chance.
 
     Residual: the second codebook replaces what remains of x after the first, and so on; the result is the sum. Groups:
     x is cut into parts, each with codebooks of its own. Then K codes for each of `groups * residual` parts describe x.
@@ -87,7 +88,7 @@ class Quantizer(nn.Module):
         kl_weight: weight of the KL, at least 0.
         decay: weight of the past in running means of codes.
         revive_every: number of calls in training between two searches for rarely used codes.
-        revive_below: share of the mean count below which a code is moved; 0: never.
+        revive_below: part of the mean count below which a code is moved; 0: never.
         maintain: whether calls in training place, count, average and revive codes.
         generator: source of the randomness; None is torch's global generator. A copy or a saved model does not keep it.
         validate: check x for NaN and inf; never while compiling or under `torch.func`.
@@ -123,7 +124,7 @@ class Quantizer(nn.Module):
         *,
         groups: int = 1,
         residual: int = 1,
-        estimator: Bypass | AbstractSampler = "nearest",
+        estimator: Literal["nearest", "rotate"] | AbstractSampler = "nearest",
         learning: Literal["gradient", "average", "linear"] | None = None,
         commitment: float = 0.25,
         kl_weight: float = 1e-3,
@@ -310,7 +311,6 @@ class Quantizer(nn.Module):
         points = points[:: max(1, len(points) // max(_POINTS, 2 * self.codes))]
         jitter = _JITTER * float(points.square().mean().sqrt())
         if upkeep.searches:
-            # With fewer vectors, the count of a code in use may be zero by chance.
             enough = float(book.used.mean()) * self.revive_below >= 1
             return book.revive(points, self.revive_below, self.generator, jitter=jitter).sum() if enough else none
         if upkeep.first == 0 or book.linear is not None:
