@@ -10,7 +10,7 @@ import torch
 
 NAMES = [
     *("overhead", "estimators", "training_step", "structured_step", "solvers", "paths", "knapsack", "search"),
-    "router",
+    *("router", "quantizer"),
 ]
 
 if __name__ == "__main__":

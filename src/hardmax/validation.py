@@ -107,6 +107,21 @@ def check_finite(values: Tensor, name: str, example: Callable[[list[int]], list[
         )
 
 
+def describe_infinite(values: Tensor) -> str | None:
+    """Return the first entry that is NaN or inf, its index and how many there are, for an error; None if there is none.
+
+    Example:
+        >>> describe_infinite(torch.tensor([0.0, float("nan")]))
+        'got nan at index [1] (1 of 2 are not finite)'
+    """
+    # A finite sum has finite terms; only a sum that is not finite needs a closer look.
+    if math.isfinite(values.detach().sum(dtype=torch.float64).item()) or (finite := values.isfinite()).all():
+        return None
+    index = find_first_index(~finite)
+    count = int((~finite).sum())
+    return f"got {values[tuple(index)].item()} at index {index} ({count} of {values.numel()} are not finite)"
+
+
 def check_noise(noise: Tensor, scores: Tensor, samples: int | None, noises: int, draw_shape: tuple[int, ...]) -> int:
     """Check the caller's noise and return S; samples may be None, 1 or S.
 

@@ -218,8 +218,10 @@ APPLICATIONS = (
                 run="run",
             ),
         ),
-        metrics=Metrics(("elbo", "nll", "kl", "reconstruction", "mse", "perplexity", "alive", "evaluations")),
-        row_metrics=("nll", "kl", "mse", "perplexity", "alive"),
+        metrics=Metrics(
+            ("elbo", "nll", "kl", "reconstruction", "mse", "perplexity", "alive", "psnr", "ssim", "evaluations")
+        ),
+        row_metrics=("nll", "kl", "mse", "perplexity", "alive", "psnr", "ssim"),
         summary=(BOUND, NLL),
         comparable=("binarize", "likelihood"),
     ),

@@ -37,7 +37,8 @@ def ssim(
     """Return the structural similarity at the hidden pixels, at most 1.
 
     Means, variances and the covariance are computed in a Gaussian window of 11 x 11 (sigma 1.5) around each hidden
-    pixel, which includes visible pixels at the edge of the hole; the image is mirrored at its borders.
+    pixel, which includes visible pixels at the edge of the hole; the image is mirrored at its borders (below 6 pixels,
+    its last row or column is repeated).
 
     Args:
         completed: completed images, in [0, 1].
@@ -71,7 +72,7 @@ def _make_smoothing_matrix(size: int, like: Tensor) -> Float[Tensor, "size size"
     at = torch.arange(_WINDOW, dtype=like.dtype, device=like.device) - _WINDOW // 2
     window = (-at.square() / (2 * _SIGMA**2)).exp()
     pixels = torch.eye(size, dtype=like.dtype, device=like.device)[None]
-    mirrored = pad(pixels, [_WINDOW // 2] * 2, mode="reflect")[0]
+    mirrored = pad(pixels, [_WINDOW // 2] * 2, mode="reflect" if size > _WINDOW // 2 else "replicate")[0]
     return mirrored.unfold(-1, _WINDOW, 1) @ (window / window.sum())
 
 

@@ -1,9 +1,12 @@
 """Layers that make a discrete choice, and encoders and decoders, as plain PyTorch modules."""
 
 from hardmax._deprecation import load_renamed
+from hardmax.nn.codebook import Codebook
 from hardmax.nn.convolutional import ConvDecoder, ConvEncoder, build_conv_decoder, build_conv_trunk
+from hardmax.nn.finite_scalar import FiniteScalarQuantizer
 from hardmax.nn.first_layer import FirstLayer, split_first_layer
 from hardmax.nn.heads import ComponentHead, GaussianHead, ScoreHead, build_leaky_relu
+from hardmax.nn.lookup_free import LookupFreeQuantizer
 from hardmax.nn.mlp import (
     MLPDecoder,
     MLPEncoder,
@@ -13,21 +16,29 @@ from hardmax.nn.mlp import (
     index_decoder_variables,
     make_decoder_input,
 )
+from hardmax.nn.quantization import CodeUsage, Quantization
+from hardmax.nn.quantizer import Quantizer
 from hardmax.nn.router import TopKRouter
 from hardmax.nn.routing import ExpertLoad, Routing, mix_experts
 from hardmax.nn.selection import HardAttention, SelectK
 from hardmax.nn.solver_layer import SolverLayer
 
 __all__ = [
+    "CodeUsage",
+    "Codebook",
     "ComponentHead",
     "ConvDecoder",
     "ConvEncoder",
     "ExpertLoad",
+    "FiniteScalarQuantizer",
     "FirstLayer",
     "GaussianHead",
     "HardAttention",
+    "LookupFreeQuantizer",
     "MLPDecoder",
     "MLPEncoder",
+    "Quantization",
+    "Quantizer",
     "Routing",
     "ScoreHead",
     "SelectK",

@@ -15,7 +15,7 @@ from hardmax.nn.routing import ExpertLoad, Routing
 from hardmax.spaces import Categorical, Subset
 from hardmax.spaces.abstract import IMPOSSIBLE, widen_dtype
 from hardmax.tracing import can_read_values
-from hardmax.validation import check_positive, find_first_index
+from hardmax.validation import check_positive, describe_infinite, find_first_index
 
 _ESTIMATORS = ("softmax", "dense", "score-function")
 _BALANCES = (None, "loss", "bias")
@@ -189,16 +189,11 @@ class TopKRouter(nn.Module):
             name = "logits [*B, experts]" if self.dim is None else "tokens [*B, dim]"
             raise ShapeError(f"the router needs {name} whose last dimension is {size}, got shape {list(x.shape)}")
         logits = x if self.linear is None else self.linear(x)
-        # A finite sum has finite terms; only a sum that is not finite needs a closer look.
-        if self.validate and can_read_values() and not isfinite(logits.detach().sum(dtype=torch.float64).item()):
-            finite = logits.isfinite()
-            if not finite.all():
-                index = find_first_index(~finite)
-                raise ArgumentError(
-                    f"logits must be finite, got {logits[tuple(index)].item()} at index {index} "
-                    f"({int((~finite).sum())} of {logits.numel()} are not finite); look for a diverged network, and "
-                    "exclude experts by mask=, not by infinite logits"
-                )
+        if self.validate and can_read_values() and (problem := describe_infinite(logits)) is not None:
+            raise ArgumentError(
+                f"logits must be finite, {problem}; look for a diverged network, and exclude experts by mask=, not by "
+                "infinite logits"
+            )
         return logits
 
     def _check_mask(self, mask: Tensor, logits: Tensor) -> Tensor:

@@ -154,6 +154,37 @@ def test_saved_and_loaded(tmp_path):
     assert loaded.fingerprint != model.fingerprint
 
 
+@pytest.mark.parametrize("codebook", ["average", "linear", "finite"])
+def test_other_codebooks(codebook, tmp_path):
+    """They quantize to their nearest codes, are saved and loaded, and enter the fingerprint."""
+    torch.manual_seed(0)
+    model, x = (
+        TokenVAE.build((1, 8, 8), 12, dimensions=3, longest=2, width=4, codebook=codebook),
+        torch.rand(6, 1, 8, 8),
+    )
+    out = model.quantize(x)
+    codes = model.codebook.compute_codes().float()
+    vectors = out.e if codebook != "finite" else model.codebook(out.e).quantized
+    assert torch.equal(out.z.argmax(-1), torch.cdist(vectors, codes.expand(6, -1, -1)).argmin(-1))
+    assert torch.equal(out.z, model.predict(x))
+    torch.testing.assert_close(out.reconstruction, model.token_bounds(x).reconstruction)
+    if codebook == "finite":
+        assert not out.distance.any()
+    else:
+        torch.testing.assert_close(out.distance, (codes[out.z.argmax(-1)] - out.e).square().sum((1, 2)))
+    (out.distance + out.commitment - out.reconstruction).sum().backward()
+    assert all(weight.grad is None or weight.grad.isfinite().all() for weight in model.parameters())
+    assert next(model.encoder.parameters()).grad.any()
+    model.save_pretrained(tmp_path)
+    loaded = hm.load_model(tmp_path)
+    assert torch.equal(loaded.tokenize(x), model.tokenize(x))
+    assert loaded.shape == model.shape == (1, 8, 8)
+    assert loaded.fingerprint == model.fingerprint
+    if codebook != "finite":
+        loaded.codebook.vectors += 1e-3
+        assert loaded.fingerprint != model.fingerprint
+
+
 @pytest.mark.parametrize("wrong", [{"codes": 1}, {"dimensions": 0}, {"longest": 0}])
 def test_numbers_that_make_no_codebook(wrong):
     with pytest.raises(hm.ArgumentError, match="at least 2 codes"):

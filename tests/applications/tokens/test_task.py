@@ -58,6 +58,10 @@ OPTIONS = {
     "hard": {"estimator": "gumbel-softmax", "hard": True},
     "shortlist-direct": {"estimator": "shortlist-direct", "shortlist": 3},
     "nearest": {"quantize": "nearest"},
+    "rotate": {"quantize": "rotate"},
+    "average": {"quantize": "average"},
+    "linear": {"quantize": "linear"},
+    "finite": {"quantize": "finite"},
     "bernoulli": {"binarize": "threshold"},
 }
 
@@ -69,6 +73,8 @@ def test_it_learns_the_patches(name, images, tmp_path):
     assert rows[-1]["mse"] < rows[0]["mse"]
     assert 1 < rows[-1]["perplexity"] <= 8
     assert 0 < rows[-1]["alive"] <= 1
+    assert rows[-1]["psnr"] > rows[0]["psnr"]
+    assert rows[0]["ssim"] < rows[-1]["ssim"] < 1
 
 
 def test_the_weight_of_the_kl_rises_to_its_own():
@@ -103,13 +109,27 @@ def test_unused_codes_come_to_life(images, tmp_path, monkeypatch):
         with torch.no_grad():
             self.vectors[2:] = 50.0
 
-    monkeypatch.setattr("hardmax.applications.tokens.networks.Codebook.initialize", initialize)
+    monkeypatch.setattr("hardmax.nn.codebook.Codebook.initialize", initialize)
     config = replace(SMALL, quantize="nearest", epochs=8, lr=3e-3)
     dead = train_model(replace(config, revive_below=0.0), images, tmp_path / "dead")[-1]
     alive = train_model(config, images, tmp_path / "alive")[-1]
     assert dead["alive"] <= 0.25
     assert alive["alive"] >= 0.5
     assert alive["mse"] < dead["mse"]
+
+
+def test_numbers_of_codes_that_are_no_product_of_levels(images, tmp_path):
+    with pytest.raises(ArgumentError, match=r"a product of levels from 3 to 8, such as 1,000; got 11"):
+        train_model(replace(SMALL, quantize="finite", codes=11), images, tmp_path)
+
+
+def test_running_means_stop_and_resume(images, tmp_path):
+    """The codes and their mass are buffers, which are stored as the parameters are."""
+    config, count = replace(SMALL, data=images, quantize="average", epochs=2), iter(range(1000))
+    assert train(replace(config, out=str(tmp_path / "whole")))
+    assert not train(replace(config, out=str(tmp_path / "parts")), Observer(should_stop=lambda: next(count) == 7))
+    assert train(replace(config, out=str(tmp_path / "parts"), resume=True))
+    assert len({(tmp_path / name / "metrics.jsonl").read_text() for name in ("whole", "parts")}) == 1
 
 
 def test_a_stopped_and_resumed_run_equals_an_uninterrupted_one(images, run, tmp_path):
@@ -162,6 +182,7 @@ def test_a_prior_learns_what_goes_together(run, images, tmp_path):
         (DvaeConfig, {"codes": 1}, "codes must be at least 2, got 1"),
         (DvaeConfig, {"kl_weight": -1.0}, "kl-weight must not be negative"),
         (DvaeConfig, {"kl_warmup": 2.0}, "kl-warmup must be from 0 to 1"),
+        (DvaeConfig, {"commitment": -1.0}, "commitment must not be negative"),
         (DvaeConfig, {"grid": 0}, "grid must be at least 1"),
         (TokenPriorConfig, {"width": 10, "heads": 4}, "width must be a multiple of --heads 4, got 10"),
     ],

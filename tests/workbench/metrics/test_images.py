@@ -89,3 +89,9 @@ def test_a_classifier_learns_and_its_features_distinguish_classes():
     features = extract_features(judge, images)
     within_class = frechet_distance(features[labels == 0][::2], features[labels == 0][1::2])
     assert frechet_distance(features[labels == 0], features[labels == 1]) > 10 * within_class
+
+
+def test_similarity_of_images_smaller_than_the_window():
+    truth, hidden = torch.rand(3, 1, 4, 7), torch.ones(3, 1, 4, 7, dtype=torch.bool)
+    torch.testing.assert_close(ssim(truth, truth, hidden), torch.ones(3))
+    assert (ssim(1 - truth, truth, hidden) < 0.5).all()

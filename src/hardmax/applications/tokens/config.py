@@ -33,9 +33,11 @@ class DvaeConfig(VAEConfig):
     """Number of dimensions of a code."""
     width: int = 32
     """Number of channels of the networks."""
-    quantize: Literal["draw", "nearest"] = "draw"
-    """How the encoder chooses tokens. draw: it samples them, and --estimator estimates its gradient (dVAE). nearest: it
-    takes the nearest codes, and the gradient bypasses this choice (VQ-VAE)."""
+    quantize: Literal["draw", "nearest", "rotate", "average", "linear", "finite"] = "draw"
+    """How the encoder chooses tokens. draw: it samples them, and --estimator estimates its gradient (dVAE). All others
+    take the nearest codes. nearest: the gradient bypasses this choice (VQ-VAE); rotate: it is rotated, too (rotation
+    trick); average: as nearest, and codes are running means of vectors (EMA); linear: as nearest, and codes are a
+    learned linear map of fixed vectors (SimVQ); finite: each entry of a vector is rounded to a few levels (FSQ)."""
     estimator: EstimatorName = "auto"
     """Estimator of the encoder's gradient. auto: ReinMax, the best in our measurements. Direct and local expectation
     decode every value of every token; shortlist-direct decodes only a few."""
@@ -57,7 +59,8 @@ class DvaeConfig(VAEConfig):
     kl_warmup: float = 0.2
     """Fraction of the run over which the weight of the KL rises from 0 to --kl-weight; 0: no warm-up."""
     commitment: float = 0.25
-    """Weight of the commitment loss, which pulls the encoder's vectors to their codes (--quantize nearest)."""
+    """Weight of the commitment loss, which pulls the encoder's vectors to their codes (--quantize other than draw and
+    finite)."""
     revive_every: int = 50
     """Number of steps between two searches for rarely used codes, in the first half of the run; these codes are moved
     to vectors that are far from all other codes."""
@@ -81,6 +84,12 @@ class DvaeConfig(VAEConfig):
                 raise ArgumentError(f"{name.replace('_', '-')} must not be negative, got {getattr(self, name)}")
         if not 0 <= self.kl_warmup <= 1:
             raise ArgumentError(f"kl-warmup must be from 0 to 1, a part of the run, got {self.kl_warmup}")
+
+    @property
+    def codebook(self) -> Literal["gradient", "average", "linear", "finite"]:
+        """How the codes learn."""
+        names = {"average": "average", "linear": "linear", "finite": "finite"}
+        return names.get(self.quantize, "gradient")  # pyright: ignore[reportReturnType]
 
     @property
     def learning_rate(self) -> float:

@@ -2,7 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Literal, final
 
 import torch
 from jaxtyping import Float, Int64
@@ -10,13 +10,19 @@ from torch import Tensor, nn
 from torch.nn.functional import layer_norm
 
 from hardmax._deprecation import RenamedMember
-from hardmax.applications.tokens.networks import Codebook, GridDecoder, GridEncoder
+from hardmax.applications.tokens.networks import GridDecoder, GridEncoder
 from hardmax.errors import ArgumentError, DtypeError, ShapeError
 from hardmax.estimators import AbstractEstimator, ReinMax
 from hardmax.models.image_vae import AbstractVAE, LikelihoodName
+from hardmax.nn.codebook import Codebook
+from hardmax.nn.finite_scalar import FiniteScalarQuantizer, choose_levels
+from hardmax.nn.quantization import Bypass, bypass_choice
 from hardmax.objectives import Bounds, Elbo, elbo, importance_weighted_bound
 from hardmax.objectives.elbo import Kl
 from hardmax.spaces import Categorical
+from hardmax.spaces.abstract import make_one_hot
+
+CodebookName = Literal["gradient", "average", "linear", "finite"]
 
 
 @dataclass(frozen=True)
@@ -29,12 +35,14 @@ class Quantized:
         distance: `[B]`. Squared distance of the encoder's vectors to their codes, with a gradient for the codes only.
         commitment: `[B]`. The same value, with a gradient for the encoder only.
         z: `[B, n, K]`. The nearest codes, one-hot.
+        e: `[B, n, d]`. The encoder's vectors, detached.
     """
 
     reconstruction: Float[Tensor, " B"]
     distance: Float[Tensor, " B"]
     commitment: Float[Tensor, " B"]
     z: Float[Tensor, "B n K"]
+    e: Float[Tensor, "B n d"]
 
 
 @final
@@ -56,7 +64,8 @@ class TokenVAE(AbstractVAE):
     Args:
         encoder: maps x `[B, *shape]` to vectors `[B, n, d]`; each vector is then normalised to mean 0 and variance 1.
         pixels: maps codes `[R, n, d]` to the parameters of the pixels, `[R, *shape]`.
-        codebook: K codes of d dimensions.
+        codebook: K codes of d dimensions, `hm.nn.Codebook` or `hm.nn.FiniteScalarQuantizer`; the vectors of the latter
+            are not normalised.
         grid: height and width of the grid, with n = height * width.
         estimator: how the gradient for scores is estimated; by default `ReinMax()`, the best in our measurements.
         likelihood: "gaussian" (means; one learned variance) or "bernoulli" (x in [0, 1]; logits).
@@ -86,13 +95,12 @@ class TokenVAE(AbstractVAE):
         self,
         encoder: nn.Module,
         pixels: nn.Module,
-        codebook: Codebook,
+        codebook: Codebook | FiniteScalarQuantizer,
         grid: tuple[int, int],
         estimator: AbstractEstimator | None = None,
         likelihood: LikelihoodName = "gaussian",
     ) -> None:
-        codes = len(codebook.vectors)
-        super().__init__(Categorical(codes, grid[0] * grid[1]), "uniform", likelihood)
+        super().__init__(Categorical(codebook.codes, grid[0] * grid[1]), "uniform", likelihood)
         self.encoder, self.grid = encoder, grid
         self.decoder = TokenDecoder(codebook, pixels)  # pyright: ignore[reportIncompatibleVariableOverride]
         self.estimator = estimator or ReinMax()
@@ -106,6 +114,7 @@ class TokenVAE(AbstractVAE):
         dimensions: int = 32,
         longest: int = 8,
         width: int = 32,
+        codebook: CodebookName = "gradient",
         estimator: AbstractEstimator | None = None,
         likelihood: LikelihoodName = "gaussian",
     ) -> "TokenVAE":
@@ -118,20 +127,26 @@ class TokenVAE(AbstractVAE):
             longest: longest side of the grid: the image is halved until no side is longer. 28 x 28 pixels become 7 x 7
                 tokens, 64 x 64 become 8 x 8.
             width: number of channels of the networks.
+            codebook: how the codes learn, as for `hm.nn.Codebook`; "finite" is `hm.nn.FiniteScalarQuantizer`, with as
+                many dimensions as it needs for this number of codes.
             estimator: as for the class.
             likelihood: as for the class.
 
         Raises:
-            ArgumentError: fewer than two codes, or a dimension, side or width below 1.
+            ArgumentError: fewer than two codes, a dimension, side or width below 1, or an unknown codebook.
         """
         if codes < 2 or min(dimensions, longest, width) < 1:
             raise ArgumentError(
                 f"a codebook needs at least 2 codes, and dimensions, longest and width of at least 1; got {codes=}, "
                 f"{dimensions=}, {longest=}, {width=}"
             )
-        encoder = GridEncoder(shape, dimensions, longest, width)
-        pixels = GridDecoder(shape, dimensions, longest, width)
-        model = cls(encoder, pixels, Codebook(codes, dimensions), encoder.grid, estimator, likelihood)
+        levels = choose_levels(codes) if codebook == "finite" else None
+        size = dimensions if levels is None else len(levels)
+        encoder = GridEncoder(shape, size, longest, width)
+        pixels = GridDecoder(shape, size, longest, width)
+        learning = "gradient" if codebook == "finite" else codebook
+        book = Codebook(codes, dimensions, learning=learning) if levels is None else FiniteScalarQuantizer(levels)
+        model = cls(encoder, pixels, book, encoder.grid, estimator, likelihood)
         model._config = {
             "architecture": "grid",
             "shape": list(shape),
@@ -139,12 +154,13 @@ class TokenVAE(AbstractVAE):
             "dimensions": dimensions,
             "longest": longest,
             "width": width,
+            "codebook": codebook,
             "likelihood": likelihood,
         }
         return model
 
     @property
-    def codebook(self) -> Codebook:
+    def codebook(self) -> Codebook | FiniteScalarQuantizer:
         """The codebook, which the decoder contains."""
         return self.decoder.codebook
 
@@ -152,7 +168,7 @@ class TokenVAE(AbstractVAE):
     def shape(self) -> tuple[int, int, int]:
         """Channels, H and W of an image."""
         with torch.no_grad():
-            pixels = self.decoder.pixels(self.codebook.vectors[:1].expand(1, self.space.variables, -1))
+            pixels = self.decode(self.space.argmax(next(self.parameters()).new_zeros(1, *self.space.score_shape)))
         channels, height, width = pixels.shape[1:]
         return channels, height, width
 
@@ -160,13 +176,20 @@ class TokenVAE(AbstractVAE):
     def fingerprint(self) -> str:
         """A hash of the weights; a token file stores it to identify the model that computed the tokens."""
         digest = hashlib.sha256()
-        for name, weight in self.named_parameters():
+        for name, weight in [*self.named_parameters(), *self._named_codes()]:
             digest.update(name.encode() + weight.detach().cpu().contiguous().numpy().tobytes())
         return digest.hexdigest()[:16]
+
+    def _named_codes(self) -> list[tuple[str, Tensor]]:
+        """Return the codes that are not parameters."""
+        learning = getattr(self.codebook, "learning", "gradient")
+        return [] if learning == "gradient" else [("decoder.codebook.vectors", self.codebook.get_buffer("vectors"))]
 
     def encode(self, x: Tensor) -> Tensor:
         """Return the encoder's vectors of images, before quantization: `[B, *shape] -> [B, n, d]`."""
         e = self.encoder(x)
+        if isinstance(self.codebook, FiniteScalarQuantizer):  # it bounds each entry by itself
+            return e
         # With a fixed norm, vectors cannot drift away from the codes, and the scale s keeps its meaning.
         return layer_norm(e, e.shape[-1:])
 
@@ -218,24 +241,28 @@ class TokenVAE(AbstractVAE):
             validate=validate,
         )
 
-    def quantize(self, x: Tensor) -> Quantized:
+    def quantize(self, x: Tensor, bypass: Bypass = "nearest") -> Quantized:
         """Quantize images x `[B, *shape]` to their nearest codes, and return the losses of a VQ-VAE.
 
         To train a VQ-VAE, minimise the mean of `-reconstruction + distance + 0.25 commitment`. The gradient of the
-        reconstruction with respect to a code is used as that of the vector which the code replaces (straight-through).
-        The codebook learns only from its distance to the vectors.
+        reconstruction with respect to a code is used as that of the vector which the code replaces (straight-through),
+        or rotated (`bypass="rotate"`). The codebook learns only from its distance to the vectors.
         """
         e = self.encode(x)
-        with torch.no_grad():
-            z = self.space.argmax(self.codebook.scores(e))
-        codes = self.codebook.look_up(z)
-        straight_through = e + (codes - e).detach()
+        if isinstance(self.codebook, Codebook):
+            codes, indices = self.codebook(e)
+            quantized = bypass_choice(e, codes, bypass)
+        else:
+            out = self.codebook(e)
+            codes = e  # finite scalar quantization has no distances to learn from
+            quantized, indices = out.quantized, out.indices
         distance, commitment = (codes - e.detach()).square(), (codes.detach() - e).square()
         return Quantized(
-            self._likelihood(self.decoder.pixels, x)(straight_through[None])[0],
+            self._likelihood(self.decoder.pixels, x)(quantized[None])[0],
             distance.sum((1, 2)),
             commitment.sum((1, 2)),
-            z,
+            make_one_hot(indices[..., None], self.space.k, e.dtype),
+            e.detach(),
         )
 
     quantized = RenamedMember("quantize")
@@ -276,8 +303,9 @@ class TokenVAE(AbstractVAE):
                 f"tokens must be from 0 to {self.space.k - 1}, got {int(tokens.min())} to {int(tokens.max())}; do "
                 f"they belong to another model?"
             )
-        values = torch.arange(self.space.k, device=tokens.device)
-        return self.decode((tokens.flatten(1)[..., None] == values).to(self.codebook.vectors.dtype))
+        return self.decode(
+            make_one_hot(tokens.flatten(1)[..., None].long(), self.space.k, next(self.parameters()).dtype)
+        )
 
     def decode(self, z: Tensor) -> Tensor:
         """Return the mean image of each z: `[R, n, K] -> [R, *shape]`."""
@@ -299,6 +327,7 @@ class TokenVAE(AbstractVAE):
             dimensions=config["dimensions"],
             longest=config["longest"],
             width=config["width"],
+            codebook=config.get("codebook", "gradient"),  # models of earlier versions have no other
             likelihood=config["likelihood"],
         )
 
@@ -307,7 +336,7 @@ class TokenVAE(AbstractVAE):
 class TokenDecoder(nn.Module):
     """The decoder of a `TokenVAE`: looks up codes in the codebook and decodes them, `[R, n, K] -> [R, *shape]`."""
 
-    def __init__(self, codebook: Codebook, pixels: nn.Module) -> None:
+    def __init__(self, codebook: Codebook | FiniteScalarQuantizer, pixels: nn.Module) -> None:
         super().__init__()
         self.codebook, self.pixels = codebook, pixels
 

@@ -127,7 +127,7 @@ def tile_codes(run: DvaeRun, usage: Usage) -> Tiles:
 
 def colour_codes(run: DvaeRun) -> Float[Tensor, "K 3"]:
     """Return a colour for each code: the ranks of its first three principal components, scaled from 0 to 1."""
-    vectors = run.model.codebook.vectors.detach().double()
+    vectors = run.model.codebook.compute_codes().detach().double()
     _, _, axes = torch.linalg.svd(vectors - vectors.mean(0), full_matrices=False)
     axes = axes[:3] * axes[:3].sum(1, keepdim=True).sign()  # the sign would otherwise depend on the library
     ranks = ((vectors - vectors.mean(0)) @ axes.mT).argsort(0).argsort(0)
@@ -158,6 +158,15 @@ def _format_error(value: float | None) -> str:
 
 def _format_share(value: float | None) -> str:
     return format_number(value) if value is None else format_percent(value)
+
+
+_QUANTIZATIONS = {
+    "nearest": "Vector quantization: tokens are the nearest codes, and the gradient bypasses this choice.",
+    "rotate": "Vector quantization: tokens are the nearest codes, and the gradient is rotated past this choice.",
+    "average": "Vector quantization: codes are running means of their vectors, and the gradient bypasses the choice.",
+    "linear": "Vector quantization: codes are a learned linear map of fixed vectors; the gradient bypasses the choice.",
+    "finite": "Finite scalar quantization: each entry of a vector is rounded, and the gradient bypasses the rounding.",
+}
 
 
 @final
@@ -194,14 +203,14 @@ class DvaeReport(AbstractReport[DvaeRun]):
     def describe_training(self, run: DvaeRun) -> str:
         """Return a sentence on how the encoder is trained."""
         config = run.config
-        if config.quantize == "nearest":
-            return "Vector quantization: tokens are the nearest codes, and the gradient bypasses this choice."
+        if config.quantize != "draw":
+            return _QUANTIZATIONS[config.quantize]
         estimator = resolve_estimator(config, 1).estimator
         return f"Tokens are sampled. Estimator {estimator}; the KL has weight {config.kl_weight:g}."
 
     def describe_measurement(self, run: DvaeRun) -> str:
         """Return sentences on what the numbers are averaged over, and which of them are exact."""
-        if run.config.quantize == "nearest":
+        if run.config.quantize != "draw":
             how = "The encoder's distribution is a single point, and its KL to the uniform prior is n log K."
         else:
             how = "Tokens are sampled once per image. The KL is exact and has weight 1."

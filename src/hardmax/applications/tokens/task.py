@@ -11,6 +11,8 @@ from hardmax.applications.tokens.config import DvaeConfig, is_revival_step, kl_w
 from hardmax.applications.tokens.model import TokenVAE
 from hardmax.data import Images
 from hardmax.metrics.codes import measure_alive, perplexity
+from hardmax.metrics.images import psnr, ssim
+from hardmax.nn.codebook import Codebook
 from hardmax.random import make_generator
 from hardmax.spaces import Categorical
 from hardmax.training.estimators import choose_estimator
@@ -34,31 +36,35 @@ def evaluate(
     """Return the means of all metrics over images `[N, *shape]`.
 
     `elbo`, `nll`, `kl` and `reconstruction` are in nats per image, with KL weight 1 for every weight in training.
-    With `quantize="draw"`, tokens are sampled `samples` times; with `quantize="nearest"`, q is a single point and its
-    KL is n log K. `mse` is the mean squared error of a pixel that is reconstructed from the tokens. `perplexity` is
-    that of all tokens together, at most K, and `alive` is the share of codes in use.
+    With `quantize="draw"`, tokens are sampled `samples` times; otherwise q is a single point and its KL is n log K.
+    `mse` is the mean squared error of a pixel that is reconstructed from the tokens; `psnr`, in decibels, and `ssim`
+    are those of the images, limited to grey values from 0 to 1. `perplexity` is that of all tokens together, at most K,
+    and `alive` is the share of codes in use.
 
     Each process of a group evaluates its part; the samples of a batch do not depend on the process.
     """
-    totals = torch.zeros(len(_COLUMNS) + 1, dtype=torch.float64)
+    totals = torch.zeros(len(_COLUMNS) + 3, dtype=torch.float64)
     counts = torch.zeros(model.space.k, dtype=torch.float64)
     batches = list(enumerate(images.split(batch_size)))
     for number, batch in batches[group.own_slice(len(batches))]:
-        if config.quantize == "nearest":
+        if config.quantize != "draw":
             bounds = model.token_bounds(batch)
         else:
             generator = make_generator(config.seed, "evaluate", number, device=batch.device)
             bounds = model.bounds(batch, samples=samples, generator=generator)
         tokens = model.tokenize(batch)
-        error = (model.detokenize(tokens) - batch).square().flatten(1).mean(1)
-        sums = [getattr(bounds, name).double().sum().cpu() for name in _COLUMNS]
-        totals += torch.stack([*sums, error.double().sum().cpu()])
+        images_of_tokens, everywhere = model.detokenize(tokens), torch.ones_like(batch[:, :1], dtype=torch.bool)
+        shown = images_of_tokens.clamp(0, 1)
+        metrics = [getattr(bounds, name) for name in _COLUMNS]
+        metrics += [(images_of_tokens - batch).square().flatten(1).mean(1)]
+        metrics += [psnr(shown, batch, everywhere), ssim(shown, batch, everywhere)]
+        totals += torch.stack([values.double().sum().cpu() for values in metrics])
         counts += tokens.flatten().bincount(minlength=model.space.k).cpu()
         if on_batch is not None:
             on_batch(len(batch))
     group.all_reduce(totals)
     group.all_reduce(counts)
-    elbo, log_likelihood, reconstruction, kl, mse = (totals / max(len(images), 1)).tolist()
+    elbo, log_likelihood, reconstruction, kl, mse, decibels, similarity = (totals / max(len(images), 1)).tolist()
     return {
         "elbo": elbo,
         "nll": -log_likelihood,
@@ -67,6 +73,8 @@ def evaluate(
         "mse": mse,
         "perplexity": float(perplexity(counts / counts.sum().clamp_min(1))),
         "alive": measure_alive(counts),
+        "psnr": decibels,
+        "ssim": similarity,
     }
 
 
@@ -101,6 +109,7 @@ class DvaeTask(AbstractTask[DvaeConfig, TokenVAE]):
                 dimensions=config.dimensions,
                 longest=config.grid,
                 width=config.width,
+                codebook=config.codebook,
                 likelihood=likelihood,
             )
         return cls(config, images, model, group)
@@ -114,8 +123,8 @@ class DvaeTask(AbstractTask[DvaeConfig, TokenVAE]):
         """Describe the token grid and the estimator."""
         height, width = self.model.grid
         tokens = f"{height} x {width} tokens of {self.config.codes} codes per image"
-        if self.config.quantize == "nearest":
-            return f"{tokens}: the nearest codes, with a straight-through gradient"
+        if self.config.quantize != "draw":
+            return f"{tokens}: the nearest codes, --quantize {self.config.quantize}"
         first, last = (choose_estimator(self._estimator_config, self.model.space, 0, step) for step in (0, self._steps))
         return f"{tokens}, sampled with {first}" + (f", at the end {last}" if first != last else "")
 
@@ -125,37 +134,51 @@ class DvaeTask(AbstractTask[DvaeConfig, TokenVAE]):
         part = self.group.own_slice(len(index))
         x = self.train_images[index[part].to(self.train_images.device)]
         with torch.autocast(x.device.type, torch.bfloat16, enabled=self.config.mixed_precision):
-            if self.config.quantize == "nearest":
-                loss, sums, best = self._compute_quantized_loss(x)
+            if self.config.quantize == "draw":
+                loss, sums, best, e = self._compute_sampled_loss(x, index, step)
             else:
-                loss, sums, best = self._compute_sampled_loss(x, index, step)
+                loss, sums, best, e = self._compute_quantized_loss(x)
         if len(x):  # the last batch of an epoch may have fewer images than there are processes
             (loss / len(index)).backward()
-        counts = best.flatten().bincount(minlength=self.config.codes).double()
-        self.group.all_reduce(counts)
-        self.model.codebook.used += counts
+        self._count_codes(e, best)
         return torch.stack([*sums, sums[0].new_tensor(len(x))])
 
-    def _compute_sampled_loss(self, x: Tensor, index: Tensor, step: int) -> tuple[Tensor, list[Tensor], Tensor]:
-        """Return the loss with sampled tokens, the sums for the log, and the most probable tokens `[B, n]`."""
+    def _compute_sampled_loss(self, x: Tensor, index: Tensor, step: int) -> tuple[Tensor, list[Tensor], Tensor, Tensor]:
+        """Return the loss with sampled tokens, the sums for the log, the most probable tokens `[B, n]`, and vectors."""
         model, config, part = self.model, self.config, self.group.own_slice(len(index))
         estimator = choose_estimator(self._estimator_config, model.space, 0, step)
         generator = self.generators["noise"]
         noise = estimator.draw_noise(model.space, config.samples, (len(index),), generator, device=config.device)
         weight = kl_weight_at(config, step, self._steps)
-        scores = model.scores(x)
+        e = model.encode(x)
+        scores = model.codebook.scores(e)
         out = model(x, scores=scores, estimator=estimator, kl=config.kl, kl_weight=weight, noise=noise[:, part])
         # The log has the bound itself, for every weight of the KL.
         bound, evaluations = (out.reconstruction - out.kl).sum(), x.new_tensor(out.evaluations * len(x))
-        return -out.value.sum(), [bound, out.reconstruction.sum(), out.kl.sum(), evaluations], scores.argmax(-1)
+        sums = [bound, out.reconstruction.sum(), out.kl.sum(), evaluations]
+        return -out.value.sum(), sums, scores.argmax(-1), e.detach()
 
-    def _compute_quantized_loss(self, x: Tensor) -> tuple[Tensor, list[Tensor], Tensor]:
-        """Return the loss with the nearest codes as tokens, the sums for the log, and these tokens `[B, n]`."""
-        out = self.model.quantize(x)
+    def _compute_quantized_loss(self, x: Tensor) -> tuple[Tensor, list[Tensor], Tensor, Tensor]:
+        """Return the loss with the nearest codes, the sums for the log, these codes `[B, n]`, and vectors."""
+        out = self.model.quantize(x, "rotate" if self.config.quantize == "rotate" else "nearest")
         loss = -out.reconstruction + out.distance + self.config.commitment * out.commitment
         reconstruction = out.reconstruction.detach().sum()
         kl, count = x.new_tensor(self.model.space.log_size * len(x)), x.new_tensor(len(x))
-        return loss.sum(), [reconstruction - kl, reconstruction, kl, count], out.z.argmax(-1)
+        return loss.sum(), [reconstruction - kl, reconstruction, kl, count], out.z.argmax(-1), out.e
+
+    @torch.no_grad()
+    def _count_codes(self, e: Tensor, indices: Tensor) -> None:
+        """Count the nearest codes `[B, n]` of vectors `[B, n, d]` of all processes, and move running means to them."""
+        book = self.model.codebook
+        if not isinstance(book, Codebook):
+            return
+        counts = indices.flatten().bincount(minlength=book.codes).double()
+        self.group.all_reduce(counts)
+        book.used += counts
+        if book.learning == "average":
+            sums = book.add_up(e, indices)
+            self.group.all_reduce(sums)
+            book.average(sums, counts)
 
     @torch.no_grad()
     def _update_codebook(self, index: Tensor, step: int) -> None:
@@ -163,13 +186,14 @@ class DvaeTask(AbstractTask[DvaeConfig, TokenVAE]):
 
         Every process uses all images of the step, so that all processes move the same codes to the same vectors.
         """
-        if step > 0 and not is_revival_step(self.config, step, self._steps):
+        book = self.model.codebook
+        if not isinstance(book, Codebook) or (step > 0 and not is_revival_step(self.config, step, self._steps)):
             return
         vectors = self.model.encode(self.train_images[index.to(self.train_images.device)])
         if step == 0:
-            self.model.codebook.initialize(vectors, self.generators["codes"])
+            book.initialize(vectors, self.generators["codes"])
         else:
-            self.model.codebook.revive(vectors, self.config.revive_below, self.generators["codes"])
+            book.revive(vectors, self.config.revive_below, self.generators["codes"])
 
     def evaluate(self, split: str) -> dict[str, Any]:
         """Return the bound and its terms, the reconstruction error, and the usage of the codes."""

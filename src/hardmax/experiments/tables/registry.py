@@ -19,6 +19,7 @@ _MODULES = {
     "figure4": "figure4",
     "figure5": "figure5",
     "dvae": "dvae",
+    "tokenizers": "tokenizers",
     "hashing": "hashing",
     "completion": "completion",
     "gradient-quality": "gradient_quality",

@@ -1,8 +1,9 @@
 """The codebook: the best code is the nearest, codes are spread over the vectors, and unused ones are moved."""
 
+import pytest
 import torch
 
-from hardmax.applications.tokens.networks import Codebook
+from hardmax.nn import Codebook
 
 
 def make_clusters(count=4, each=50, apart=20.0):
@@ -73,3 +74,57 @@ def test_all_points_equal():
     assert book.vectors.isfinite().all()
     assert len(book.vectors.detach().unique(dim=0)) == 5
     assert book.log_scale.isfinite()
+
+
+def test_forward_returns_the_nearest_codes():
+    torch.manual_seed(0)
+    for learning in ("gradient", "average", "linear"):
+        book, e = Codebook(40, 3, learning=learning).double(), torch.randn(6, 7, 3, dtype=torch.float64)
+        codes, indices = book(e)
+        every = book.compute_codes()
+        assert torch.equal(indices, torch.cdist(e.flatten(0, 1), every).argmin(-1).view(6, 7))
+        assert torch.equal(codes, every[indices])
+        assert codes.requires_grad == (learning != "average")
+
+
+def test_running_means_are_the_ratio_of_two():
+    """Sums and counts are averaged separately here, as van den Oord et al. do; a code without vectors stays."""
+    torch.manual_seed(0)
+    decay, book = 0.9, Codebook(5, 2, learning="average", decay=0.9).double()
+    book.vectors[4] = 1e3
+    book.mass.copy_(torch.rand(5) + 0.5)
+    mass, sums = book.mass.clone(), book.mass[:, None] * book.vectors
+    for _ in range(7):
+        e = torch.randn(30, 2, dtype=torch.float64)
+        _, indices = book(e)
+        mass *= decay
+        sums *= decay
+        for vector, k in zip(e, indices, strict=True):
+            mass[k] += 1 - decay
+            sums[k] += (1 - decay) * vector
+        book.average(book.add_up(e, indices), indices.bincount(minlength=5).double())
+        torch.testing.assert_close(book.vectors, sums / mass[:, None])
+        torch.testing.assert_close(book.mass, mass)
+    assert (book.vectors[4] == 1e3).all()
+    assert (book.vectors[:4] - (sums / mass[:, None])[:4] * 1.01).abs().max() > 1e-3  # the test detects an error of 1 %
+
+
+def test_a_linear_codebook_starts_with_the_moments_of_the_vectors():
+    torch.manual_seed(0)
+    book, mixing = Codebook(4000, 3, learning="linear").double(), torch.randn(3, 3, dtype=torch.float64)
+    points = torch.randn(5000, 3, dtype=torch.float64) @ mixing + 7.0
+    book.initialize(points)
+    codes = book.compute_codes().detach()
+    torch.testing.assert_close(codes.mean(0), points.mean(0), rtol=0, atol=0.2)
+    torch.testing.assert_close(codes.T.cov(), points.T.cov(), rtol=0.1, atol=0.2)
+    before = book.vectors.clone()
+    book.used[0] = 100
+    assert not book.revive(points, 0.5).any()
+    assert torch.equal(book.vectors, before)
+    assert not any(name == "vectors" for name, _ in book.named_parameters())
+
+
+def test_former_name():
+    with pytest.deprecated_call(match="use hardmax.nn.codebook.Codebook"):
+        from hardmax.applications.tokens.networks import Codebook as former
+    assert former is Codebook
