@@ -1,14 +1,12 @@
 """Diagnose estimators of a gradient: of an expectation (`hm.diagnose`), or of the evidence lower bound."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from hardmax.diagnosis.advice import name_estimators
 from hardmax.diagnosis.candidates import list_candidates
 from hardmax.diagnosis.estimates import make_elbo_call, make_expectation_call
 from hardmax.diagnosis.measurement import Collect, Observe, check_draws, measure_estimators
@@ -99,12 +97,12 @@ def diagnose(
         )
     else:
         raise ArgumentError(f"exact must be 'enumerate' or 'monte-carlo', got {exact!r}")
-    named = name_estimators(list_candidates(space, f) if estimators is None else estimators)
-    diagnosis = measure_estimators(
+    return measure_estimators(
         call,
         scores,
         space,
-        {name: estimator.specialise(f) for name, estimator in named.items()},
+        list_candidates(space, f) if estimators is None else estimators,
+        f=f,
         exact=reference,
         draws=draws,
         evaluations=evaluations,
@@ -114,8 +112,6 @@ def diagnose(
         observe=observe,
         collect=collect,
     )
-    # The caller's estimators: `expectation` specialises them again.
-    return replace(diagnosis, rows=tuple(replace(row, estimator=named[row.name]) for row in diagnosis.rows))
 
 
 def diagnose_elbo(

@@ -30,6 +30,7 @@ from hardmax.diagnosis.result import Diagnosis
 from hardmax.errors import ArgumentError, NotExactError
 from hardmax.estimators import AbstractEstimator
 from hardmax.spaces import AbstractFactorised, AbstractSpace
+from hardmax.types import Objective
 from hardmax.validation import check_samples, check_scores
 
 # Called with the name of an estimator and the number of its estimates completed since the last call.
@@ -49,6 +50,7 @@ def measure_estimators(
     space: AbstractSpace,
     estimators: Mapping[str, AbstractEstimator] | Sequence[AbstractEstimator],
     *,
+    f: Objective | None = None,
     exact: Reference,
     draws: int = 1024,
     evaluations: float | None = None,
@@ -70,6 +72,7 @@ def measure_estimators(
         scores: `[*B, *score]`.
         space: the space of z.
         estimators: the estimators to compare, by name, or a sequence, named by their constructor calls.
+        f: the objective, if estimators take the form that suits it (`AbstractEstimator.specialise`), as in `call`.
         exact: the gradient to compare with.
         draws: number of independent estimates of each, at least 2.
         evaluations: budget of an estimate, in evaluations of f for each example; None is the cost of the most expensive
@@ -96,7 +99,9 @@ def measure_estimators(
     seed, observe = draw_seed(generator), observe or (lambda name, count: None)
     accepted, refused, notes, rows = [], [], [], []
     for name, estimator in name_estimators(estimators).items():
-        candidate = _Candidate(name, GradientSampler(call, estimator, scores.detach(), space), seed, chunk_size)
+        special = estimator if f is None else estimator.specialise(f)
+        sampler = GradientSampler(call, special, scores.detach(), space)
+        candidate = _Candidate(name, estimator, sampler, seed, chunk_size)
         try:
             accepted.append((candidate, candidate.check(samples)))
         except (NotExactError, ArgumentError) as error:
@@ -106,7 +111,7 @@ def measure_estimators(
     budget = budget if evaluations is None else float(evaluations)
     for candidate, least in accepted:
         name, estimator = candidate.name, candidate.estimator
-        count = samples or fit_samples(budget, candidate.count_evaluations, least, estimator, space)
+        count = samples or fit_samples(budget, candidate.count_evaluations, least, candidate.sampler.estimator, space)
         uses_batch = candidate.depends_on_other_examples(count)
         if uses_batch:
             notes.append(f"{name} uses the entire batch: its estimates were computed one batch at a time.")
@@ -149,18 +154,20 @@ def check_draws(draws: int) -> None:
 
 
 class _Candidate:
-    """An estimator in the comparison, with its gradient sampler and its seed."""
+    """An estimator in the comparison, with its seed and a gradient sampler, which has the form that suits f."""
 
-    def __init__(self, name: str, sampler: GradientSampler, seed: int, chunk_size: int | None) -> None:
-        self.name, self.estimator = name, sampler.estimator
-        self._sampler, self._seed, self._chunk_size = sampler, seed, chunk_size
+    def __init__(
+        self, name: str, estimator: AbstractEstimator, sampler: GradientSampler, seed: int, chunk_size: int | None
+    ) -> None:
+        self.name, self.estimator, self.sampler = name, estimator, sampler
+        self._seed, self._chunk_size = seed, chunk_size
         self._costs: dict[int, float] = {}
 
     def check(self, samples: int | None) -> int:
         """Return the fewest samples, or the requested number, after one test estimate; raises if that fails."""
-        space = self._sampler.space
-        least = find_least_samples(self.estimator, space) if samples is None else samples
-        self.estimator.check(space, least)
+        estimator, space = self.sampler.estimator, self.sampler.space
+        least = find_least_samples(estimator, space) if samples is None else samples
+        estimator.check(space, least)
         self.count_evaluations(least)
         return least
 
@@ -174,22 +181,22 @@ class _Candidate:
     def depends_on_other_examples(self, samples: int) -> bool:
         """Whether an estimate depends on the noise of other examples; False if only one copy fits anyway."""
         copies = min(_PROBES, self._count_copies(samples))
-        return copies > 1 and self._sampler.depends_on_other_examples(samples, copies, self._make_generator())
+        return copies > 1 and self.sampler.depends_on_other_examples(samples, copies, self._make_generator())
 
     def draw_blocks(self, samples: int, draws: int, *, one_copy: bool) -> Iterator[Block]:
         """Yield the estimates, one copy at a time or in larger blocks."""
         most = 1 if one_copy else self._count_copies(samples)
-        return self._sampler.draw_blocks(samples, draws, most, self._make_generator())
+        return self.sampler.draw_blocks(samples, draws, most, self._make_generator())
 
     def _measure_evaluations(self, samples: int, copies: int) -> float:
-        return self._sampler.draw_block(samples, copies, self._make_generator()).evaluations
+        return self.sampler.draw_block(samples, copies, self._make_generator()).evaluations
 
     def _count_copies(self, samples: int) -> int:
-        return self._sampler.count_copies_per_block(samples, self.count_evaluations(samples), self._chunk_size)
+        return self.sampler.count_copies_per_block(samples, self.count_evaluations(samples), self._chunk_size)
 
     def _make_generator(self) -> torch.Generator:
         """Return a new generator with the common seed."""
-        return torch.Generator(self._sampler.scores.device).manual_seed(self._seed)
+        return torch.Generator(self.sampler.scores.device).manual_seed(self._seed)
 
 
 class _Statistics:

@@ -140,6 +140,7 @@ class TestDirect:
         direct, unbiased = diagnosis.rows
         assert not diagnosis.refused
         assert direct.estimator == hm.Direct(0.5)
+        assert any("perturb-and-MAP: Direct, PerturbedOptimizer." in note for note in diagnosis.notes)
         assert unbiased.biased is False
         assert direct.bias < 0.3
 
