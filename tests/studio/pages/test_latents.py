@@ -98,6 +98,7 @@ def test_a_hole_is_painted_with_mouse_and_keyboard(open_page, address):
     assert painted >= 4
     before = read_image(page, 0, 0)
     page.get_by_text("erase").click()
+    page.wait_for_function("document.querySelector('paint-grid').value === 0")  # the server has set the brush
     canvas.focus()
     page.keyboard.press(" ")
     wait_for_change(page, before, number=0)

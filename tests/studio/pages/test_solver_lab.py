@@ -124,6 +124,7 @@ def test_estimators_follow_the_problem(studio, open_page):
     page.get_by_role("button", name="Minimum cut").click()
     wait_for_numbers(page, SolverState("cut"))
     page.get_by_role("combobox", name="estimator").click()
+    page.get_by_role("option", name="IdentityBackward").wait_for()
     names = page.get_by_role("option").all_inner_texts()
     assert names == ["ImplicitMLE", "Direct", "Blackbox", "IdentityBackward"]
 
