@@ -57,7 +57,7 @@ def take_screenshot(browser: Browser, address: str, ready: str, width: int, *, d
 
 
 def save(image: Image.Image, path: Path) -> None:
-    """Save a picture with 256 colours; scans keep all, since a palette changes those of structures."""
+    """Save an image with 256 colours; scans keep all, since a palette changes those of structures."""
     few = image if "scans" in path.name else image.quantize(256, dither=Image.Dither.NONE)
     few.save(path, optimize=True)
 
