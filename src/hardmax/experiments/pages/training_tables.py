@@ -53,7 +53,7 @@ def build_epoch_tables(experiment: Experiment, summaries: Mapping[str, Summary],
     best = "the best of a column" if len(set(sets)) == 1 else "the best of a column and data set"
     first, *other_metrics = experiment.metrics
     text = (
-        f"Test {first.name} in {first.unit} after these epochs, {first.direction} is better; {best} is bold."
+        f"{first.caption} in {first.unit} after these epochs, {first.direction} is better; {best} is bold."
         f"{explain_means(experiment, quick=quick)} {SECONDS} Evaluations are those of {experiment.evaluated}."
     )
     by_cell = [summaries.get(cell.name) for cell in experiment.cells]
@@ -157,7 +157,7 @@ def build_grid_tables(experiment: Experiment, summaries: Mapping[str, Summary], 
     )
     blocks: list[Block] = [Paragraph(text)]
     for metric in experiment.metrics:
-        caption = f"Test {metric.name}"
+        caption = metric.caption
         if (published := known.get(metric.key)) is not None:
             blocks += [
                 Paragraph(_explain_comparison(published, metric)),
@@ -199,7 +199,7 @@ def build_method_tables(experiment: Experiment, summaries: Mapping[str, Summary]
     return [
         Paragraph(text),
         *(
-            build_table(f"Test {metric.name}", [mark_best(problem.means(metric), metric) for problem in problems])
+            build_table(metric.caption, [mark_best(problem.means(metric), metric) for problem in problems])
             for metric in experiment.metrics
         ),
         build_table("Seconds per epoch", seconds),

@@ -34,6 +34,7 @@ class Metric:
         scale: factor from the number of a row to the unit: 100 from a share to percent.
         digits: number of digits after the decimal point.
         compared: whether a higher or lower value is better at all.
+        examples: the examples that it is measured on, at the beginning of a caption.
     """
 
     key: str
@@ -43,6 +44,12 @@ class Metric:
     scale: float = 1.0
     digits: int = 2
     compared: bool = True
+    examples: str = "Test"
+
+    @property
+    def caption(self) -> str:
+        """The examples and the name."""
+        return f"{self.examples} {self.name}"
 
     @property
     def direction(self) -> str:
@@ -90,7 +97,7 @@ def describe_units(metrics: Sequence[Metric]) -> str:
 
 
 BOUND = Metric("negative_elbo", "−ELBO")
-TRAIN_BOUND = Metric("train_negative_elbo", "training −ELBO")
+TRAIN_BOUND = Metric("train_negative_elbo", "−ELBO", examples="Training")
 NLL = Metric("nll", "−log p(x)")
 ACCURACY = Metric("accuracy", "accuracy", "percent", higher=True, scale=100, digits=1)
 ERROR = Metric("mse", "error", "mean squared error per pixel", digits=5)
