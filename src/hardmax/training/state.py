@@ -11,6 +11,7 @@ from torch import Tensor
 
 from hardmax.random import VERSION, make_generator
 from hardmax.training.config import TrainConfig
+from hardmax.training.optimizers import make_optimizer
 from hardmax.training.processes import Message
 from hardmax.training.task import AbstractTask, ParameterUpdate
 
@@ -52,13 +53,6 @@ def schedule_rate(config: TrainConfig, step: int, steps: int) -> float:
     return 1.0 if config.lr_schedule == "constant" else min(1.0, 2 * (1 - step / steps))
 
 
-def _make_optimizer(config: TrainConfig, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
-    """Return the optimizer; both kinds have the state that `check_optimizer_tensors` expects."""
-    if config.optimizer == "radam":
-        return torch.optim.RAdam(groups, lr=config.learning_rate, foreach=True)
-    return torch.optim.Adam(groups, lr=config.learning_rate, fused=True)
-
-
 class State:
     """Everything that changes during a run: the weights, the optimizer and the progress."""
 
@@ -67,7 +61,7 @@ class State:
         self.updates = task.updates
         groups = [{"params": update.parameters, "betas": update.betas, "rate": update.rate} for update in self.updates]
         # One optimizer for all updates: it skips parameters without a gradient, such as those of other updates.
-        self.optimizer = _make_optimizer(self.config, groups)
+        self.optimizer = make_optimizer(self.config.optimizer, groups, self.config.learning_rate)
         self.messages = [Message(task.group, update.parameters, sums=len(task.sums) + 1) for update in self.updates]
         self.progress = Progress(totals=self._zero_totals(), epochs=self.config.epochs, random_version=VERSION)
         self.steps = self._count_steps(self.config.epochs)
