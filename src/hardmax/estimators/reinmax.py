@@ -12,6 +12,7 @@ from torch.nn.functional import logsigmoid
 from hardmax.errors import ArgumentError
 from hardmax.estimators.abstract import AbstractSampler, attach_gradient
 from hardmax.spaces import AbstractFactorised, AbstractSpace, Binary
+from hardmax.spaces._softmax import log_softmax
 from hardmax.validation import check_draws, check_positive
 
 
@@ -274,5 +275,5 @@ def _average_scores(space: AbstractFactorised, scores: Tensor, z: Tensor) -> Ten
     if isinstance(space, Binary):
         sign = 2 * z - 1
         return sign * (torch.log1p((sign * scores).sigmoid()) - logsigmoid(-sign * scores))
-    log_q = scores.log_softmax(-1)
+    log_q = log_softmax(scores)
     return torch.where(z > 0, torch.log1p(log_q.exp()), log_q)  # times two: scores have a free constant

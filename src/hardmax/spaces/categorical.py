@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from hardmax.errors import ArgumentError
+from hardmax.spaces._softmax import log_softmax, softmax
 from hardmax.spaces.abstract import IMPOSSIBLE, AbstractFactorised, find_largest, make_one_hot
 
 
@@ -82,7 +83,7 @@ class Categorical(AbstractFactorised):
         """Turn noise into samples of q: Gumbel noise by its arg max, uniform noise by the inverse of the CDF."""
         if noise.shape[-1] == self.k:
             return super().draw(scores, noise)
-        return self._invert_cdf(scores.to(noise.dtype).softmax(-1), noise).to(scores.dtype)
+        return self._invert_cdf(softmax(scores.to(noise.dtype)), noise).to(scores.dtype)
 
     def draw_with_marginals(
         self, scores: Float[Tensor, "*_B {self.k}"], noise: Float[Tensor, "*_SB _"]
@@ -109,7 +110,7 @@ class Categorical(AbstractFactorised):
     ) -> Float[Tensor, "..."]:
         r"""Return $\sum_i \log \operatorname{softmax}(\mathrm{scores}_i)[z_i]$."""
         self.batch_shape(scores)
-        log_q = scores.log_softmax(-1)
+        log_q = log_softmax(scores)
         return self.dot(z, log_q.masked_fill((z == 0) & log_q.isneginf(), 0.0))
 
     def entropy(self, scores: Float[Tensor, "*_ {self.k}"]) -> Float[Tensor, "..."]:
@@ -132,11 +133,11 @@ class Categorical(AbstractFactorised):
 
     def marginals(self, scores: Float[Tensor, "*_ {self.k}"]) -> Float[Tensor, "*_ {self.k}"]:
         """Return the probabilities of the values."""
-        return scores.softmax(-1)
+        return softmax(scores)
 
     def uncertainty(self, scores: Float[Tensor, "*_ {self.k}"]) -> Float[Tensor, "*_ 1"]:
         r"""Return half the Gini index of each variable, $(1 - \sum_c q_c^2) / 2$."""
-        q = scores.softmax(-1)
+        q = softmax(scores)
         return (q * (1 - q)).sum(-1, keepdim=True) / 2
 
     def per_variable(self, values: Float[Tensor, "*_ {self.k}"]) -> Float[Tensor, "*_ 1"]:
@@ -205,7 +206,7 @@ class Categorical(AbstractFactorised):
 
     def relax(self, scores: Float[Tensor, "*_ {self.k}"], tau: float) -> Float[Tensor, "*_ {self.k}"]:
         """Return `softmax(scores / tau)`."""
-        return (scores if tau == 1 else scores / tau).softmax(-1)
+        return softmax(scores if tau == 1 else scores / tau)
 
     def enumerate(
         self, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None
@@ -253,4 +254,4 @@ class Categorical(AbstractFactorised):
 
 def _compute_log_q(scores: Tensor) -> Tensor:
     """Return the log-probabilities, a very low number for zero: its product with the probability is zero, not NaN."""
-    return scores.log_softmax(-1).clamp_min(max(IMPOSSIBLE, torch.finfo(scores.dtype).min))
+    return log_softmax(scores).clamp_min(max(IMPOSSIBLE, torch.finfo(scores.dtype).min))
