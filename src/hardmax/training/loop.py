@@ -12,6 +12,7 @@ import torch
 
 from hardmax.training.checkpoint import finish_saving, load_checkpoint, load_progress, save_checkpoint
 from hardmax.training.config import Metrics, TrainConfig
+from hardmax.training.denormals import flush_denormals
 from hardmax.training.processes import SINGLE_PROCESS, Group
 from hardmax.training.run_folder import (
     METRICS,
@@ -50,6 +51,7 @@ class Observer:
     should_stop: Callable[[], bool] = lambda: False
 
 
+@flush_denormals()
 def train_task(
     config: TrainConfig,
     task: type[AbstractTask[Any, Any]],

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from hardmax.training.optimizers import RAdam, make_optimizer
 
 
