@@ -51,10 +51,12 @@ BINARY_VAE = Experiment(
     epochs=(1, 10, 100, EPOCHS),
     published="binary_vae.json",
     figures=(
-        CurvesFigure((
-            tuple(Panel("epoch", data) for data in DATA),
-            tuple(Panel("seconds", data) for data in DATA),
-        )),
+        CurvesFigure(
+            (
+                tuple(Panel("epoch", data) for data in DATA),
+                tuple(Panel("seconds", data) for data in DATA),
+            )
+        ),
     ),
     notes=(
         "Training −ELBO is the mean of its estimates over the steps of the last epoch; test −ELBO is from 100 samples "
