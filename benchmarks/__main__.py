@@ -10,7 +10,7 @@ import torch
 
 NAMES = [
     *("overhead", "estimators", "training_step", "structured_step", "solvers", "paths", "knapsack", "search"),
-    *("router", "quantizer"),
+    *("router", "quantizer", "linear"),
 ]
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from hardmax.nn import build_conv_trunk
+from hardmax.nn.linear import Linear
 from hardmax.random import make_generator
 
 _HIDDEN, _WIDTH, _DROPOUT = 128, 16, 0.5
@@ -54,7 +55,7 @@ def train_judge(
         network = nn.Sequential(
             build_conv_trunk(tuple(images.shape[1:]), _HIDDEN, _WIDTH),
             nn.Dropout(_DROPOUT),
-            nn.Linear(_HIDDEN, outputs),
+            Linear(_HIDDEN, outputs),
         )
         optimizer = torch.optim.Adam(network.parameters(), lr=_LR)
         best, best_weights = -1.0, network.state_dict()

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from hardmax.errors import ArgumentError
 from hardmax.models.image_vae import AbstractPixels, Architecture, LikelihoodName, make_log_variance
 from hardmax.nn import build_conv_decoder, build_conv_trunk, build_mlp
+from hardmax.nn.linear import Linear
 from hardmax.objectives import Bounds, Elbo, gaussian_bounds, gaussian_elbo
 from hardmax.objectives.gaussian import Form
 
@@ -70,7 +71,7 @@ class GaussianVAE(AbstractPixels):
             encoder = nn.Sequential(nn.Flatten(), *build_mlp([prod(shape), hidden, 2 * latents]))
             decoder = nn.Sequential(*build_mlp([latents, hidden, prod(shape)]), nn.Unflatten(-1, shape))
         elif architecture == "conv":
-            encoder = build_conv_trunk(shape, hidden).append(nn.Linear(hidden, 2 * latents))
+            encoder = build_conv_trunk(shape, hidden).append(Linear(hidden, 2 * latents))
             decoder = build_conv_decoder(latents, shape, hidden)
         else:
             raise ArgumentError(f"architecture must be 'mlp' or 'conv', got {architecture!r}")

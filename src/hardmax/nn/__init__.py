@@ -6,6 +6,7 @@ from hardmax.nn.convolutional import ConvDecoder, ConvEncoder, build_conv_decode
 from hardmax.nn.finite_scalar import FiniteScalarQuantizer
 from hardmax.nn.first_layer import FirstLayer, split_first_layer
 from hardmax.nn.heads import ComponentHead, GaussianHead, ScoreHead, build_leaky_relu
+from hardmax.nn.linear import Linear
 from hardmax.nn.lookup_free import LookupFreeQuantizer
 from hardmax.nn.mlp import (
     MLPDecoder,
@@ -34,6 +35,7 @@ __all__ = [
     "FirstLayer",
     "GaussianHead",
     "HardAttention",
+    "Linear",
     "LookupFreeQuantizer",
     "MLPDecoder",
     "MLPEncoder",

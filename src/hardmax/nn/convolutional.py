@@ -9,6 +9,7 @@ from typing import final
 
 from torch import Tensor, nn
 
+from hardmax.nn.linear import Linear
 from hardmax.nn.mlp import convert_to_scores, count_decoder_inputs, make_decoder_input
 from hardmax.spaces import AbstractSpace
 
@@ -71,7 +72,7 @@ def build_conv_trunk(shape: tuple[int, ...], hidden: int, width: int = 32) -> nn
     """
     sizes = halve_sizes(shape)
     features = count_deepest_channels(shape, sizes, width) * prod(sizes[-1])
-    return nn.Sequential(*make_downsampling(shape, sizes, width), nn.Flatten(), nn.Linear(features, hidden), nn.ReLU())
+    return nn.Sequential(*make_downsampling(shape, sizes, width), nn.Flatten(), Linear(features, hidden), nn.ReLU())
 
 
 def build_conv_decoder(inputs: int, shape: tuple[int, ...], hidden: int, width: int = 32) -> nn.Sequential:
@@ -102,9 +103,9 @@ def build_conv_decoder(inputs: int, shape: tuple[int, ...], hidden: int, width: 
 def make_grid_layers(inputs: int, hidden: int, channels: int, size: tuple[int, int]) -> nn.Sequential:
     """Return two linear layers from a vector to a grid: `[R, inputs] -> [R, channels, *size]`."""
     return nn.Sequential(
-        nn.Linear(inputs, hidden),
+        Linear(inputs, hidden),
         nn.ReLU(),
-        nn.Linear(hidden, channels * prod(size)),
+        Linear(hidden, channels * prod(size)),
         nn.Unflatten(1, (channels, *size)),
     )
 
@@ -142,7 +143,7 @@ class ConvEncoder(nn.Module):
     def __init__(self, shape: tuple[int, ...], space: AbstractSpace, hidden: int = 300, width: int = 32) -> None:
         super().__init__()
         self.space = space
-        self.layers = build_conv_trunk(shape, hidden, width).append(nn.Linear(hidden, prod(space.score_shape)))
+        self.layers = build_conv_trunk(shape, hidden, width).append(Linear(hidden, prod(space.score_shape)))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return scores: `[B, *shape] -> [B, *score]`."""

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from hardmax.nn.linear import Linear, apply_linear
 from hardmax.nn.mlp import MLPDecoder
 
 # For fewer rows, the backward pass of a matrix product with a transposed input is slower, up to ten times, than a copy.
@@ -24,6 +25,7 @@ _ROW_BY_ROW = frozenset(
         nn.Identity,
         nn.LayerNorm,
         nn.LeakyReLU,
+        Linear,
         nn.Linear,
         nn.ReLU,
         nn.SiLU,
@@ -81,8 +83,7 @@ class FirstLayer:
 
     def output(self, z: Float[Tensor, "R E"]) -> Float[Tensor, "R H"]:
         """Return the output of the layer."""
-        offset = self.offset()
-        return z @ self.vectors() if offset is None else torch.addmm(offset, z, self.vectors())
+        return apply_linear(z, self.vectors().mT, self.offset())
 
     def look_up(self, category: Int[Tensor, " R"] | None = None) -> Float[Tensor, "R H"]:
         """Return the output for one-hot z of one variable, given by the index of its one, or for all indices."""

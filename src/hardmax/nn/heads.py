@@ -7,6 +7,7 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
+from hardmax.nn.linear import Linear
 from hardmax.nn.mlp import build_mlp, convert_to_scores
 from hardmax.spaces import AbstractSpace
 
@@ -67,7 +68,7 @@ class GaussianHead(nn.Module):
 
     def __init__(self, inputs: int, rows: int, c: int, hidden: int = 100, shared: int = 66) -> None:
         super().__init__()
-        self.own = nn.Sequential(nn.Linear(inputs, rows * hidden), nn.Unflatten(-1, (rows, hidden)), build_leaky_relu())
+        self.own = nn.Sequential(Linear(inputs, rows * hidden), nn.Unflatten(-1, (rows, hidden)), build_leaky_relu())
         # Deviation: the paper has no activation between these two, which makes them one.
         self.shared = build_mlp([hidden, shared, 2 * c], build_leaky_relu)
 

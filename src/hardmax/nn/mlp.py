@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
+from hardmax.nn.linear import Linear
 from hardmax.spaces import AbstractSpace, PairwiseBinary
 
 
@@ -79,7 +80,7 @@ def build_mlp(widths: Sequence[int], activation: Callable[[], nn.Module] = nn.Re
         >>> [layer.out_features for layer in build_mlp([784, 400, 200]) if isinstance(layer, nn.Linear)]
         [400, 200]
     """
-    layers = [module for pair in pairwise(widths) for module in (nn.Linear(*pair), activation())]
+    layers = [module for pair in pairwise(widths) for module in (Linear(*pair), activation())]
     return nn.Sequential(*layers[:-1])
 
 

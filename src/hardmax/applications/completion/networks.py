@@ -17,6 +17,7 @@ from hardmax.nn.convolutional import (
     make_grid_layers,
     make_upsampling,
 )
+from hardmax.nn.linear import Linear
 from hardmax.spaces import Categorical
 
 
@@ -145,7 +146,7 @@ def make_networks(
     if not latent:
         return CompletionNetworks(visible, decoder)
     width = max(100, 2 * latent)
-    whole, posterior = _make_trunk(architecture, shape, hidden), nn.Linear(2 * hidden, 2 * latent)
+    whole, posterior = _make_trunk(architecture, shape, hidden), Linear(2 * hidden, 2 * latent)
     if not components:
         return CompletionNetworks(visible, decoder, whole, posterior)
     space = Categorical(components)

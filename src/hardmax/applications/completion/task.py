@@ -13,6 +13,7 @@ from hardmax.applications.completion.model import CompletionModel
 from hardmax.data import Images, binarize
 from hardmax.data.augmentation import augment_images
 from hardmax.nn import build_conv_trunk
+from hardmax.nn.linear import Linear
 from hardmax.objectives import discriminator_loss
 from hardmax.spaces import Categorical
 from hardmax.training.estimators import choose_estimator
@@ -24,7 +25,7 @@ _HIDDEN, _WIDTH = 64, 16
 
 def make_critic(shape: tuple[int, ...]) -> nn.Module:
     """Return a small convolutional network from images `[B, *shape]` to logits of being real, `[B, 1]`."""
-    return nn.Sequential(build_conv_trunk(shape, _HIDDEN, _WIDTH), nn.Linear(_HIDDEN, 1))
+    return nn.Sequential(build_conv_trunk(shape, _HIDDEN, _WIDTH), Linear(_HIDDEN, 1))
 
 
 def adversarial_loss(critic: nn.Module, real: Tensor, completed: Tensor, weight: float) -> Tensor:

@@ -10,6 +10,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from hardmax.applications.tokens.model import TokenVAE
 from hardmax.errors import ArgumentError
 from hardmax.models.pretrained import AbstractModel
+from hardmax.nn.linear import Linear
 from hardmax.objectives import Bounds
 
 
@@ -48,7 +49,7 @@ class CausalTransformer(nn.Module):
         self.start = nn.Parameter(0.02 * torch.randn(width))
         self.places = nn.Parameter(0.02 * torch.randn(length, width))
         self.blocks = nn.Sequential(*(_Block(width, heads) for _ in range(layers)))
-        self.scores = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, tokens))
+        self.scores = nn.Sequential(nn.LayerNorm(width), Linear(width, tokens))
         nn.init.normal_(self.tokens.weight, std=0.02)
 
     def forward(self, tokens: Int64[Tensor, "B m"]) -> Float[Tensor, "B m_or_n K"]:
@@ -68,9 +69,9 @@ class _Block(nn.Module):
         super().__init__()
         self.heads = heads
         # before: queries, keys and values; mixed: output of the attention; thought: the feed-forward network.
-        self.before, self.mixed = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.before, self.mixed = Linear(width, 3 * width), Linear(width, width)
         self.norms = nn.ModuleList([nn.LayerNorm(width), nn.LayerNorm(width)])
-        self.thought = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+        self.thought = nn.Sequential(Linear(width, 4 * width), nn.GELU(), Linear(4 * width, width))
 
     def forward(self, x: Tensor) -> Tensor:
         split = self.before(self.norms[0](x)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
