@@ -18,6 +18,7 @@ from hardmax.experiments.pages.blocks import (
 )
 from hardmax.experiments.pages.gallery_page import arrange_panels, build_gallery_tables, draw_gallery, find_panels
 from hardmax.experiments.pages.latex import as_latex
+from hardmax.experiments.pages.level_tables import build_level_tables
 from hardmax.experiments.pages.summary import summarize
 from hardmax.experiments.pages.training_curves import draw_curves
 from hardmax.experiments.pages.training_tables import build_epoch_tables, build_grid_tables, build_method_tables
@@ -62,6 +63,7 @@ def build_training_page(experiment: Experiment, planned: Sequence[PlannedRun], r
     figures = {experiment.name + figure.name: figure for figure in experiment.figures}
     content = [
         *_TABLES[experiment.view](experiment, summaries, quick=quick),
+        *build_level_tables(experiment, summaries),
         *(FigureBlock(name, experiment.title + figure.title) for name, figure in figures.items()),
     ]
     draw = {name: partial(draw_curves, experiment, figure, summaries, quick=quick) for name, figure in figures.items()}

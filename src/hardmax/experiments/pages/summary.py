@@ -52,9 +52,9 @@ def summarize(experiment: Experiment, runs: Sequence[PlannedRun], rows: list[Row
                 curve=_average_by_epoch(finished, experiment.metrics[0]),
                 seconds=[mean(values) for values in zip(*map(_elapsed_seconds, finished), strict=False)],
                 last={
-                    metric.key: metric.mean([end[metric.key] for end in ends])
+                    metric.key: metric.mean([row[metric.split][-1][metric.key] for row in finished])
                     for metric in experiment.metrics
-                    if all(metric.key in end for end in ends)
+                    if all(metric.key in row[metric.split][-1] for row in finished)
                 },
                 seconds_per_epoch=mean(median(_training_seconds(row)[1]) for row in finished),
                 command=finished[0]["command"],
@@ -89,5 +89,5 @@ def _average_known(values: Sequence[float | None]) -> float | None:
 
 def _average_by_epoch(rows: Sequence[Row], metric: Metric) -> list[Mean]:
     """Return the means over seeds after each epoch, up to the last epoch that all have finished."""
-    curves = [[epoch[metric.key] for epoch in row["test"] if metric.key in epoch] for row in rows]
+    curves = [[epoch[metric.key] for epoch in row[metric.split] if metric.key in epoch] for row in rows]
     return [metric.mean(values) for values in zip(*curves, strict=False)]

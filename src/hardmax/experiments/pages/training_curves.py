@@ -1,4 +1,4 @@
-"""Figures of trainings: a metric by epoch or by seconds, in panels."""
+"""Figures of trainings: a metric by epoch, by evaluations or by seconds, in panels."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -56,11 +56,13 @@ def _find_position(value: str, values: Sequence[str]) -> int:
 def draw_panel(axes: Axes, panel: Panel, summaries: Sequence[Summary], styles: Styles) -> None:
     """Draw the curves of cells, and label the horizontal axis."""
     for summary in summaries:
-        x = summary.seconds if panel.by == "seconds" else list(range(1, len(summary.curve) + 1))
-        _draw_line(axes, x, summary, styles[summary.cell.name])
+        if (x := _list_positions(panel, summary)) is not None:
+            _draw_line(axes, x, summary, styles[summary.cell.name])
     if panel.by == "epoch":
         axes.set_xlabel("epoch")
         axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
+    elif panel.by == "evaluations":
+        axes.set_xlabel("evaluations for each training image")
     else:
         axes.set_xlabel("seconds of training")
         _scale_seconds(axes, summaries)
@@ -68,6 +70,16 @@ def draw_panel(axes: Axes, panel: Panel, summaries: Sequence[Summary], styles: S
     if not summaries:
         axes.set(xticks=[], yticks=[])
         axes.text(0.5, 0.5, "not run", transform=axes.transAxes, ha="center", color="#777777")
+
+
+def _list_positions(panel: Panel, summary: Summary) -> Sequence[float] | None:
+    """Return the horizontal position of each epoch; None if evaluations were not counted."""
+    if panel.by == "seconds":
+        return summary.seconds
+    epochs = range(1, len(summary.curve) + 1)
+    if panel.by == "epoch":
+        return epochs
+    return None if summary.evaluations is None else [epoch * summary.evaluations for epoch in epochs]
 
 
 def _draw_line(axes: Axes, x: Sequence[float], summary: Summary, style: dict[str, Any]) -> None:
@@ -175,7 +187,7 @@ def _draw_panels(
                 first[panel.problem] = axes
                 _write_head(axes, panel, limit_axis(axes, members, metric), metric)
             if j == 0:
-                axes.set_ylabel(f"test {metric.name}, {metric.unit}")
+                axes.set_ylabel(f"{metric.caption[0].lower()}{metric.caption[1:]}, {metric.unit}")
             elif row[j - 1].problem == panel.problem:
                 axes.tick_params(labelleft=False)
             if i + 1 < len(panels.rows) and panels.rows[i + 1][j].by == panel.by:

@@ -25,14 +25,14 @@ Options = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Panel:
-    """A panel of a figure: the metric of some cells by epochs or seconds.
+    """A panel of a figure: the metric of some cells by epochs, evaluations or seconds.
 
     Attributes:
-        by: the horizontal axis; seconds include only training.
+        by: the horizontal axis: epochs, evaluations of f for each training example, or seconds of training.
         problem: only cells of this problem are drawn; None: all cells. Panels of one problem share their vertical axis.
     """
 
-    by: Literal["epoch", "seconds"]
+    by: Literal["epoch", "evaluations", "seconds"]
     problem: str | None = None
 
 
@@ -370,6 +370,7 @@ class Experiment(AbstractTrainings):
         published: file next to the declarations with the numbers that a grid is compared with.
         figures: figures of the curves.
         evaluated: the function whose evaluations the table counts, and per which unit.
+        reference: method whose last value the others are timed to, in a further table; None: no such table.
         verdict: returns a few words on a cell from the metrics of its seeds after the last epoch, by key; None: no
             verdict.
     """
@@ -380,6 +381,7 @@ class Experiment(AbstractTrainings):
     published: str | None = None
     figures: tuple[CurvesFigure, ...] = (CurvesFigure(),)
     evaluated: str = "log p(x | z), for each image and step"
+    reference: str | None = None
     verdict: Callable[[Sequence[Mapping[str, float]]], str] | None = None
 
 

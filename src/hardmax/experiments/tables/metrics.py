@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Metric:
         digits: number of digits after the decimal point.
         compared: whether a higher or lower value is better at all.
         examples: the examples that it is measured on, at the beginning of a caption.
+        split: the rows that have it; those of "test" also have the bound of the training examples.
     """
 
     key: str
@@ -45,6 +47,7 @@ class Metric:
     digits: int = 2
     compared: bool = True
     examples: str = "Test"
+    split: Literal["test", "validation"] = "test"
 
     @property
     def caption(self) -> str:
@@ -97,6 +100,7 @@ def describe_units(metrics: Sequence[Metric]) -> str:
 
 
 BOUND = Metric("negative_elbo", "−ELBO")
+VALIDATION_BOUND = Metric("negative_elbo", "−ELBO", examples="Validation", split="validation")
 TRAIN_BOUND = Metric("train_negative_elbo", "−ELBO", examples="Training")
 NLL = Metric("nll", "−log p(x)")
 ACCURACY = Metric("accuracy", "accuracy", "percent", higher=True, scale=100, digits=1)

@@ -27,6 +27,7 @@ _MODULES = {
     "bits-200": "few_evaluations",
     "categories-10x30": "few_evaluations",
     "categorical-vae": "categorical_vae",
+    "categorical-vae-tuning": "categorical_vae",
     "binary-vae": "binary_vae",
     "sequences": "sequences",
     "sequences-text": "sequences",
