@@ -6,7 +6,7 @@ import pytest
 
 from hardmax.experiments.pages.summary import summarize
 from hardmax.experiments.rows import identify_run
-from hardmax.experiments.tables.metrics import ACCURACY, BOUND, NLL, SAMPLED
+from hardmax.experiments.tables.metrics import ACCURACY, BOUND, NLL, SAMPLED, VALIDATION_BOUND
 from hardmax.experiments.tables.registry import find_experiment
 
 
@@ -46,6 +46,13 @@ def test_a_metric_in_its_unit(summary_of):
     assert summary.last.keys() == {"accuracy", "nll"}
     assert (summary.last["accuracy"].value, summary.last["nll"].value) == pytest.approx((80, 1))
     assert summary_of(*rows, metrics=(SAMPLED,)).curve == []
+
+
+def test_a_metric_of_the_validation_examples(summary_of):
+    validation = [{"epoch": 1, "negative_elbo": 5.0}, {"epoch": 2, "negative_elbo": 4.0}]
+    summary = summary_of({"seconds": [1.0, 1.0], "validation": validation}, metrics=(VALIDATION_BOUND, NLL))
+    assert [mean.value for mean in summary.curve] == [5, 4]
+    assert (summary.last["negative_elbo"].value, summary.last["nll"].value) == (4, 1)
 
 
 def test_seconds_of_the_processor_count_where_they_are_known(summary_of):

@@ -1,0 +1,277 @@
+"""Write docs/results/how-good.md, our numbers next to the best published ones: `write_overview.py [--check]`.
+
+Every number of ours is computed from rows in docs/results, each with its command and commit. With `--check`, nothing is
+written, and the exit code is 1 if the page is not up to date.
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hardmax.experiments.tables.metrics import ACCURACY, BOUND, REGRET, TRAIN_BOUND, Mean, Metric
+from hardmax.experiments.tables.published import read_published
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "docs" / "results"
+PAGE = RESULTS / "how-good.md"
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Published:
+    """The best published number.
+
+    Attributes:
+        value: the number, in the unit of the metric.
+        source: method and publication.
+        is_checked: whether the number was compared with the publication; others are quoted from memory.
+    """
+
+    value: float
+    source: str
+    is_checked: bool = True
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A line of the page: the best published number of a task, and the best of our methods.
+
+    Attributes:
+        task: the task and its setting.
+        metric: what is compared.
+        published: the best published number.
+        page: page of the results, without its suffix.
+        rows: file of the rows, without its suffix.
+        ours: names of the cells of our methods, of which the best is shown.
+        note: restriction of the comparison, for the reader.
+    """
+
+    task: str
+    metric: Metric
+    published: Published
+    page: str
+    rows: str
+    ours: tuple[str, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Ours:
+    """Our best number of a comparison.
+
+    Attributes:
+        cell: name of its cell.
+        mean: mean over seeds, in the unit of the metric.
+        rows: its rows, one for each seed.
+    """
+
+    cell: str
+    mean: Mean
+    rows: Sequence[Row]
+
+
+_LORBERBOM = "Lorberbom et al., 2019"
+_TABLE1_METHODS = ("posterior-direct", "posterior-then-exact", "the-same-best-of-8-starts")
+_TABLE2_METHODS = ("posterior-direct-augmentation-consistency", "the-same-labels-by-cross-entropy")
+_REINMAX = ("reinmax", "reinmax-rao", "reinmax-cv", "gumbel-rao")
+_BINARY = ("rodeo", "rebar", "reinmax", "straight-through-gumbel-softmax")
+
+
+def _find_best(file: str, problem: str, metric: Metric) -> float:
+    best = metric.best(read_published(f"{file}.json")[metric.key].list_values(problem))
+    assert best is not None, (file, problem)
+    return best
+
+
+def _compare_table1(data: str, name: str) -> Comparison:
+    problem = f"{data}, k = 50"
+    return Comparison(
+        f"VAE with one categorical variable of 50 values, {data}",
+        BOUND,
+        Published(_find_best("table1", problem, BOUND), f"direct, {_LORBERBOM}, 300 epochs"),
+        "table1",
+        "table1",
+        tuple(f"{name}-k-50-{method}" for method in _TABLE1_METHODS),
+        "100 epochs",
+    )
+
+
+def _compare_table2(data: str, name: str, metric: Metric) -> Comparison:
+    return Comparison(
+        f"{data} with 100 labels, {metric.name}",
+        metric,
+        Published(_find_best("table2", f"{data}, 100 labels", metric), f"direct or Gumbel-softmax, {_LORBERBOM}"),
+        "table2",
+        "table2",
+        tuple(f"{name}-100-labels-{method}" for method in _TABLE2_METHODS),
+    )
+
+
+def _compare_categories(categories: int, variables: int) -> Comparison:
+    problem = f"{categories} x {variables}"
+    return Comparison(
+        f"VAE with {variables} variables of {categories} categories, MNIST",
+        TRAIN_BOUND,
+        Published(_find_best("categorical_vae", problem, TRAIN_BOUND), "ReinMax, Liu et al., 2023", is_checked=False),
+        "categorical-vae",
+        "categorical-vae",
+        tuple(f"{categories}-x-{variables}-{method}" for method in _REINMAX),
+    )
+
+
+def _compare_bits(problem: str, name: str, note: str) -> Comparison:
+    return Comparison(
+        f"VAE with 200 bits, {problem}",
+        TRAIN_BOUND,
+        Published(
+            _find_best("binary_vae", problem, TRAIN_BOUND), "RODEO, Shi et al., 2022, 10^6 steps", is_checked=False
+        ),
+        "binary-vae",
+        "binary-vae",
+        tuple(f"{name}-{method}-rate-falls-to-zero" for method in _BINARY),
+        note,
+    )
+
+
+def _compare_completion(count: int, value: float) -> Comparison:
+    return Comparison(
+        f"MNIST completed from {count} quadrant{'s' * (count > 1)}",
+        replace(BOUND, examples="Test"),
+        Published(value, "CVAE, Pyro's tutorial"),
+        "completion",
+        "completion",
+        tuple(f"mnist-{count}-quadrant{'s' * (count > 1)}-k-{k}" for k in (4, 8)),
+    )
+
+
+COMPARISONS = (
+    *(_compare_table1(data, name) for data, name in (("MNIST", "mnist"), ("Fashion-MNIST", "fashion-mnist"))),
+    *(
+        _compare_table2(data, name, metric)
+        for data, name in (("MNIST", "mnist"), ("Fashion-MNIST", "fashion-mnist"))
+        for metric in (ACCURACY, BOUND)
+    ),
+    *(_compare_categories(*size) for size in ((8, 4), (4, 24), (8, 16), (16, 12), (64, 8), (10, 30))),
+    *(
+        _compare_bits(data, name, "200,000 steps")
+        for data, name in (("MNIST", "mnist"), ("Fashion-MNIST", "fashion-mnist"))
+    ),
+    *(_compare_completion(count, value) for count, value in ((1, 71.8), (2, 51.0), (3, 24.2))),
+)
+
+
+def read_rows(file: str) -> list[Row]:
+    """Return the rows of a file in docs/results; none if there is no such file."""
+    path = RESULTS / f"{file}.jsonl"
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+
+def find_ours(comparison: Comparison) -> Ours | None:
+    """Return our best number; None if none of the cells has a row."""
+    metric, candidates = comparison.metric, []
+    rows = read_rows(comparison.rows)
+    for cell in comparison.ours:
+        by_seed = {row["seed"]: row for row in rows if row["cell"] == cell}
+        if by_seed:
+            values = [_get_value(row, metric) for row in by_seed.values()]
+            candidates.append(Ours(cell, metric.mean(values), list(by_seed.values())))
+    best = metric.best([candidate.mean.value for candidate in candidates])
+    return next((candidate for candidate in candidates if candidate.mean.value == best), None)
+
+
+def _get_value(row: Row, metric: Metric) -> float:
+    """Return a metric after the last epoch; the numbers of a model's figure are of more examples."""
+    return {**row["test"][-1], **row.get("exhibit", {"numbers": [{}]})["numbers"][0]}[metric.key]
+
+
+def find_pyepo_comparison(problem: str) -> tuple[Comparison, Ours]:
+    """Return the comparison with PyEPO on a problem: the loss with the lowest mean regret of each library."""
+    rows = [row for row in read_rows("decisions-pyepo") if row["problem"] == problem]
+    means = {
+        key: {
+            loss: REGRET.mean([row[key] for row in rows if row["loss"] == loss])
+            for loss in dict.fromkeys(row["loss"] for row in rows if row.get(key) is not None)
+        }
+        for key in ("pyepo_regret", "regret")
+    }
+    (theirs, published), (ours, best) = (min(each.items(), key=lambda item: item[1].value) for each in means.values())
+    comparison = Comparison(
+        f"predict, then optimize: {problem}",
+        REGRET,
+        Published(published.value, f"{theirs}, PyEPO 2.2.7, run here"),
+        "decisions-pyepo",
+        "decisions-pyepo",
+        (),
+    )
+    command = "python -m benchmarks.pyepo --python PYTHON --seeds 10 --save"
+    return comparison, Ours(ours, best, [{**row, "command": command} for row in rows if row["loss"] == ours])
+
+
+INTRODUCTION = """\
+# How good is it?
+
+This page compares the best published number that we know for each task with ours, **also where ours is worse**. Every
+number of ours links to a page, which says how it was made, and to rows with their configuration;
+[below](#where-the-numbers-come-from) are the command and the commit of each.
+
+Numbers after ± are standard errors over seeds. The difference is ours minus the published number; it is bold where ours
+is better. A star marks published numbers that are quoted from memory and were not compared with the publication. Ours
+is the best of the methods that a page counts as ours; this choice favours us by about as much as the seeds differ.
+"""
+MISSING = """\
+Other tasks have no published number that can be compared: [tokens](dvae.md) and [quantizers](tokenizers.md), whose data
+differ from those of publications; [sequences](sequences.md), [denoising](decisions-denoising.md), [routers](routers.md)
+and [feature selection](feature-selection.md), which compare methods that we ran ourselves; and
+[segmentation](../explanation/segmentation.md#how-accurate-it-is), as no publication has the same structures of the same
+scans.
+"""
+
+
+def write_page() -> str:
+    """Return the page."""
+    pairs = [(comparison, find_ours(comparison)) for comparison in COMPARISONS]
+    pairs += [find_pyepo_comparison(problem) for problem in ("path", "knapsack")]
+    head = "| task | measure | published | ours | difference | seeds | |\n|---|---|---:|---:|---:|---:|---|"
+    lines = [_format_line(comparison, ours) for comparison, ours in pairs]
+    sources = [_format_source(comparison, ours) for comparison, ours in pairs if ours is not None]
+    table = "\n".join([head, *lines])
+    return f"{INTRODUCTION}\n{table}\n\n{MISSING}\n## Where the numbers come from\n\n" + "\n".join(sources) + "\n"
+
+
+def _format_line(comparison: Comparison, ours: Ours | None) -> str:
+    metric, published = comparison.metric, comparison.published
+    direction = f"{metric.caption}, {metric.unit}, {metric.direction} is better"
+    theirs = f"{metric.format(published.value)}{'' if published.is_checked else '*'}<br>{published.source}"
+    if ours is None:
+        return f"| {comparison.task} | {direction} | {theirs} | not run | | | |"
+    difference = metric.format_difference(ours.mean.value, published.value)
+    if metric.is_better(ours.mean.value, published.value):
+        difference = f"**{difference}**"
+    note = f"<br>{comparison.note}" if comparison.note else ""
+    links = f"[page]({comparison.page}.md), [rows]({comparison.rows}.jsonl)"
+    number = f"{metric.format_mean(ours.mean)}<br>{ours.cell}{note}"
+    return f"| {comparison.task} | {direction} | {theirs} | {number} | {difference} | {len(ours.rows)} | {links} |"
+
+
+def _format_source(comparison: Comparison, ours: Ours) -> str:
+    commits = dict.fromkeys(row["commit"] for row in ours.rows)
+    known = ", ".join("not recorded" if commit is None else f"`{commit[:10]}`" for commit in commits)
+    head = f"- {comparison.task}, {comparison.metric.name}, {ours.cell}: commit {known}"
+    return f"{head}\n\n        {ours.rows[0]['command']}\n"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the page, or check it; return the exit code."""
+    page = write_page()
+    if "--check" in arguments:
+        return int(not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page)
+    PAGE.write_text(page, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
