@@ -70,7 +70,7 @@ def test_every_cell_can_be_run(experiment, quick, tmp_path):
 def test_runs_go_seed_by_seed(tmp_path):
     experiment = find_experiment("figure3")
     runs = experiment.plan(tmp_path)
-    assert [run.seed for run in runs] == [0] * len(experiment.cells) + [1] * len(experiment.cells)
+    assert [run.seed for run in runs] == [seed for seed in experiment.seeds for _ in experiment.cells]
     assert runs[0].name == "unstructured-direct-seed0"
 
 

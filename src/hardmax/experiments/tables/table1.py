@@ -47,6 +47,7 @@ TABLE1 = Experiment(
     "over all k values of z.",
     options={"epochs": EPOCHS},
     cells=_list_cells(),
+    seeds=(0, 1, 2),
     epochs=(1, 10, 30, EPOCHS),
     view="grid",
     published="table1.json",
