@@ -70,10 +70,10 @@ def measure_retrieval(
     codes: Float[Tensor, "N n"],
     labels: Int64[Tensor, "N"] | None,
 ) -> dict[str, float | None]:
-    """Return the share of the nearest 100 and 1,000 codes of the query's class, and the mean average precision (mAP).
+    """Return the share of the nearest 100 and 1,000 codes that are of the query's class, and mean average precisions.
 
-    The mAP is that of the ranking of all codes, and that of the nearest 1,000. Codes at the same distance are averaged over all their orders. All
-    values are None without labels.
+    Mean average precision (mAP) is that of the ranking of all codes, and that of the nearest 1,000. Codes at the same
+    distance are averaged over all their orders. All values are None without labels.
     """
     if query_labels is None or labels is None or not (query_labels >= 0).any():
         return dict.fromkeys((*_NEAREST, *_RANKED))
