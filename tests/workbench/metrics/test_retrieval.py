@@ -12,7 +12,7 @@ from hardmax.metrics.retrieval import TiedRankings
 def average_precision(hits):
     """Return the average precision of one order, by its definition."""
     precisions = [np.mean(hits[: i + 1]) for i in range(len(hits)) if hits[i]]
-    return np.mean(precisions) if precisions else 0.0
+    return float(np.mean(precisions)) if precisions else 0.0
 
 
 def list_orders(levels, relevant):

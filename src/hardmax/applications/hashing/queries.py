@@ -44,10 +44,11 @@ def prepare_queries(config: HashingConfig, images: Images, split: Split, count: 
     """
     pixels = prepare_split(config, images, split)
     if images.labels is None:
-        return Queries(pixels[:count], None, pixels[:0], None)
+        return Queries(pixels[:count].clone(), None, pixels[:0].clone(), None)
     labels = images.labels[split]
     if config.searched == "train":
-        return Queries(pixels[:count], labels[:count], pixels[:0], labels[:0])
+        # Clones, which do not keep the memory of the whole split.
+        return Queries(pixels[:count].clone(), labels[:count], pixels[:0].clone(), labels[:0])
     chosen = choose_of_each_class(labels, config.evaluate_images if count is None else count)
     rest, rest_labels = [pixels[~chosen]], [labels[~chosen]]
     if split == "test":

@@ -81,7 +81,7 @@ def measure_retrieval(
     rankings = rank_codes(*arguments)
     precisions = {name: float(rankings.precision(min(k, len(codes))).mean()) for name, k in _NEAREST.items()}
     averages = {name: float(rankings.average_precision(k and min(k, len(codes))).mean()) for name, k in _RANKED.items()}
-    return precisions | averages
+    return {**precisions, **averages}
 
 
 @final
@@ -202,9 +202,10 @@ class HashingTask(AbstractTask[HashingConfig, HashEncoder]):
         """Return the metrics of retrieval of these queries."""
         codes, labels = self._encode_train(), None if self.labels is None else self.labels["train"]
         if labels is not None and queries.other_labels is not None and len(queries.others):
-            codes = torch.cat([codes, encode_bits(self.model, queries.others)])
+            codes = torch.cat([codes, encode_bits(self.model, queries.others.to(codes.device))])
             labels = torch.cat([labels, queries.other_labels])
-        return measure_retrieval(encode_bits(self.model, queries.images), queries.labels, codes, labels)
+        query_codes = encode_bits(self.model, queries.images.to(codes.device))
+        return measure_retrieval(query_codes, queries.labels, codes, labels)
 
     def _encode_train(self) -> Tensor:
         """Return the codes of all training images, computed at most once per step."""
