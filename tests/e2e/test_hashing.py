@@ -45,9 +45,11 @@ def test_evaluate(run, run_here):
     numbers = json.loads(run_here("evaluate", run, "--json", "--images", 100))
     assert numbers["searched"] == 4500
     assert numbers["bits"] == 32
-    assert set(numbers["precision"]) == {"1", "10", "100"}
+    assert set(numbers["precision"]) == {"1", "10", "100", "1000"}
     assert numbers["precision"]["100"] > 0.4  # a tenth by chance
     assert 0.5 < numbers["precision_of_pixels"]["100"] < 0.7
+    assert 0.3 < numbers["mean_average_precision"] < numbers["precision"]["100"]
+    assert 0.3 < numbers["mean_average_precision_of_pixels"] < numbers["precision_of_pixels"]["100"]
 
 
 def test_search_finds_the_image_itself_and_its_like(index, photo, tmp_path, run_here):

@@ -294,10 +294,22 @@ APPLICATIONS = (
                 "commands:search_images",
             ),
         ),
-        metrics=Metrics(("objective", "precision", "balance", "correlation", "evaluations"), criterion="objective"),
-        row_metrics=("objective", "precision"),
-        summary=(SummaryNumber("precision@100", "precision", ".1%"),),
-        comparable=("binarize",),
+        metrics=Metrics(
+            (
+                *("objective", "precision", "precision_1000", "mean_average_precision"),
+                *("mean_average_precision_1000", "balance", "correlation", "evaluations"),
+            ),
+            criterion="objective",
+        ),
+        row_metrics=(
+            *("objective", "precision", "precision_1000"),
+            *("mean_average_precision", "mean_average_precision_1000"),
+        ),
+        summary=(
+            SummaryNumber("precision@100", "precision", ".1%"),
+            SummaryNumber("mAP", "mean_average_precision", ".1%"),
+        ),
+        comparable=("binarize", "searched"),
     ),
     Application(
         name="decisions",

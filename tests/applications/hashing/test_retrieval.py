@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from hardmax.applications.hashing.retrieval import measure_code_precision, measure_vector_precision
+from hardmax.applications.hashing.retrieval import (
+    measure_code_precision,
+    measure_vector_average_precision,
+    measure_vector_precision,
+    rank_codes,
+)
 from hardmax.applications.hashing.search import pack
 from hardmax.errors import ArgumentError
 
@@ -54,9 +59,26 @@ def test_vectors():
     assert precisions == pytest.approx([1, 1 / 2, 2 / 3])
 
 
+def test_average_precision_of_codes_and_vectors():
+    """Bits as vectors have the same distances; with noise that breaks ties, the mean over many noises is the same."""
+    random = np.random.default_rng(2)
+    bits, labels = random.random((60, 4)) < 0.5, random.integers(0, 3, 60)
+    rankings = rank_codes(pack(bits[:9]), labels[:9], pack(bits), labels)
+    values = []
+    for _ in range(300):
+        # A coordinate that is far from that of the queries adds to all distances, up to a small part that breaks ties.
+        extra = torch.from_numpy(20 + 1e-3 * random.random(60)).float()
+        vectors = torch.cat([torch.from_numpy(bits).float(), extra[:, None]], 1)
+        queries = torch.cat([vectors[:9, :4], torch.zeros(9, 1)], 1)
+        arguments = queries, torch.from_numpy(labels[:9]), vectors, torch.from_numpy(labels)
+        values.append(measure_vector_average_precision(*arguments))
+    assert rankings.average_precision().mean() == pytest.approx(np.mean(values), abs=0.004)
+    assert np.std(values) > 0.004  # orders of ties matter
+
+
 def test_bad_input():
     codes, labels = pack(np.eye(4, dtype=bool)), np.array([0, 1, 1, 0])
     with pytest.raises(ArgumentError, match="k must be from 1 to 4"):
         measure_code_precision(codes, labels, codes, labels, (5,))
-    with pytest.raises(ArgumentError, match="needs queries with labels"):
+    with pytest.raises(ArgumentError, match="queries that have labels, got none"):
         measure_code_precision(codes, np.full(4, -1), codes, labels, (1,))

@@ -8,7 +8,7 @@ import torch
 
 from hardmax.applications.hashing import HashEncoder
 from hardmax.applications.hashing.config import HashingConfig
-from hardmax.applications.hashing.pairs import ClassPairs, find_nearest_images
+from hardmax.applications.hashing.pairs import ClassPairs, NeighbourPairs, find_nearest_images
 from hardmax.applications.hashing.task import HashingTask, measure_bit_usage
 from hardmax.applications.registry import find_application
 from hardmax.applications.runs import load_run, train
@@ -42,8 +42,9 @@ def config_of(data, out, **options):
         {"pairs": "labels", "estimator": "reinmax"},
         {"pairs": "distorted", "augment": "shift", "estimator": "gumbel-softmax"},
         {"contrast": "triplet", "estimator": "local-expectation"},
+        {"walk": 4, "neighbours": 3, "searched": "rest"},
     ],
-    ids=["neighbours", "labels", "distorted", "triplet"],
+    ids=["neighbours", "labels", "distorted", "triplet", "walks"],
 )
 def test_it_learns(options, patterns, tmp_path):
     rows = []
@@ -52,6 +53,7 @@ def test_it_learns(options, patterns, tmp_path):
     assert training["objective"] > rows[0][0]["objective"]
     assert validation["objective"] is not None
     assert test["precision"] > (0.25 if options.get("pairs") == "distorted" else 0.7)  # a quarter by chance
+    assert test["mean_average_precision"] > (0.25 if options.get("pairs") == "distorted" else 0.6)
     assert 0.8 < test["balance"] <= 1
     assert 0 <= test["correlation"] < 1
 
@@ -114,6 +116,23 @@ def test_neighbours_are_the_nearest_and_not_oneself():
     assert find_nearest_images(torch.zeros(1, 1, 1, 2), images, 1).shape == (1, 1)
 
 
+def test_walks_follow_neighbours():
+    """Each image has one neighbour here, so that the end of a walk is determined by its number of steps."""
+    brightness = torch.tensor([0.02, 0.5, 0.1, 0.25, 0.9])  # the nearest of 0.02 is 0.1, of that 0.02, ...
+    images = torch.stack([brightness, 1 - brightness], 1).view(5, 1, 1, 2)
+    index, generator = torch.arange(5), torch.Generator().manual_seed(0)
+    nearest = find_nearest_images(images, images, 1, same=True).squeeze(1)
+    for steps in (1, 2, 3):
+        pairs = NeighbourPairs({"train": images, "test": images}, 1, steps)
+        expected = nearest
+        for _ in range(steps - 1):
+            expected = nearest[expected]
+        assert torch.equal(pairs.draw_partners(index, generator), expected)
+        # The nearest training image of a test image is itself here; only later steps leave it.
+        expected = index if steps == 1 else (nearest if steps == 2 else nearest[nearest])
+        assert torch.equal(pairs.draw_split_partners("test", generator), expected)
+
+
 def test_partners_of_a_class():
     labels = torch.tensor([0, 1, 0, 1, -1])
     pairs = ClassPairs({"train": labels, "test": torch.tensor([1, 2])})
@@ -151,6 +170,7 @@ def test_images_without_classes(tmp_path):
     [
         ({"pairs": "distorted"}, "needs distortions"),
         ({"bits": 0}, "bits must be at least 1"),
+        ({"walk": 0}, "walk must be at least 1"),
         ({"temperature": 0.0}, "temperature must be positive"),
         ({"gain": -1.0}, "gain must be positive"),
     ],

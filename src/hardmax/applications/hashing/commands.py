@@ -16,7 +16,12 @@ from torch import Tensor
 from hardmax.applications.command_line import EvaluateOptions, Evaluation, refuse_options
 from hardmax.applications.hashing.config import HashingConfig
 from hardmax.applications.hashing.model import HashEncoder
-from hardmax.applications.hashing.retrieval import measure_code_precision, measure_vector_precision
+from hardmax.applications.hashing.queries import prepare_queries
+from hardmax.applications.hashing.retrieval import (
+    measure_vector_average_precision,
+    measure_vector_precision,
+    rank_codes,
+)
 from hardmax.applications.hashing.search import Index, find_nearest
 from hardmax.applications.hashing.task import encode_bits, measure_bit_usage, pack_codes
 from hardmax.applications.runs import load_run
@@ -76,11 +81,11 @@ def load_encoder(run: str, checkpoint: str, device: str = "cpu") -> Encoder:
     return Encoder(restored.model, restored.config, restored.checkpoint, hashlib.sha256(weights).hexdigest())
 
 
-_KS = (1, 10, 100)  # precision is measured over this number of nearest images
+_KS = (1, 10, 100, 1000)  # precision is measured over this number of nearest images
 
 
 def evaluate(options: EvaluateOptions, restored: "LoadedRun[HashEncoder]") -> Evaluation:
-    """Return the retrieval precision of the codes and of the raw pixels, and the usage of the bits.
+    """Return the retrieval metrics of the codes and of the raw pixels, and the usage of the bits.
 
     Raises:
         ArgumentError: an option is given that only VAEs have, or the split is the training set, which is searched.
@@ -89,28 +94,30 @@ def evaluate(options: EvaluateOptions, restored: "LoadedRun[HashEncoder]") -> Ev
     if options.split == "train":
         raise ArgumentError("training images are what is searched; give --split validation or --split test")
     images, config = restored.load_data(options.data_dir), restored.config
-    queries = prepare_split(config, images, options.split)[: options.images].to(options.device)
+    chosen = prepare_queries(config, images, options.split, options.images)
+    queries = chosen.images.to(options.device)
     train = prepare_split(config, images, "train").to(options.device)
-    with show_bar(f"{len(queries):,} images among {len(train):,}"):
-        train_codes, query_codes = encode_bits(restored.model, train), encode_bits(restored.model, queries)
+    searched = torch.cat([train, chosen.others.to(options.device)])
+    with show_bar(f"{len(queries):,} images among {len(searched):,}"):
+        codes, query_codes = encode_bits(restored.model, searched), encode_bits(restored.model, queries)
         bits = restored.model.space.n
-        numbers: dict[str, Any] = {"searched": len(train), "bits": bits, **measure_bit_usage(train_codes)}
+        numbers: dict[str, Any] = {"searched": len(searched), "bits": bits, **measure_bit_usage(codes[: len(train)])}
         tables: list[Any] = []
-        if images.labels is not None:
-            query_labels, labels = images.labels[options.split][: len(queries)], images.labels["train"]
-            ks = [k for k in _KS if k <= len(train)]
-            codes = measure_code_precision(
-                pack_codes(query_codes), query_labels.numpy(), pack_codes(train_codes), labels.numpy(), ks
-            )
-            pixels = measure_vector_precision(
-                queries.flatten(1).cpu(), query_labels, train.flatten(1).cpu(), labels, ks
-            )
-            numbers |= {"precision": dict(zip(map(str, ks), codes, strict=True))}
+        if images.labels is not None and chosen.labels is not None and chosen.other_labels is not None:
+            labels = torch.cat([images.labels["train"], chosen.other_labels])
+            ks = [k for k in _KS if k <= len(searched)]
+            rankings = rank_codes(pack_codes(query_codes), chosen.labels.numpy(), pack_codes(codes), labels.numpy())
+            precisions = [float(rankings.precision(k).mean()) for k in ks]
+            vectors = queries.flatten(1).cpu(), chosen.labels, searched.flatten(1).cpu(), labels
+            pixels = measure_vector_precision(*vectors, ks)
+            means = float(rankings.average_precision().mean()), measure_vector_average_precision(*vectors)
+            numbers |= {"precision": dict(zip(map(str, ks), precisions, strict=True))}
             numbers |= {"precision_of_pixels": dict(zip(map(str, ks), pixels, strict=True))}
-            headings = ("nearest images of the query's class", *(f"of {k}" for k in ks))
+            numbers |= {"mean_average_precision": means[0], "mean_average_precision_of_pixels": means[1]}
+            headings = ("nearest images of the query's class", *(f"of {k}" for k in ks), "mAP")
             rows = [
-                (f"codes of {bits} bits", *(f"{value:.2%}" for value in codes)),
-                (f"{queries[0].numel():,} pixels", *(f"{value:.2%}" for value in pixels)),
+                (f"codes of {bits} bits", *(f"{value:.2%}" for value in (*precisions, means[0]))),
+                (f"{queries[0].numel():,} pixels", *(f"{value:.2%}" for value in (*pixels, means[1]))),
             ]
             tables.append((headings, rows))
     usage = [

@@ -18,7 +18,7 @@ class HashingConfig(EstimatorConfig, ImageConfig):
     """
 
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
-        "data": ("pairs", "neighbours", "augment"),
+        "data": ("pairs", "neighbours", "walk", "augment", "searched"),
         "model": ("bits", "gain", "architecture", "hidden"),
         "optimisation": ("contrast", "temperature", "margin"),
     }
@@ -32,6 +32,9 @@ class HashingConfig(EstimatorConfig, ImageConfig):
     neighbours: int = 20
     """Number of nearest images among which the partner of an image is drawn, again in every epoch (--pairs
     neighbours)."""
+    walk: int = 1
+    """Number of steps from an image to its partner: 1 draws a neighbour, 2 a neighbour of that neighbour, and so on.
+    Many steps with few neighbours make the codes of whole clusters similar (--pairs neighbours)."""
     augment: Literal["none", "mirror", "shift", "affine", "elastic", "flip"] = "none"
     """Distortion of both images of a pair. mirror: mirrored. shift: moved. affine: also rotated, scaled and sheared.
     elastic: also bent. flip: half as much of all that, and mirrored."""
@@ -57,11 +60,14 @@ class HashingConfig(EstimatorConfig, ImageConfig):
     binarize: Literal["threshold", "stochastic", "none"] = "none"
     """How grey pixels become 0 or 1: threshold at 0.5, stochastic (sampled once), or none (left grey)."""
     evaluate_images: int = 1000
-    """Maximum number of images per split that are queries after each epoch; all training images are searched."""
+    """Maximum number of images per split that are queries after each epoch."""
+    searched: Literal["train", "rest"] = "train"
+    """Images that are searched for the queries. train: the training images. rest: all images that are not queries, and
+    as many queries of each class, as in papers on hashing; test images only for queries of the test set."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.need_at_least_one("bits", "neighbours", "hidden")
+        self.need_at_least_one("bits", "neighbours", "walk", "hidden")
         self.need_positive("temperature", "margin", "gain")
         if self.pairs == "distorted" and self.augment == "none":
             raise ArgumentError("pairs distorted needs distortions: give --augment flip, or affine, elastic, shift")
@@ -70,7 +76,7 @@ class HashingConfig(EstimatorConfig, ImageConfig):
     def unused_options(self) -> set[str]:
         """Unused options: those of other estimators, contrasts and pairs."""
         other = {"margin"} if self.contrast == "info-nce" else {"temperature"}
-        return super().unused_options | other | (set() if self.pairs == "neighbours" else {"neighbours"})
+        return super().unused_options | other | (set() if self.pairs == "neighbours" else {"neighbours", "walk"})
 
 
 @dataclass(frozen=True)

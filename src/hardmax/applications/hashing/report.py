@@ -171,10 +171,16 @@ class HashingReport(AbstractReport[HashingRun]):
 
     def describe_measurement(self, run: HashingRun) -> str:
         """Return sentences on what the numbers are averaged over."""
+        ties = "Codes at the same distance are averaged over all their orders."
+        if run.config.searched == "rest":
+            return (
+                f"Means over at most {run.config.evaluate_images:,} test images, as many of each class, each searched "
+                f"for among all other images. {ties}"
+            )
         searches = (
             f"{len(run.test_examples):,} test images, each searched for among {len(run.images.train):,} training images"
         )
-        return f"Means over {searches}. Codes at the same distance are averaged over all their orders."
+        return f"Means over {searches}. {ties}"
 
     def list_facts(self, run: HashingRun) -> list[Fact]:
         """Return the size of a code in bytes."""

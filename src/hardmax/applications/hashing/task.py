@@ -14,7 +14,8 @@ from hardmax.applications.hashing.config import HashingConfig
 from hardmax.applications.hashing.model import Contrast, HashEncoder
 from hardmax.applications.hashing.objective import InfoNCECodes, TripletCodes
 from hardmax.applications.hashing.pairs import make_pairs
-from hardmax.applications.hashing.retrieval import measure_code_precision
+from hardmax.applications.hashing.queries import Queries, prepare_queries
+from hardmax.applications.hashing.retrieval import rank_codes
 from hardmax.applications.hashing.search import pack
 from hardmax.data import Images
 from hardmax.data.augmentation import augment_images
@@ -25,7 +26,8 @@ from hardmax.training.estimators import choose_estimator
 from hardmax.training.processes import SINGLE_PROCESS, Group
 from hardmax.training.task import SPLITS, AbstractTask, Row, choose_networks, draw_initial_weights, prepare_split
 
-_NEAREST = 100  # codes per query over which precision is measured
+_NEAREST = {"precision": 100, "precision_1000": 1000}  # number of nearest codes of each precision
+_RANKED = {"mean_average_precision": None, "mean_average_precision_1000": 1000}  # number of codes in the ranking
 _BATCH = 1000  # images
 
 
@@ -62,17 +64,24 @@ def measure_bit_usage(codes: Float[Tensor, "N n"]) -> dict[str, float]:
     return {"balance": float(variances.mean()), "correlation": float(correlation)}
 
 
-def measure_precision(
+def measure_retrieval(
     queries: Float[Tensor, "Q n"],
     query_labels: Int64[Tensor, "Q"] | None,
     codes: Float[Tensor, "N n"],
-    labels: Tensor | None,
-) -> float | None:
-    """Return the share of the 100 nearest codes that have the query's label; None without labels."""
+    labels: Int64[Tensor, "N"] | None,
+) -> dict[str, float | None]:
+    """Return the share of the nearest 100 and 1,000 codes that are of the query's class, and mean average precisions.
+
+    Mean average precision (mAP) is that of the ranking of all codes, and that of the nearest 1,000. Codes at the same
+    distance are averaged over all their orders. All values are None without labels.
+    """
     if query_labels is None or labels is None or not (query_labels >= 0).any():
-        return None
+        return dict.fromkeys((*_NEAREST, *_RANKED))
     arguments = pack_codes(queries), query_labels.cpu().numpy(), pack_codes(codes), labels.cpu().numpy()
-    return measure_code_precision(*arguments, (min(_NEAREST, len(codes)),))[0]
+    rankings = rank_codes(*arguments)
+    precisions = {name: float(rankings.precision(min(k, len(codes))).mean()) for name, k in _NEAREST.items()}
+    averages = {name: float(rankings.average_precision(k and min(k, len(codes))).mean()) for name, k in _RANKED.items()}
+    return {**precisions, **averages}
 
 
 @final
@@ -91,6 +100,7 @@ class HashingTask(AbstractTask[HashingConfig, HashEncoder]):
         for split in SPLITS:
             self.split_images[split] = prepare_split(config, images, split)[: config.evaluate_images].to(config.device)
         self.labels = images.labels
+        self.queries = {split: prepare_queries(config, images, split, config.evaluate_images) for split in SPLITS}
         self.count = len(self.split_images["train"])
         self.pairs = make_pairs(config, images, self.split_images)
         self.generators = {name: torch.Generator(config.device) for name in ("pairs", "distort", "noise")}
@@ -121,7 +131,8 @@ class HashingTask(AbstractTask[HashingConfig, HashEncoder]):
         """Describe the training pairs, the loss and the estimator."""
         config = self.config
         pairs = {
-            "neighbours": f"{config.neighbours} nearest neighbours by pixels",
+            "neighbours": f"{config.neighbours} nearest neighbours by pixels"
+            + (f" after {config.walk} steps" if config.walk > 1 else ""),
             "distorted": f"distorted copies ({config.augment})",
             "labels": "images of one class",
         }
@@ -153,21 +164,23 @@ class HashingTask(AbstractTask[HashingConfig, HashEncoder]):
 
     def evaluate(self, split: str) -> dict[str, Any]:
         """Return the objective of pairs, the precision of retrieval, and the usage of the bits."""
-        codes, queries = self._encode_train(), encode_bits(self.model, self.split_images[split])
-        labels = self.labels or {}
-        query_labels = labels.get(split)
-        precision = measure_precision(
-            queries, None if query_labels is None else query_labels[: len(queries)], codes, labels.get("train")
-        )
-        return {"objective": self._evaluate_pairs(split), "precision": precision, **measure_bit_usage(codes)}
+        return {
+            "objective": self._evaluate_pairs(split),
+            **self._measure_retrieval(self.queries[split]),
+            **measure_bit_usage(self._encode_train()),
+        }
 
     def summarize_epoch(self, rows: Mapping[str, Row]) -> str:
         """Return a line with the results of an epoch."""
         test = rows["test"]
-        precision = "" if test["precision"] is None else f"  test precision@100 {test['precision']:.1%}"
+        retrieval = (
+            ""
+            if test["precision"] is None
+            else (f"  test precision@100 {test['precision']:.1%}  mAP {test['mean_average_precision']:.1%}")
+        )
         return (
             f"epoch {test['epoch']:>3}  loss train {-rows['train']['objective']:.3f}  "
-            f"validation {-rows['validation']['objective']:.3f}{precision}  correlation {test['correlation']:.3f}"
+            f"validation {-rows['validation']['objective']:.3f}{retrieval}  correlation {test['correlation']:.3f}"
         )
 
     def _estimator(self, epoch: int, step: int) -> AbstractEstimator:
@@ -184,6 +197,15 @@ class HashingTask(AbstractTask[HashingConfig, HashEncoder]):
 
     def _distort(self, images: Tensor, generator: torch.Generator) -> Tensor:
         return augment_images(images, self.config.augment, generator, len(images), slice(None))
+
+    def _measure_retrieval(self, queries: Queries) -> dict[str, float | None]:
+        """Return the metrics of retrieval of these queries."""
+        codes, labels = self._encode_train(), None if self.labels is None else self.labels["train"]
+        if labels is not None and queries.other_labels is not None and len(queries.others):
+            codes = torch.cat([codes, encode_bits(self.model, queries.others.to(codes.device))])
+            labels = torch.cat([labels, queries.other_labels])
+        query_codes = encode_bits(self.model, queries.images.to(codes.device))
+        return measure_retrieval(query_codes, queries.labels, codes, labels)
 
     def _encode_train(self) -> Tensor:
         """Return the codes of all training images, computed at most once per step."""

@@ -1,7 +1,7 @@
 """The dVAE, images as tokens: estimators of the encoder's gradient compared at an equal number of steps."""
 
 from hardmax.experiments.tables.declaration import Cell, CurvesFigure, Experiment, Options, Panel, Quick
-from hardmax.experiments.tables.metrics import ALIVE, BOUND, ERROR, PERPLEXITY
+from hardmax.experiments.tables.metrics import ALIVE, BOUND, ERROR, PERPLEXITY, PSNR
 
 EPOCHS = 5
 FACES_EPOCHS = 30  # of 40 steps; those of Fashion-MNIST have 500
@@ -30,8 +30,8 @@ DVAE = Experiment(
     "pixels with a learned variance, uniform prior, the weight of the KL grows from 0 to 1 over the first fifth of "
     "the run; convolutional networks of 32 channels and more, Adam with a learning rate of 2e-3 that falls to zero "
     "over the second half. Codes that are hardly used are replaced during the first half. Bounds, in nats of "
-    "densities, are from one sample of the tokens of at most 2,000 test images; error, perplexity and alive codes "
-    "are those of the most likely tokens.",
+    "densities, are from one sample of the tokens of at most 2,000 test images; PSNR (decibels), error, perplexity and "
+    "alive codes are those of the most likely tokens.",
     options={"model": "dvae", "epsilon": 1.0},  # used by direct only
     cells=tuple(
         Cell(data, method, group, 2e-3, {**data_options, **options})
@@ -39,7 +39,7 @@ DVAE = Experiment(
         for method, (group, options) in METHODS.items()
     ),
     seeds=(0, 1, 2),
-    metrics=(BOUND, ERROR, PERPLEXITY, ALIVE),
+    metrics=(BOUND, PSNR, ERROR, PERPLEXITY, ALIVE),
     epochs=(1, EPOCHS, FACES_EPOCHS),
     figures=(CurvesFigure((tuple(Panel("epoch", data) for data in DATA),)),),
     notes=(

@@ -21,6 +21,7 @@ _MODULES = {
     "dvae": "dvae",
     "tokenizers": "tokenizers",
     "hashing": "hashing",
+    "hashing-retrieval": "hashing_retrieval",
     "completion": "completion",
     "gradient-quality": "gradient_quality",
     "epsilon": "epsilon",
