@@ -56,23 +56,20 @@ def make_upsampling(shape: tuple[int, ...], sizes: list[tuple[int, int]], width:
     return nn.Sequential(*(_Upsample(*step) for step in zip(before, after, sizes[1:], strict=True)))
 
 
-def build_conv_trunk(
-    shape: tuple[int, ...], hidden: int, width: int = 32, longest: int = LONGEST_SIDE
-) -> nn.Sequential:
+def build_conv_trunk(shape: tuple[int, ...], hidden: int, width: int = 32) -> nn.Sequential:
     """Return strided 3x3 convolutions that halve the image and double the channels, then one linear layer.
 
     Args:
         shape: shape of one image, (channels, H, W).
         hidden: number of output features, after a ReLU: `[B, *shape] -> [B, hidden]`.
         width: channels after the first convolution.
-        longest: longest side of the last feature map.
 
     Example:
         >>> import torch
         >>> build_conv_trunk((3, 50, 64), 40)(torch.zeros(2, 3, 50, 64)).shape
         torch.Size([2, 40])
     """
-    sizes = halve_sizes(shape, longest)
+    sizes = halve_sizes(shape)
     features = count_deepest_channels(shape, sizes, width) * prod(sizes[-1])
     return nn.Sequential(*make_downsampling(shape, sizes, width), nn.Flatten(), nn.Linear(features, hidden), nn.ReLU())
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from hardmax._deprecation import RenamedMember
 from hardmax.applications.mixed_vae.joins import AbstractJoin, GaussianRows, SharedGaussian
+from hardmax.applications.mixed_vae.networks import build_classifier
 from hardmax.applications.mixed_vae.objective import (
     MixedObjective,
     exact_mixed_bounds,
@@ -62,8 +63,6 @@ class Encoding:
 
 Architecture = Literal["mlp", "conv", "conv-classifier"]
 
-_SMALLEST_MAP = 4  # longest side of the classifier's last feature map: 28 x 28 pixels are halved three times
-
 
 def make_networks(
     architecture: Architecture, join: AbstractJoin, shape: tuple[int, ...], hidden: int
@@ -94,8 +93,8 @@ def make_networks(
     gaussians = GaussianHead(features, join.rows, join.c, hidden=max(100, out), shared=max(66, out))
     scores = ScoreHead(features, join.space)
     if architecture == "conv-classifier":
-        classifier = build_conv_trunk(shape, features, longest=_SMALLEST_MAP)
-        return nn.Identity(), nn.Sequential(classifier, scores), nn.Sequential(trunk, gaussians), decoder
+        classifier = nn.Sequential(build_classifier(shape, features), scores)
+        return nn.Identity(), classifier, nn.Sequential(trunk, gaussians), decoder
     return trunk, scores, gaussians, decoder
 
 
