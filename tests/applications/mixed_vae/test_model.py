@@ -9,6 +9,7 @@ from torch import nn
 
 import hardmax as hm
 from hardmax.applications.mixed_vae import GaussianRows, MixedObjective, MixedVAE
+from hardmax.applications.mixed_vae.networks import build_classifier
 
 SPACES = [hm.Categorical(5), hm.Categorical(3, 2), hm.Binary(3)]
 
@@ -75,6 +76,17 @@ def test_a_convolutional_classifier_shares_nothing_with_the_auto_encoder():
     encoded = model.encode(torch.rand(2, *shape))
     (encoded.mean.sum() + encoded.log_variance.sum()).backward()
     assert all(parameter.grad is None for parameter in model.discrete.parameters())
+
+
+@pytest.mark.parametrize(("shape", "count"), [((1, 28, 28), 3), ((3, 9, 20), 3), ((2, 4, 3), 0)])
+def test_a_convolutional_classifier_treats_each_image_alone(shape, count):
+    """Images of any size; the features of an image do not depend on the other images of the batch."""
+    classifier = build_classifier(shape, 11)
+    assert sum(isinstance(layer, nn.Conv2d) for layer in classifier) == count
+    x = torch.rand(6, *shape)
+    features = classifier(x)
+    assert features.shape == (6, 11)
+    torch.testing.assert_close(classifier(x[4:5]), features[4:5])
 
 
 def test_attributes_of_faces():
