@@ -74,7 +74,11 @@ def test_a_gallery(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "count"), [("table2", 50), ("table2-ablation", 16), ("table2-grey", 20), ("figure4", 4)]
+    ("name", "count"),
+    [
+        *(("table2", 50), ("table2-ablation", 16), ("table2-grey", 20)),
+        *(("few-labels", 2), ("few-labels-ablation", 16), ("figure4", 4)),
+    ],
 )
 def test_quick_forms_of_the_mixed_vae(name, count, tmp_path):
     reproduce(name, "--quick", "--out", tmp_path)

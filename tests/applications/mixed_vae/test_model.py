@@ -9,6 +9,7 @@ from torch import nn
 
 import hardmax as hm
 from hardmax.applications.mixed_vae import GaussianRows, MixedObjective, MixedVAE
+from hardmax.applications.mixed_vae.networks import build_classifier
 
 SPACES = [hm.Categorical(5), hm.Categorical(3, 2), hm.Binary(3)]
 
@@ -19,7 +20,10 @@ def build(space=SPACES[0], **options):
 
 @pytest.mark.parametrize("likelihood", ["bernoulli", "gaussian"])
 @pytest.mark.parametrize("join", ["rows", "beside"])
-@pytest.mark.parametrize(("architecture", "shape"), [("mlp", (1, 9, 7)), ("conv", (3, 17, 33)), ("conv", (1, 8, 8))])
+@pytest.mark.parametrize(
+    ("architecture", "shape"),
+    [("mlp", (1, 9, 7)), ("conv", (3, 17, 33)), ("conv", (1, 8, 8)), ("conv-classifier", (1, 9, 7))],
+)
 @pytest.mark.parametrize("space", SPACES, ids=str)
 def test_every_part_gets_a_gradient(space, architecture, shape, join, likelihood):
     model = MixedVAE.build(
@@ -58,6 +62,31 @@ def test_the_paper_s_networks():
     assert widths(model.discrete) == [(200, 100), (100, 10)]
     assert widths(model.continuous) == [(200, 1000), (100, 66), (66, 40)]
     assert widths(model.decoder) == [(200, 400), (400, 784)]
+
+
+def test_a_convolutional_classifier_shares_nothing_with_the_auto_encoder():
+    space, shape = hm.Categorical(10), (1, 28, 28)
+    plain, model = (MixedVAE.build(space, shape, architecture=name) for name in ("mlp", "conv-classifier"))
+    convolutions = [layer for layer in model.discrete.modules() if isinstance(layer, nn.Conv2d)]
+    assert [(layer.in_channels, layer.out_channels) for layer in convolutions] == [(1, 32), (32, 64), (64, 128)]
+    assert model.scores(torch.zeros(2, *shape)).shape == (2, 10)
+    gaussians = sum(p.numel() for part in (plain.trunk, plain.continuous) for p in part.parameters())
+    assert sum(p.numel() for p in model.continuous.parameters()) == gaussians
+    assert not list(model.trunk.parameters())
+    encoded = model.encode(torch.rand(2, *shape))
+    (encoded.mean.sum() + encoded.log_variance.sum()).backward()
+    assert all(parameter.grad is None for parameter in model.discrete.parameters())
+
+
+@pytest.mark.parametrize(("shape", "count"), [((1, 28, 28), 3), ((3, 9, 20), 3), ((2, 4, 3), 0)])
+def test_a_convolutional_classifier_treats_each_image_alone(shape, count):
+    """Images of any size; the features of an image do not depend on the other images of the batch."""
+    classifier = build_classifier(shape, 11)
+    assert sum(isinstance(layer, nn.Conv2d) for layer in classifier) == count
+    x = torch.rand(6, *shape)
+    features = classifier(x)
+    assert features.shape == (6, 11)
+    torch.testing.assert_close(classifier(x[4:5]), features[4:5])
 
 
 def test_attributes_of_faces():
@@ -257,7 +286,7 @@ class TestErrors:
 # --------------------------------------------------------------------------------------------------------------- saving
 class TestSaving:
     @pytest.mark.parametrize("join", ["rows", "beside"])
-    @pytest.mark.parametrize("architecture", ["mlp", "conv"])
+    @pytest.mark.parametrize("architecture", ["mlp", "conv", "conv-classifier"])
     @pytest.mark.parametrize("space", SPACES, ids=str)
     def test_round_trip(self, space, architecture, join, tmp_path):
         model = build(space, architecture=architecture, join=join, prior="learned", likelihood="gaussian")

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.plain  # without shape checks
     ("options", "message"),
     [
         ({"join": "above"}, r"join must be one of \['rows', 'beside'\], got 'above'"),
-        ({"architecture": "transformer"}, r"architecture must be 'mlp' or 'conv', got 'transformer'"),
+        ({"architecture": "transformer"}, r"must be 'mlp', 'conv' or 'conv-classifier', got 'transformer'"),
         ({"prior": "flat"}, r"prior must be.*'flat'"),
         ({"likelihood": "poisson"}, r"likelihood must be.*'poisson'"),
         ({"continuous": 0}, r"at least one continuous dimension, got c=0"),

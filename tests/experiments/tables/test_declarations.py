@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,31 @@ def test_table_2_and_what_is_made_of_it(tmp_path):
     )
     complete = cells["posterior direct, augmentation, consistency"]
     assert replace(pieces["VAE and consistency"], data="", augment="flip", labels=300) == replace(complete, data="")
+
+
+def test_few_labels_and_its_ablation(tmp_path):
+    """Ten samples of 100 labels; each line of the ablation changes one part, and the first line changes none."""
+    table, ablation = find_experiment("few-labels"), find_experiment("few-labels-ablation")
+    runs = table.plan(tmp_path)
+    assert {(run.config.data, run.seed) for run in runs} == set(product(("mnist", "fashion-mnist"), range(10)))
+    assert {(run.config.labels, run.config.label_seed) for run in runs} == {(100, None)}  # the seed's
+    for problem in ("MNIST", "Fashion-MNIST"):
+        (whole,) = [table.make_config(cell, 0).to_dict() for cell in table.cells if cell.problem == problem]
+        changes = {}
+        for cell in ablation.cells:
+            if cell.problem == problem:
+                config = ablation.make_config(cell, 0).to_dict()
+                changes[cell.method] = {name for name in config if config[name] != whole[name]}
+        assert changes == {
+            "all": set(),
+            "fully connected classifier": {"architecture"},
+            "rounded images for the encoder": {"encoder_input"},
+            "labels through the arg max": {"supervision"},
+            "no correction of frequencies": {"align"},
+            "no VAE": {"elbo"},
+            "no consistency": {"consistency"},
+            "no augmentation": {"augment", "consistency"},
+        }
 
 
 @pytest.mark.parametrize("gallery", GALLERIES, ids=lambda each: each.name)

@@ -66,8 +66,9 @@ class MixedConfig(VAEConfig):
     """Number of labelled images per step, in addition to --batch-size others."""
     encoder_input: Literal["same", "grey"] = "same"
     """Input of the encoder: the same image that the decoder reconstructs, or the grey image before it is rounded."""
-    architecture: Literal["auto", "mlp", "conv"] = "auto"
-    """Networks: fully connected as in the paper (mlp), or convolutional (conv); auto: conv for images over 32 x 32."""
+    architecture: Literal["auto", "mlp", "conv", "conv-classifier"] = "auto"
+    """Networks: fully connected as in the paper (mlp), convolutional (conv), or mlp with a separate convolutional
+    network for the scores of z (conv-classifier); auto: conv for images over 32 x 32, else mlp."""
     likelihood: Literal["auto", "bernoulli", "gaussian"] = "auto"
     """Distribution of the pixels given the latents; auto: gaussian for colour, else bernoulli."""
     prior: Literal["uniform", "learned"] = "uniform"

@@ -156,11 +156,14 @@ class MixedTask(AbstractTask[MixedConfig, MixedVAE]):
     @classmethod
     def build(cls, config: MixedConfig, images: Images, start: int = 0, group: Group = SINGLE_PROCESS) -> "MixedTask":
         """Return the task with initial weights number `start`; torch's global generator is unchanged."""
+        architecture = config.architecture
+        if architecture != "conv-classifier":
+            architecture = choose_networks(architecture, images.shape)
         with draw_initial_weights(config.seed, start):
             model = MixedVAE.build(
                 make_space(config, images),
                 images.shape,
-                architecture=choose_networks(config.architecture, images.shape),
+                architecture=architecture,
                 join="beside" if config.attribute_names else "rows",
                 continuous=config.continuous or (64 if config.attribute_names else 20),
                 prior=config.prior,

@@ -16,6 +16,8 @@ _MODULES = {
     "table2": "table2",
     "table2-ablation": "table2",
     "table2-grey": "table2",
+    "few-labels": "few_labels",
+    "few-labels-ablation": "few_labels",
     "figure4": "figure4",
     "figure5": "figure5",
     "dvae": "dvae",
