@@ -127,6 +127,25 @@ def read_volume(path: Path) -> Volume:
     return Volume(values, grid, header, path, tuple(notes))
 
 
+def read_numbers(path: Path) -> tuple[Shaped[np.ndarray, "X Y Z"], Grid, list[str]]:
+    """Read the numbers of a label map, whatever they mean; return them with their grid, and notes on the file's errors.
+
+    Raises:
+        DataError: as for `read_volume`, or the values are not whole numbers, or all of them are 0.
+    """
+    values, grid, _, notes = _read_file(path)
+    if values.dtype.kind == "f":
+        if not np.isfinite(values).all() or (values != np.round(values)).any():
+            raise DataError(
+                f"{path} is not a label map: its values, from {np.nanmin(values):g} to {np.nanmax(values):g}, are not "
+                "all whole numbers; give a map of labels, not a scan or a probability"
+            )
+        values = values.astype(np.int32)
+    if not values.any():
+        raise DataError(f"{path} is empty: all of its voxels are 0, expected a map of labels")
+    return values, grid, notes
+
+
 def read_labels(path: Path, table: LabelTable = STRUCTURES) -> LabelMap:
     """Read a label map, in the numbers of the table or of FreeSurfer.
 
@@ -147,16 +166,7 @@ def read_labels(path: Path, table: LabelTable = STRUCTURES) -> LabelMap:
         >>> read_labels(path).labels.tolist()
         [[[0, 1, 1]]]
     """
-    values, grid, _, notes = _read_file(path)
-    if values.dtype.kind == "f":
-        if not np.isfinite(values).all() or (values != np.round(values)).any():
-            raise DataError(
-                f"{path} is not a label map: its values, from {np.nanmin(values):g} to {np.nanmax(values):g}, are not "
-                "all whole numbers; give a map of labels, not a scan or a probability"
-            )
-        values = values.astype(np.int32)
-    if not values.any():
-        raise DataError(f"{path} is empty: all of its voxels are 0, expected a map of labels")
+    values, grid, notes = read_numbers(path)
     try:
         labels, messages = table.to_indices(values)
     except DataError as error:
