@@ -8,13 +8,14 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float, Integer
 
+from hardmax.applications.segmentation.results.layouts import AbstractLayout
 from hardmax.applications.segmentation.results.quality_images import write_quality_image
 from hardmax.applications.segmentation.results.records import quality_image_path
 from hardmax.applications.segmentation.results.tables import Result, list_doubts
 from hardmax.applications.segmentation.volumes.agreement import Agreement, compare_maps, measure_volumes
 from hardmax.applications.segmentation.volumes.geometry import Grid, resample_labels
 from hardmax.applications.segmentation.volumes.labels import LabelTable
-from hardmax.applications.segmentation.volumes.reading import Volume, read_labels, read_volume
+from hardmax.applications.segmentation.volumes.reading import Volume, check_is_scan, read_labels, read_volume
 from hardmax.applications.segmentation.volumes.scans import Scan
 from hardmax.applications.segmentation.volumes.writing import write_labels, write_posterior
 
@@ -43,15 +44,10 @@ class OutputOptions:
     smooth: float = 0.0
 
 
-def label_map_path(out: Path, scan: Scan) -> Path:
-    """Return the path of the label map of a scan."""
-    return out / f"{scan.name}_labels.nii.gz"
-
-
 def segment_scan(
     segmenter: AbstractSegmenter,
     scan: Scan,
-    out: Path,
+    layout: AbstractLayout,
     table: LabelTable,
     *,
     options: OutputOptions,
@@ -61,12 +57,14 @@ def segment_scan(
 ) -> Result:
     """Segment a scan, write its files into a folder, and compare it with the truth if there is one.
 
-    Nothing is written before the scan is segmented; the label map is written last.
+    Nothing is written before the scan is segmented; the label map is written last. Files of an earlier result of the
+    scan that this one does not have are removed.
 
     Raises:
         HardmaxError: a file cannot be read or written, or the scan cannot be segmented.
     """
     volume = read_volume(scan.path)
+    check_is_scan(volume)
     true = None if truth is None else read_labels(truth, table)
     segmentation = segmenter.segment(volume, posterior=options.posteriors or options.smooth > 0, progress=progress)
     labels, posterior = np.asarray(segmentation.labels), segmentation.posterior
@@ -84,12 +82,15 @@ def segment_scan(
         agreement, messages = _compare_with_truth(labels, volume, true.labels, true.grid, table)
         notes += [f"true map: {note}" for note in true.notes]
         notes += messages
-    image, files = quality_image_path(out, scan.name), [label_map_path(out, scan)]
+    image, files = quality_image_path(layout.out, scan.name), [layout.label_map_path(scan)]
     if options.posteriors and posterior is not None:
-        files.append(out / f"{scan.name}_posteriors.nii.gz")
+        files.append(layout.posterior_path(scan))
         write_posterior(files[1], posterior, volume)
     write_quality_image(image, volume, labels, table, title=scan.name, flag=" ".join(flags))
+    for path in files:
+        layout.write_sidecar(path, scan, table)
     write_labels(files[0], labels, volume, table)
+    layout.remove_files(scan, keep=files)
     return Result(
         scan,
         model=model,

@@ -134,8 +134,8 @@ def check_records(out: Path, scans: Sequence[Scan], table: LabelTable) -> None:
         earlier = results[scan.name].scan.path if scan.name in results else scan.path
         if os.path.exists(earlier) and not earlier.samefile(scan.path):
             raise DataError(
-                f"{out / scan.name}_labels.nii.gz is the result of another scan, {earlier}; choose another folder with "
-                f"--out, or rename {scan.path}"
+                f"{scan.name} in {out} is the result of another scan, {earlier}; choose another folder with --out, or "
+                f"rename {scan.path}"
             )
     known = {quote_formula(escape_control_characters(name)) for name in (*results, *(scan.name for scan in scans))}
     if missing := [name for name in _list_table_scans(out / VOLUMES) if name not in known]:

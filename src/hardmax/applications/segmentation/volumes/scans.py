@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hardmax.applications.segmentation.volumes.dicom import describe_conversion, has_dicom_files, is_dicom
 from hardmax.applications.segmentation.volumes.reading import SUFFIXES, strip_suffix
 from hardmax.errors import DataError
 
@@ -39,6 +40,16 @@ def find_scans(given: Sequence[Path]) -> list[Scan]:
         DataError: a missing file or folder, a folder without scans, or two scans with the same name of results.
     """
     scans = [Scan(path, strip_suffix(path)) for path in _collect_files(given, maps=False)]
+    check_names(scans)
+    return scans
+
+
+def check_names(scans: Sequence[Scan]) -> None:
+    """Check that no two scans have the same name of results.
+
+    Raises:
+        DataError: two have.
+    """
     paths: dict[str, Path] = {}
     for scan in scans:
         if scan.name in paths:
@@ -47,7 +58,6 @@ def find_scans(given: Sequence[Path]) -> list[Scan]:
                 "or segment them in two runs with different --out"
             )
         paths[scan.name] = scan.path
-    return scans
 
 
 def find_maps(given: Sequence[Path]) -> list[Path]:
@@ -89,8 +99,7 @@ def find_truths(scans: Sequence[Scan], given: Path) -> dict[str, Path]:
             or [path for path in matches if _find_ending(strip_suffix(path)) not in _SCANS]
         )
         if len(matches) > 1:
-            names = ", ".join(path.name for path in matches)
-            raise DataError(f"{given} has {len(matches)} label maps for {scan.path.name}: {names}; keep one of them")
+            raise DataError(describe_ambiguity(given, scan, matches))
         if matches:
             truths[scan.name] = matches[0]
     if not truths:
@@ -99,6 +108,12 @@ def find_truths(scans: Sequence[Scan], given: Path) -> dict[str, Path]:
             f"{_remove_endings(scans[0].name)}_labels.nii.gz, or the scan's own name"
         )
     return truths
+
+
+def describe_ambiguity(folder: Path, scan: Scan, maps: Sequence[Path]) -> str:
+    """Return the error message for several true label maps of one scan."""
+    names = ", ".join(path.name for path in maps)
+    return f"{folder} has {len(maps)} label maps for {scan.path.name}: {names}; keep one of them"
 
 
 def _collect_files(given: Sequence[Path], *, maps: bool) -> list[Path]:
@@ -110,11 +125,15 @@ def _collect_files(given: Sequence[Path], *, maps: bool) -> list[Path]:
                 chosen = [file for file in candidates if _find_ending(strip_suffix(file)) in _MAPS] or candidates
             else:
                 chosen = [file for file in candidates if _find_ending(strip_suffix(file)) not in _MAPS + _OTHERS]
+            if not chosen and not candidates and has_dicom_files(path):
+                raise DataError(describe_conversion(path))
             if not chosen:
                 raise DataError(_describe_missing(path, "label maps" if maps else "scans", len(candidates)))
             out += chosen
         else:
             _check_exists(path)
+            if not path.name.lower().endswith(SUFFIXES) and is_dicom(path):
+                raise DataError(describe_conversion(path))
             strip_suffix(path)
             out.append(path)
     unique = {path.resolve(): path for path in reversed(out)}
