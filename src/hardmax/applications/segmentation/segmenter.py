@@ -28,8 +28,7 @@ from hardmax.applications.segmentation.vae.pca import make_coarse_grid
 from hardmax.applications.segmentation.volumes.geometry import Reorientation
 from hardmax.applications.segmentation.volumes.labels import STRUCTURES, LabelTable
 from hardmax.applications.segmentation.volumes.reading import Volume, read_volume
-from hardmax.applications.segmentation.volumes.sides import FREESURFER, split_posterior, split_sides
-from hardmax.errors import ArgumentError, DataError, ShapeError
+from hardmax.errors import DataError, ShapeError
 from hardmax.random import make_generator
 from hardmax.threads import use_one_thread
 
@@ -51,6 +50,7 @@ class Segmentation:
         deviations: standard deviation of the Gaussian of each tissue, in the scan's units.
         doubts: sentences on why the scan is doubtful.
         mask: `[X, Y, Z]`, the brain in the scan's voxels: only in it are there structures.
+        right: `[X, Y, Z]`, whether a voxel of the mask is on the right side of the person; for `sides.split_sides`.
         has_skull: whether the brain was extracted from a scan with its skull.
     """
 
@@ -62,6 +62,7 @@ class Segmentation:
     deviations: dict[str, float]
     doubts: tuple[str, ...]
     mask: Bool[np.ndarray, "X Y Z"]
+    right: Bool[np.ndarray, "X Y Z"]
     has_skull: bool
 
 
@@ -83,14 +84,10 @@ class Segmenter:
         trained: label VAE and encoder of `hardmax segment train`. They find the scan's anatomy in one pass, without a
             deformation, which is faster and less accurate. None fits a deformation to each scan.
         head: the atlas of the head, for scans with their skull. Without it, scans must be skull-stripped.
-        table: the labels of the segmentations: None for those of the atlas, in which left and right are merged, or
-            `sides.FREESURFER`.
-
-    Raises:
-        ArgumentError: the labels cannot be made from those of the atlas.
 
     Attributes:
-        table: the labels of the segmentations.
+        table: the labels of the segmentations; left and right are merged.
+        has_sides: whether `sides.split_sides` can split its labels: they are those of `STRUCTURES`.
         mixing: `[M, K]`, the Gaussians of each label of the atlas.
         least_log_likelihood: lowest log-likelihood of scans of brains; below it, a result is marked as doubtful.
     """
@@ -102,16 +99,10 @@ class Segmenter:
         atlas: Atlas,
         trained: tuple[LabelVAE, ImageEncoder] | None = None,
         head: HeadAtlas | None = None,
-        table: LabelTable | None = None,
     ) -> None:
         self.atlas, self.trained, self.head = atlas, trained, head
-        self.table: LabelTable = atlas.table if table is None else table
-        self._has_sides = self.table.names == FREESURFER.names
-        if self._has_sides and atlas.table.names != STRUCTURES.names:
-            raise ArgumentError(
-                "the structures of the atlas are not those of hardmax, and have no numbers in FreeSurfer: use the "
-                "labels of the atlas, with --labels merged"
-            )
+        self.table: LabelTable = atlas.table
+        self.has_sides = atlas.table.names == STRUCTURES.names
         tissues = [atlas.table.labels[index].tissues for index in atlas.kept]
         self._tissues = tissue_names(tissues)
         self.mixing = tissue_mixing(tissues)
@@ -119,12 +110,8 @@ class Segmenter:
         self.appearances = sum_appearances(self.prior, atlas.grid, self.mixing)
 
     @classmethod
-    def load(cls, folder: Path, table: LabelTable | None = None) -> "Segmenter":
+    def load(cls, folder: Path) -> "Segmenter":
         """Load a folder created by `hardmax segment prior` or `hardmax segment train`.
-
-        Args:
-            folder: the folder.
-            table: the labels of the segmentations; None for those of the atlas.
 
         Raises:
             DataError: a file is missing or broken.
@@ -133,7 +120,7 @@ class Segmenter:
         if has_part(folder, ENCODER):
             trained = (load_part(LabelVAE, folder, VAE), load_part(ImageEncoder, folder, ENCODER))
         head = load_part(HeadAtlas, folder, HEAD) if has_part(folder, HEAD) else None
-        return cls(load_part(Atlas, folder, ATLAS), trained, head, table)
+        return cls(load_part(Atlas, folder, ATLAS), trained, head)
 
     @use_one_thread()
     def segment(
@@ -185,21 +172,18 @@ class Segmenter:
             prior = self.predict_prior(canonical, observation, fit, *self.trained)
         progress(0.85, "labelling")
         labelling = label_voxels(canonical, observation, fit, self.atlas, prior, self.appearances, posterior=posterior)
-        labels, soft = labelling.labels, labelling.posterior
-        if self._has_sides:
-            labels = split_sides(labels, labelling.right)
-            soft = None if soft is None else split_posterior(soft, labelling.right)
         scale, centre = observation.scale, observation.centre
         means = (fit.gaussians.means * scale + centre).tolist()
         return Segmentation(
-            reorientation.restore(labels),
-            None if soft is None else reorientation.restore(soft),
+            reorientation.restore(labelling.labels),
+            None if labelling.posterior is None else reorientation.restore(labelling.posterior),
             labelling.evidence,
             time.monotonic() - began,
             dict(zip(self._tissues, means, strict=True)),
             dict(zip(self._tissues, (fit.gaussians.deviations * scale).tolist(), strict=True)),
             brain.doubts,
             reorientation.restore(observation.mask),
+            reorientation.restore(labelling.right),
             brain.has_skull,
         )
 

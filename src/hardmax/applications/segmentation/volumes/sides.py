@@ -4,13 +4,14 @@ The model does not distinguish the sides, since mirrored structures look the sam
 in the atlas, whose middle is between left and right. No torch here.
 """
 
-from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Integer, Shaped, UInt8
 
-from hardmax.applications.segmentation.volumes.labels import STRUCTURES, Label, LabelTable, split_into_slabs
-from hardmax.errors import DataError
+from hardmax.applications.segmentation.volumes.labels import STRUCTURES, Label, LabelTable
+from hardmax.applications.segmentation.volumes.reading import LabelMap, read_labels, read_numbers
 
 # For each structure: its name in FreeSurfer without the side, its number on the left, and on the right; structures in
 # the middle have one number.
@@ -65,7 +66,7 @@ _TO_STRUCTURE[_TO_SIDES] = np.arange(len(STRUCTURES))[:, None]
 PAIRS = [(left, right) for left, right in _SIDES if left != right and FREESURFER.labels[left].judged]
 
 
-def split_sides(labels: UInt8[np.ndarray, "X Y Z"], right: Bool[np.ndarray, "X Y Z"]) -> UInt8[np.ndarray, "X Y Z"]:
+def split_sides(labels: Integer[np.ndarray, "X Y Z"], right: Bool[np.ndarray, "X Y Z"]) -> UInt8[np.ndarray, "X Y Z"]:
     """Return labels in the table FREESURFER of labels in STRUCTURES.
 
     Args:
@@ -99,39 +100,36 @@ def merge_sides(labels: Integer[np.ndarray, "X Y Z"]) -> UInt8[np.ndarray, "X Y 
     return _TO_STRUCTURE[labels]
 
 
-def read_sides(numbers: Shaped[np.ndarray, "..."]) -> tuple[Integer[np.ndarray, "..."], list[str]]:
-    """Return the indices in FREESURFER of a map of FreeSurfer's or SynthSeg's numbers, and notes on how it was read.
+def read_truth(path: Path, table: LabelTable) -> tuple[LabelMap, LabelTable]:
+    """Read a true label map, to compare it with labels of a table; return it with the table of its own labels.
 
-    Parcels of the cortex and other parts are read as the structure that they belong to.
-
-    Args:
-        numbers: integers of any shape.
+    A map with merged sides is read in the table STRUCTURES, also if the labels have sides: these are then merged.
 
     Raises:
-        DataError: the map does not distinguish left and right, or no number except 0 is known.
+        DataError: as for `read_labels`.
+    """
+    if table.names != FREESURFER.names:
+        return read_labels(path, table), table
+    numbers, _, _ = read_numbers(path)
+    label_map = read_labels(path)
+    if not (right := find_right(numbers)).any():
+        note = "left and right are merged in it, and were merged for the comparison"
+        return replace(label_map, notes=(*label_map.notes, note)), STRUCTURES
+    notes = tuple(note for note in label_map.notes if "are merged" not in note)
+    return replace(label_map, labels=split_sides(label_map.labels, right), notes=notes), FREESURFER
+
+
+def find_right(numbers: Shaped[np.ndarray, "X Y Z"]) -> Bool[np.ndarray, "X Y Z"]:
+    """Return whether numbers of FreeSurfer are of the right side: structures, or parcels of cortex and white matter.
 
     Example:
-        >>> FREESURFER.to_numbers(read_sides(np.array([2, 41, 1022, 2022, 16]))[0]).tolist()
-        [2, 41, 3, 42, 16]
+        >>> find_right(np.array([[[2, 41, 1022, 2022, 16]]])).tolist()
+        [[[False, True, False, True, False]]]
     """
-    merged, notes = STRUCTURES.to_indices(numbers)
-    right = np.empty(numbers.shape, dtype=bool)
-    for part, target in zip(split_into_slabs(numbers), split_into_slabs(right), strict=True):
-        target[...] = _is_right(part)
-    if not right.any() and any(
-        (merged == structure).any() for structure, pair in enumerate(_SIDES) if len(set(pair)) > 1
-    ):
-        raise DataError("the map has no label of the right side: it does not distinguish left and right")
-    return np.where(right, _TO_SIDES[merged, 1], _TO_SIDES[merged, 0]), [
-        note for note in notes if "are merged" not in note
-    ]
-
-
-def _is_right(numbers: Shaped[np.ndarray, "..."]) -> Bool[np.ndarray, "..."]:
-    """Return whether FreeSurfer's numbers are of the right side: structures, or parcels of cortex and white matter."""
-    structures = ((numbers >= 40) & (numbers <= 63)) | (numbers == 5002)
-    thousands = numbers // 1000
-    return structures | np.isin(thousands, [2, 4, 12, 14]) & (numbers < 14176)
+    values = np.unique(numbers)
+    structures = ((values >= 40) & (values <= 63)) | (values == 5002)
+    parcels = np.isin(values // 100, [20, 40, 121, 141]) & (values % 1000 < 200)
+    return (structures | parcels)[np.searchsorted(values, numbers)]
 
 
 def measure_asymmetry(volumes: Float[np.ndarray, "L"]) -> dict[str, float]:
@@ -152,10 +150,3 @@ def measure_asymmetry(volumes: Float[np.ndarray, "L"]) -> dict[str, float]:
         name = FREESURFER.names[left].removeprefix("Left-")
         out[name] = 200 * float(volumes[left] - volumes[right]) / total if total else float("nan")
     return out
-
-
-def list_tables(names: Sequence[str]) -> list[LabelTable]:
-    """Return the tables whose judged structures have the given names: STRUCTURES or FREESURFER."""
-    return [
-        table for table in (STRUCTURES, FREESURFER) if [table.names[i] for i in table.judged_indices] == list(names)
-    ]
