@@ -161,7 +161,7 @@ def _parse_record(record: Mapping[str, Any], name: str, out: Path, table: LabelT
     image = quality_image_path(out, name)
     error, volumes, stored = _check_text(record["error"]), record["volumes"], record["agreement"]
     if volumes is not None and list(volumes) != table.names:
-        raise ValueError("it has other structures than this call (see --labels), so that they do not fit into one table")
+        raise ValueError("it has other structures than this call (see --labels): they do not fit into one table")
     return Result(
         Scan(Path(_check_text(record["scan"])), name),
         error=error,

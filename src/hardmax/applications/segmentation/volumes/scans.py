@@ -123,9 +123,7 @@ def find_masks(scans: Sequence[Scan], given: Path) -> dict[str, Path]:
     if not given.is_dir():
         _check_exists(given)
         if len(scans) > 1:
-            raise DataError(
-                f"{given} is one mask, but there are {len(scans)} scans; give a folder with a mask for each"
-            )
+            raise DataError(f"{given} is one mask, but there are {len(scans)} scans; give a folder of masks")
         strip_suffix(given)
         return {scans[0].name: given}
     files = [path for path in _list_files(given) if _find_ending(strip_suffix(path)) in _MASKS]

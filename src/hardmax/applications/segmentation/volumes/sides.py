@@ -82,7 +82,7 @@ def split_sides(labels: Integer[np.ndarray, "X Y Z"], right: Bool[np.ndarray, "X
 
 
 def split_posterior(
-    posterior: Float32[np.ndarray, "M X Y Z"], right: Bool[np.ndarray, "X Y Z"]
+    posterior: Float[np.ndarray, "M X Y Z"], right: Bool[np.ndarray, "X Y Z"]
 ) -> Float32[np.ndarray, "L X Y Z"]:
     """Return the probabilities of the labels of FREESURFER: those of the voxel's own side, and zero for the other."""
     out = np.zeros((len(FREESURFER), *posterior.shape[1:]), dtype=np.float32)
@@ -126,7 +126,7 @@ def find_right(numbers: Shaped[np.ndarray, "X Y Z"]) -> Bool[np.ndarray, "X Y Z"
         >>> find_right(np.array([[[2, 41, 1022, 2022, 16]]])).tolist()
         [[[False, True, False, True, False]]]
     """
-    values = np.unique(numbers)
+    values = np.unique(numbers).astype(np.int64)
     structures = ((values >= 40) & (values <= 63)) | (values == 5002)
     parcels = np.isin(values // 100, [20, 40, 121, 141]) & (values % 1000 < 200)
     return (structures | parcels)[np.searchsorted(values, numbers)]
