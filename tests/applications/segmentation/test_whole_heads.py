@@ -142,8 +142,8 @@ def test_position_of_a_tilted_head(atlas):
 @pytest.mark.parametrize("inverted", [False, True])
 def test_the_brain_is_extracted(atlas, inverted):
     scan, brain = synthesise_head(atlas, inverted=inverted, tilt=(-10, 0, 5))
-    found, head, start = find_skull(scan, atlas)
-    assert found
+    is_whole, head, start = find_skull(scan, atlas)
+    assert is_whole
     extraction = extract_brain(scan, atlas, head, start)
     assert overlap(extraction.mask, brain) > 0.93
     assert extraction.coverage > 0.99
