@@ -116,8 +116,8 @@ def test_what_cannot_be_segmented(segmenter, plain):
         segmenter.segment(replace(scan, values=(scan.values > 0).astype(np.float32)))
 
 
-def test_sides_mask_and_skull(plain, atlas, segmenter):
-    scan, labels, segmentation = plain
+def test_sides_mask_and_skull(plain, segmenter):
+    _, labels, segmentation = plain
     assert not segmentation.has_skull  # without an atlas of the head, a scan counts as skull-stripped
     assert ((labels > 0) <= segmentation.mask).all()
     # The left-out map was aligned to the atlas, whose middle is between left and right.
@@ -128,7 +128,7 @@ def test_sides_mask_and_skull(plain, atlas, segmenter):
 
 @pytest.mark.slow
 def test_a_mask_of_the_user(plain, segmenter):
-    scan, labels, segmentation = plain
+    scan, _, segmentation = plain
     noisy = replace(scan, values=np.where(segmentation.mask, scan.values, 300).astype(np.float32))
     again = segmenter.segment(noisy, mask=segmentation.mask)
     assert (again.labels == segmentation.labels).mean() > 0.999

@@ -69,6 +69,7 @@ def test_only_maps_with_their_skull_are_heads(tmp_path):
     nibabel.save(nibabel.Nifti1Image(numbers, affine), tmp_path / "head.nii.gz")
     nibabel.save(nibabel.Nifti1Image(np.where(numbers > 500, 0, numbers), affine), tmp_path / "brain.nii.gz")
     head = read_head_map(tmp_path / "head.nii.gz")
+    assert head is not None
     assert head.grid.axes == "RAS"
     assert head.parts[:, 0, 0].tolist() == [9, 9, 7, 6, 1, 0]
     assert read_head_map(tmp_path / "brain.nii.gz") is None
