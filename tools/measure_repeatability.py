@@ -153,7 +153,7 @@ def _draw_grid(head: Head, generator: torch.Generator) -> Grid:
 
 def _interpolate(values: np.ndarray, source: Grid, target: Grid, order: int) -> np.ndarray:
     change = np.linalg.inv(source.affine) @ target.affine
-    return ndimage.affine_transform(values, change[:3, :3], change[:3, 3], target.shape, order=order)
+    return ndimage.affine_transform(values, change, output_shape=target.shape, order=order)
 
 
 def measure_heads(options: argparse.Namespace) -> None:
