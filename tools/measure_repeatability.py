@@ -32,10 +32,12 @@ from hardmax.random import make_generator
 from hardmax.version import find_commit
 
 FACTORS = ("position", "noise", "field", "contrast")
-# What differs from the first scan of the head. "sequence" draws a contrast like that of T2 instead of T1.
+# What differs from the first scan of the head. "rescan" is what differs between two scans by the same sequence;
+# "sequence" has a contrast like that of T2 instead of T1.
 CHANGES: dict[str, tuple[str, ...]] = {
     "first": (),
     "all": FACTORS,
+    "rescan": ("position", "noise", "field"),
     **{factor: (factor,) for factor in FACTORS},
     "sequence": (*FACTORS, "sequence"),
 }
@@ -151,7 +153,7 @@ def _draw_grid(head: Head, generator: torch.Generator) -> Grid:
 
 def _interpolate(values: np.ndarray, source: Grid, target: Grid, order: int) -> np.ndarray:
     change = np.linalg.inv(source.affine) @ target.affine
-    return ndimage.affine_transform(values, change[:3, :3], change[:3, 3], target.shape, order=order)
+    return ndimage.affine_transform(values, change, output_shape=target.shape, order=order)
 
 
 def measure_heads(options: argparse.Namespace) -> None:

@@ -101,5 +101,5 @@ def test_a_folder_with_scans_and_dicom_files(tmp_path):
 
     write_dicom(tmp_path / "mixed" / "IM0001")
     scan = save_volume(tmp_path / "mixed" / "scan.nii.gz", *make_head())
-    assert [found.path for found in find_scans([tmp_path / "mixed"])] == [scan]
+    assert [one.path for one in find_scans([tmp_path / "mixed"])] == [scan]
     assert gzip.decompress(scan.read_bytes())[:4]

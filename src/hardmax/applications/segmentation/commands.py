@@ -79,7 +79,7 @@ def _find_input(options: SegmentOptions) -> _Input:
     paths, out = [expand_path(path) for path in options.scans], expand_path(options.out)
     compare = expand_path(options.compare) if options.compare else None
     if not any(path.is_dir() and bids.is_bids_data_set(path) for path in paths):
-        if options.participant_label or options.session_label or options.suffix != SegmentOptions.suffix:
+        if options.participant_label or options.session_label or options.suffix:
             raise ArgumentError(
                 f"--participant-label, --session-label and --suffix choose scans of a BIDS data set, and {paths[0]} is "
                 "none: it has no folders sub-*/anat"
@@ -98,7 +98,7 @@ def _find_input(options: SegmentOptions) -> _Input:
         paths[0],
         participants=options.participant_label,
         sessions=options.session_label,
-        suffixes=options.suffix,
+        suffixes=options.suffix or ("T1w",),
     )
     truths = {}
     if compare:

@@ -51,9 +51,9 @@ class SegmentOptions:
     """Participants of a BIDS data set to segment, with or without sub-; default: all."""
     session_label: Annotated[tuple[str, ...], Metavar("LABEL")] = ()
     """Sessions of a BIDS data set to segment, with or without ses-; default: all."""
-    suffix: Annotated[tuple[str, ...], Metavar("SUFFIX")] = ("T1w",)
+    suffix: Annotated[tuple[str, ...], Metavar("SUFFIX")] = ()
     """Kinds of scans of a BIDS data set to segment, such as T2w or FLAIR; all scans of a kind are segmented, also
-    several of one session."""
+    several of one session; default: T1w."""
 
     def __post_init__(self) -> None:
         if self.workers < 1:
