@@ -1,6 +1,9 @@
 """Scans of synthetic heads, and `hardmax segment` with stand-ins for the segmenter and the training."""
 
+import os
+import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import nibabel
@@ -59,3 +62,46 @@ def folder(tmp_path):
     )
     save_volume(scans / "2_t1.mgz", *make_head(tilt=(10, 0, 20)), kind=nibabel.MGHImage)
     return scans
+
+
+@pytest.fixture
+def start_command(tmp_path):
+    """Return a function that starts `hardmax segment run` with a stand-in for the segmenter, also in its processes."""
+    tests = Path(__file__).parents[2]
+    place = tmp_path / "site"
+    place.mkdir()
+    (tmp_path / "model").mkdir()
+    stand_in = Path(__file__).with_name("stand_in_segmenter.py")
+    (place / "sitecustomize.py").write_text(
+        "import sys\n"
+        "from importlib.util import spec_from_file_location\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'hardmax.applications.segmentation.segmenter':\n"
+        f"            return spec_from_file_location(name, {str(stand_in)!r})\n"
+        "sys.meta_path.insert(0, Finder())\n"
+    )
+    path = os.pathsep.join([str(place), str(tests), str(tests.parent / "src"), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+
+    def start(*arguments):
+        words = [sys.executable, "-m", "hardmax.cli.main", "segment", "run", *map(str, arguments)]
+        return subprocess.Popen(
+            [*words, "--model", str(tmp_path / "model")],
+            cwd=tmp_path, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    return start
+
+
+@pytest.fixture
+def run_command(start_command):
+    """Return a function that runs `hardmax segment run` like `start_command`: exit code, output and errors."""
+
+    def run(*arguments):
+        process = start_command(*arguments)
+        output, errors = process.communicate(timeout=300)
+        assert "Traceback" not in output + errors, output + errors
+        return process.returncode, output, errors
+
+    return run

@@ -14,6 +14,7 @@ from hardmax.applications.segmentation.fit.fusion import build_personal_prior
 from hardmax.applications.segmentation.fit.observation import mask_depth, prepare_scan
 from hardmax.applications.segmentation.model_folder import find_model
 from hardmax.applications.segmentation.tissues.classes import (
+    brain_mask_probability,
     condition_on_mask,
     log_appearance,
     log_background,
@@ -56,14 +57,15 @@ def test_likelihood_of_the_mask():
     assert log_background(torch.zeros(1)).item() == pytest.approx(math.log(0.15 / 0.99))
     assert log_background(torch.tensor([6.0, 20.0])).tolist() == [0, 0]
     gaussians = Gaussians(torch.tensor([0.0, 4.0]), torch.ones(2), mixing_matrix([0, 1]))
-    even = torch.full((2, 2), 0.5)
-    log_likelihood = log_appearance(torch.tensor([4.0, 4.0]), torch.tensor([True, False]), gaussians, even)
-    density = log_density(torch.tensor([4.0]), gaussians, condition_on_mask(even[:, :1]))[:, 0]
+    even, in_mask = torch.full((2, 2), 0.5), brain_mask_probability(2)
+    log_likelihood = log_appearance(torch.tensor([4.0, 4.0]), torch.tensor([True, False]), gaussians, even, in_mask)
+    density = log_density(torch.tensor([4.0]), gaussians, condition_on_mask(even[:, :1], in_mask))[:, 0]
     torch.testing.assert_close(log_likelihood[:, 0], density + torch.tensor([0.15, 0.99]).log())
     torch.testing.assert_close(
         log_likelihood[:, 1], torch.tensor([0.85, 0.01]).log()
     )  # outside, brightness does not count
-    torch.testing.assert_close(condition_on_mask(torch.tensor([[0.5], [0.5]]))[:, 0], torch.tensor([0.15, 0.99]) / 1.14)
+    conditioned = condition_on_mask(torch.tensor([[0.5], [0.5]]), in_mask)[:, 0]
+    torch.testing.assert_close(conditioned, torch.tensor([0.15, 0.99]) / 1.14)
 
 
 def test_depth_in_mm():

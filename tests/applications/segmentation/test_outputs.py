@@ -18,6 +18,7 @@ from applications.segmentation.heads import (
 )
 from PIL import Image
 
+from hardmax.applications.segmentation.results.layouts import PlainFolder
 from hardmax.applications.segmentation.results.outputs import OutputOptions, segment_scan
 from hardmax.applications.segmentation.results.tables import (
     Result,
@@ -35,7 +36,7 @@ from hardmax.errors import DataError
 def segment(path, out, segmenter=None, **options):
     options = {"options": OutputOptions(), **options}
     scan = Scan(path, path.name.split(".")[0])
-    return segment_scan(segmenter or WorldSegmenter(), scan, out, STRUCTURES, **options)
+    return segment_scan(segmenter or WorldSegmenter(), scan, PlainFolder(out), STRUCTURES, **options)
 
 
 @pytest.mark.parametrize("tilt", [(0, 0, 0), (14, -9, 21)], ids=["upright", "tilted"])

@@ -14,7 +14,7 @@ from hardmax.applications.segmentation.segmenter import Segmenter
 from hardmax.applications.segmentation.volumes.agreement import dice
 from hardmax.applications.segmentation.volumes.geometry import Grid
 from hardmax.applications.segmentation.volumes.reading import Volume
-from hardmax.errors import DataError
+from hardmax.errors import DataError, ShapeError
 
 LEFT_OUT = 5
 MEANS = {"fluid": 0.2, "background": 0.2, "white": 1.0, "grey": 0.6, "thalamus": 0.8, "caudate": 0.65, "putamen": 0.7,
@@ -114,3 +114,23 @@ def test_what_cannot_be_segmented(segmenter, plain):
         segmenter.segment(replace(scan, values=speck))
     with pytest.raises(DataError, match="one value all over the brain"):
         segmenter.segment(replace(scan, values=(scan.values > 0).astype(np.float32)))
+
+
+def test_sides_mask_and_skull(plain, segmenter):
+    _, labels, segmentation = plain
+    assert not segmentation.has_skull  # without an atlas of the head, a scan counts as skull-stripped
+    assert ((labels > 0) <= segmentation.mask).all()
+    # The left-out map was aligned to the atlas, whose middle is between left and right.
+    right = np.broadcast_to((np.arange(labels.shape[0]) >= labels.shape[0] / 2)[:, None, None], labels.shape)
+    assert (segmentation.right == right)[labels > 0].mean() > 0.98
+    assert segmenter.has_sides
+
+
+@pytest.mark.slow
+def test_a_mask_of_the_user(plain, segmenter):
+    scan, _, segmentation = plain
+    noisy = replace(scan, values=np.where(segmentation.mask, scan.values, 300).astype(np.float32))
+    again = segmenter.segment(noisy, mask=segmentation.mask)
+    assert (again.labels == segmentation.labels).mean() > 0.999
+    with pytest.raises(ShapeError, match="the mask must be of the scan's shape"):
+        segmenter.segment(noisy, mask=segmentation.mask[1:])

@@ -74,6 +74,18 @@ class TestSeveralCalls:
         assert (self.out / "dice.csv").read_bytes() == before
         assert "Agreement with the true maps" in (self.out / "index.html").read_text()
 
+    def test_no_file_of_an_earlier_result_remains(self):
+        assert self.run(self.folder, "--posteriors", "--compare", self.folder) == 0
+        mine = self.out / "notes_posteriors.nii.gz"
+        mine.write_text("not ours")
+        self.second.write_bytes(b"text")
+        assert self.run(self.folder) == 1
+        assert sorted(str(path.relative_to(self.out)) for path in self.out.rglob("*.*")) == [
+            "1_t1_labels.nii.gz", "colours.txt", "index.html", mine.name, "qc/1_t1.json", "qc/1_t1.png", "qc/2_t1.json",
+            "volumes.csv",
+        ]  # fmt: skip
+        assert "Agreement with the true maps" not in (self.out / "index.html").read_text()
+
     def test_a_failed_scan_is_kept_until_it_succeeds(self):
         good = self.second.read_bytes()
         self.second.write_bytes(b"text")

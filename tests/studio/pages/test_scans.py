@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from applications.segmentation.heads import make_anatomy, make_head, save_volume, world_points
 
+from hardmax.applications.segmentation.results.derivatives import write_description
 from hardmax.applications.segmentation.results.records import write_record
 from hardmax.applications.segmentation.results.tables import Result
 from hardmax.applications.segmentation.volumes.agreement import dice, measure_volumes
@@ -107,6 +108,13 @@ def test_files_outside_of_the_folders_are_not_read(tmp_path):
     (folder / "ball_labels.nii.gz").symlink_to(tmp_path / "scans/moved.nii.gz")
     with pytest.raises(DataError, match="not in the folders"):
         find_files(folders, folder, results[folder][0], "")
+    write_description(folder, tmp_path / "scans", STRUCTURES)  # then the names of label maps are those of BIDS
+    with pytest.raises(DataError, match="ball is not a name of BIDS"):
+        find_files(folders, folder, results[folder][0], "")
+    (folder / "sub-1/anat").mkdir(parents=True)
+    (folder / "sub-1/anat/sub-1_space-orig_dseg.nii.gz").touch()
+    files, _ = find_files(folders, folder, Result(Scan(tmp_path / "sub-1_T1w.nii.gz", "sub-1_T1w")), "")
+    assert files.labels == folder / "sub-1/anat/sub-1_space-orig_dseg.nii.gz"
     (folder / "qc/ball.json").rename(tmp_path / "ball.json")
     (folder / "qc/ball.json").symlink_to(tmp_path / "ball.json")
     assert list_results(check, folders) == {folder: []}

@@ -11,6 +11,7 @@ from PIL import Image
 from hardmax.applications.segmentation.atlas.atlas import VELOCITY_GRID, Atlas
 from hardmax.applications.segmentation.atlas.transforms import make_centred_grid
 from hardmax.applications.segmentation.model_folder import load_part
+from hardmax.applications.segmentation.results.derivatives import check_description, write_description
 from hardmax.applications.segmentation.results.page import render_page
 from hardmax.applications.segmentation.results.records import (
     check_records,
@@ -30,7 +31,12 @@ from tools.fuzz.corpus.target import Target
 def make_targets(folder: Path) -> list[Target]:
     """Write the files; return the targets."""
     folder.mkdir(parents=True)
-    return _make_volumes(folder) + _make_model(folder / "model") + _make_records(folder / "results")
+    return [
+        *_make_volumes(folder),
+        *_make_model(folder / "model"),
+        *_make_records(folder / "results"),
+        *_make_data_sets(folder / "study"),
+    ]
 
 
 def _make_volumes(folder: Path) -> list[Target]:
@@ -102,4 +108,17 @@ def _make_records(folder: Path) -> list[Target]:
         Target("record", record, read_record),
         Target("record image", image, read_record),
         Target("record table", table, lambda: check_records(folder, [scan], STRUCTURES)),
+    ]
+
+
+def _make_data_sets(folder: Path) -> list[Target]:
+    """The description of a BIDS data set, and that of its derivative."""
+    out = folder / "derivatives" / "hardmax"
+    source = folder / "dataset_description.json"
+    folder.mkdir()
+    source.write_text('{"Name": "study", "BIDSVersion": "1.8.0", "DatasetDOI": "doi:10.0/1"}')
+    write_description(out, folder, STRUCTURES)
+    return [
+        Target("data set", source, lambda: write_description(folder / "other", folder, STRUCTURES)),
+        Target("derivative", out / source.name, lambda: check_description(out, folder)),
     ]

@@ -1,7 +1,7 @@
 """Options of the commands `hardmax segment run`, `segment prior` and `segment train`. No torch here."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from hardmax.applications.argument_parser import Argument, Metavar
 from hardmax.errors import ArgumentError
@@ -9,22 +9,34 @@ from hardmax.errors import ArgumentError
 
 @dataclass(frozen=True)
 class SegmentOptions:
-    """Segment skull-stripped brain scans of any contrast, orientation and voxel size.
+    """Segment scans of heads or brains of any contrast, orientation and voxel size.
 
-    Skull-stripped means that everything but the brain is set to one value, usually 0. Writes into the folder OUT: for
-    each scan NAME_labels.nii.gz, with the scan's voxels and header, and the quality image qc/NAME.png, which shows the
-    outlines; for all scans of the folder volumes.csv (mm^3), the page index.html, and colours.txt, a colour table for
-    viewers of label maps. For research; not for clinical use.
+    A scan may have its skull or be skull-stripped: everything but the brain set to one value, usually 0. Writes into
+    the folder OUT: for each scan NAME_labels.nii.gz, with the scan's voxels and header, NAME_mask.nii.gz, the brain
+    mask, and the quality image qc/NAME.png, which shows the outlines; for all scans of the folder volumes.csv (mm^3,
+    and percent of asymmetry), the page index.html, and colours.txt, a colour table for viewers of label maps. The
+    results of a BIDS data set are a BIDS derivative: label maps sub-01/anat/sub-01_space-orig_dseg.nii.gz, masks,
+    dseg.tsv, volumes.tsv and descriptions. For research; not for clinical use.
 
     Example: hardmax segment run scan.nii.gz --out result
+
+    Example: hardmax segment run study/ --out study/derivatives/hardmax --participant-label 01 02 --workers 4
     """
 
     scans: Annotated[tuple[str, ...], Argument("SCANS")]
-    """Scans (.nii, .nii.gz, .mgh, .mgz), or folders of them."""
+    """Scans (.nii, .nii.gz, .mgh, .mgz), or folders of them; or one BIDS data set, also as other BIDS apps are called:
+    DATASET OUT participant."""
     out: str = "segmented"
     """Folder of the results; scans are added to those of earlier calls, and the same scan is replaced."""
     model: Annotated[str | None, Metavar("FOLDER")] = None
     """Folder of a model or prior; default: the prior that comes with hardmax, or that hardmax segment prior made."""
+    labels: Literal["freesurfer", "merged"] = "freesurfer"
+    """freesurfer: left and right apart, with the numbers and names of FreeSurfer; merged: 16 structures, numbered from
+    1, for comparison."""
+    skull: Literal["auto", "on", "off"] = "auto"
+    """Whether the scans have their skull; auto: find out for each scan."""
+    mask: Annotated[str | None, Metavar("MASK")] = None
+    """Brain mask to use instead of finding one, or a folder of them (17_mask.nii.gz belongs to 17_t1.nii.gz)."""
     posteriors: bool = False
     """Also write the probability of each label: NAME_posteriors.nii.gz, 4-D, one byte each (255ths)."""
     compare: Annotated[str | None, Metavar("TRUTH")] = None
@@ -32,8 +44,20 @@ class SegmentOptions:
     distance, and write dice.csv."""
     smooth: float = 0.0
     """Smooth the labels: penalty, in nats, for neighbours with different labels (Potts, by min-cuts); 0 is off."""
+    workers: int = 1
+    """Number of processes that segment scans at the same time, with one thread each. Each needs about 1.2 GB of memory,
+    more for voxels below 1 mm."""
+    participant_label: Annotated[tuple[str, ...], Metavar("LABEL")] = ()
+    """Participants of a BIDS data set to segment, with or without sub-; default: all."""
+    session_label: Annotated[tuple[str, ...], Metavar("LABEL")] = ()
+    """Sessions of a BIDS data set to segment, with or without ses-; default: all."""
+    suffix: Annotated[tuple[str, ...], Metavar("SUFFIX")] = ()
+    """Kinds of scans of a BIDS data set to segment, such as T2w or FLAIR; all scans of a kind are segmented, also
+    several of one session; default: T1w."""
 
     def __post_init__(self) -> None:
+        if self.workers < 1:
+            raise ArgumentError(f"workers must be at least 1, got {self.workers}")
         if not self.smooth >= 0:
             raise ArgumentError(f"smooth must be at least 0, got {self.smooth}")
 

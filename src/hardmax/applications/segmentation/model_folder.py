@@ -1,7 +1,7 @@
 """The folder of a segmentation model: its default path, and its parts.
 
-It always has `atlas/`, and after `hardmax segment train` also `vae/` and `encoder/`. Each of them holds
-`model.safetensors` and `config.json`, as every saved model of hardmax does.
+It always has `atlas/`, and `head/` if its label maps are of whole heads; after `hardmax segment train` also `vae/` and
+`encoder/`. Each of them holds `model.safetensors` and `config.json`, as every saved model of hardmax does.
 """
 
 from pathlib import Path
@@ -12,7 +12,7 @@ from hardmax.errors import DataError
 from hardmax.files import expand_path
 from hardmax.models.pretrained import read_tensors
 
-ATLAS, VAE, ENCODER = "atlas", "vae", "encoder"
+ATLAS, HEAD, VAE, ENCODER = "atlas", "head", "vae", "encoder"
 _SHIPPED = Path(__file__).parent / "prior"
 
 
@@ -45,7 +45,7 @@ def find_default_folder() -> Path:
 
 @runtime_checkable
 class SavedPart(Protocol):
-    """A class whose instances are saved in a folder: an `AbstractModel`, or the atlas."""
+    """A class whose instances are saved in a folder: an `AbstractModel`, or an atlas."""
 
     @classmethod
     def from_pretrained(cls, folder: Path) -> Any:
@@ -62,7 +62,7 @@ Part = TypeVar("Part", bound=SavedPart)
 
 
 def has_part(folder: Path, name: str) -> bool:
-    """Return whether a model has a part: "atlas", "vae" or "encoder"."""
+    """Return whether a model has a part: "atlas", "head", "vae" or "encoder"."""
     return (folder / name).is_dir() or _is_old(folder, name)
 
 
@@ -72,7 +72,7 @@ def load_part(kind: type[Part], folder: Path, name: str) -> Part:
     Args:
         kind: class of the part.
         folder: folder of the model.
-        name: "atlas", "vae" or "encoder".
+        name: "atlas", "head", "vae" or "encoder".
 
     Raises:
         DataError: a file is missing or broken, or the part is of another kind.
@@ -82,7 +82,7 @@ def load_part(kind: type[Part], folder: Path, name: str) -> Part:
             return kind.from_tensors(*read_tensors(folder, name, (f"{name}.safetensors", f"{name}.json")), folder)
         return kind.from_pretrained(folder / name)
     except DataError as error:
-        command = "hardmax segment prior" if name == ATLAS else "hardmax segment train"
+        command = "hardmax segment prior" if name in (ATLAS, HEAD) else "hardmax segment train"
         raise DataError(f"{error}; make it again with {command}, or give another folder") from error
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, final
 
 from nicegui import events, ui
 
-from hardmax.applications.segmentation.results.outputs import label_map_path
+from hardmax.applications.segmentation.results.layouts import find_layout
 from hardmax.applications.segmentation.results.records import QUALITY, find_result_folders, read_records
 from hardmax.applications.segmentation.results.slices import PLANES, Plane, Voxel, find_voxel, measure_aspect
 from hardmax.applications.segmentation.results.tables import Result
@@ -102,7 +102,7 @@ def find_files(folders: Folders, folder: Path, result: Result, compare: str) -> 
     Raises:
         DataError: the label map, or the one to compare with, is missing or outside of the folders.
     """
-    labels = folders.resolve_path(label_map_path(folder, result.scan))
+    labels = folders.resolve_path(find_layout(folder).label_map_path(result.scan))
     other = folders.resolve_path(compare) if compare else None
     try:
         return ScanFiles(folders.resolve_path(result.scan.path), labels, other), ""

@@ -6,8 +6,6 @@ averaged.
 """
 
 import json
-import math
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +26,8 @@ from hardmax.applications.segmentation.atlas.alignment import (
     measure_shape,
     refine_affine,
 )
+from hardmax.applications.segmentation.atlas.compression import compress_bytes, decompress_bytes, describe_broken
+from hardmax.applications.segmentation.atlas.head import build_head_atlas, read_head_map
 from hardmax.applications.segmentation.atlas.transforms import (
     Affine,
     grid_points,
@@ -37,11 +37,10 @@ from hardmax.applications.segmentation.atlas.transforms import (
     to_channels_last,
     warp_points,
 )
-from hardmax.applications.segmentation.model_folder import ATLAS
+from hardmax.applications.segmentation.model_folder import ATLAS, HEAD
 from hardmax.applications.segmentation.volumes.geometry import Grid
 from hardmax.applications.segmentation.volumes.labels import STRUCTURES, LabelTable
 from hardmax.applications.segmentation.volumes.reading import read_labels
-from hardmax.data.memory import check_memory
 from hardmax.errors import DataError
 from hardmax.models.pretrained import check_kind, read_tensors, write_tensors
 from hardmax.random import make_generator
@@ -52,7 +51,7 @@ TEMPLATE_GRID = make_centred_grid((80, 96, 80), 2.0)
 VELOCITY_GRID = make_centred_grid((22, 26, 22), 8.0)  # extends beyond the template, as brains do
 _LEVELS = 255
 _PER_MM, _MIDDLE = 10, 128  # a byte of a velocity is its value in tenths of mm plus 128: -12.8 to 12.7 mm
-_AS_BYTES, _AS_FLOATS = 2, 10  # bytes of memory for each value that is read, with all copies
+_AS_BYTES = 2  # bytes of memory for each value that is read, with all copies
 _FEWEST = 2  # least number of maps: with one map there is nothing to average
 
 
@@ -105,9 +104,9 @@ class Atlas:
             DataError: the folder cannot be written.
         """
         tensors = {
-            "probabilities": _compress((self.probabilities * _LEVELS).round().to(torch.uint8)),
-            "maps": _compress(self.maps),
-            "velocities": _compress(((self.velocities * _PER_MM).round() + _MIDDLE).clamp(0, 255).to(torch.uint8)),
+            "probabilities": compress_bytes((self.probabilities * _LEVELS).round().to(torch.uint8)),
+            "maps": compress_bytes(self.maps),
+            "velocities": compress_bytes(((self.velocities * _PER_MM).round() + _MIDDLE).clamp(0, 255).to(torch.uint8)),
         }
         config = {
             "model": self.kind,
@@ -137,46 +136,22 @@ class Atlas:
         Raises:
             DataError: the tensors are not those of an atlas.
         """
-        try:
+        with describe_broken(folder, "an atlas"):
             shape, count = tuple(config["shape"]), config["maps"]
             if len(shape) != 4 or not all(type(side) is int and side > 0 for side in (*shape, count)):
                 raise ValueError(f"its shape is {config['shape']!r:.80}, with {count!r:.20} maps")
             table, kept = LabelTable.from_json(json.dumps(config["table"])), tuple(config["kept"])
             if len(kept) != shape[0] or not all(type(index) is int and 0 <= index < len(table) for index in kept):
                 raise ValueError(f"its {shape[0]} labels are {kept!r:.80}, expected places in a table of {len(table)}")
-            stored = _decompress(tensors["probabilities"], shape, _AS_FLOATS).float()
-            maps = _decompress(tensors["maps"], (count, *shape[1:]), _AS_BYTES)
+            stored = decompress_bytes(tensors["probabilities"], shape).float()
+            maps = decompress_bytes(tensors["maps"], (count, *shape[1:]), _AS_BYTES)
             if maps.max() >= len(kept):
                 raise ValueError(f"a map has the label {int(maps.max())}, and there are {len(kept)}")
-            stored_velocities = _decompress(tensors["velocities"], (count, 3, *VELOCITY_GRID.shape), _AS_FLOATS)
+            stored_velocities = decompress_bytes(tensors["velocities"], (count, 3, *VELOCITY_GRID.shape))
             velocities = (stored_velocities.float() - _MIDDLE) / _PER_MM
             grid = Grid(shape[1:], np.array(config["affine"], dtype=np.float64))
             probabilities = stored / stored.sum(0).clamp_min(1)
             return cls(probabilities, grid, table, kept, maps, velocities)
-        except (KeyError, TypeError, ValueError, IndexError, RuntimeError, OverflowError, zlib.error) as error:
-            raise DataError(f"{folder} does not hold an atlas: {' '.join(str(error).split())}") from error
-
-
-def _compress(values: UInt8[Tensor, "..."]) -> UInt8[Tensor, " P"]:
-    """Return compressed bytes: most of an atlas is one repeated value."""
-    return torch.frombuffer(bytearray(zlib.compress(values.numpy().tobytes(), 9)), dtype=torch.uint8)
-
-
-def _decompress(stored: UInt8[Tensor, " P"], shape: tuple[int, ...], copies: int) -> UInt8[Tensor, "..."]:
-    """Return bytes that were compressed, of a given shape; never more than that are decompressed.
-
-    Args:
-        stored: the compressed bytes.
-        shape: shape of the result.
-        copies: bytes of memory for each value, at the peak.
-    """
-    size = math.prod(shape)
-    check_memory(copies * size, stored.numel(), "an array of the atlas")
-    decompressor = zlib.decompressobj()
-    content = decompressor.decompress(stored.numpy().tobytes(), size)
-    if len(content) != size or not decompressor.eof:
-        raise ValueError(f"expected {size:,} bytes for the shape {list(shape)}")
-    return torch.frombuffer(bytearray(content), dtype=torch.uint8).view(shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,7 +193,7 @@ def resample_map(
 
 
 def build_prior(maps: Sequence[Path], out: Path, progress: Progress | None = None) -> None:
-    """Build an atlas from files of label maps and write it into a folder.
+    """Build an atlas from files of label maps and write it into a folder; from maps of whole heads also theirs.
 
     Args:
         maps: files of label maps, at least two, in the numbers of hardmax or of FreeSurfer.
@@ -230,13 +205,18 @@ def build_prior(maps: Sequence[Path], out: Path, progress: Progress | None = Non
     """
     progress = progress or (lambda part, doing: None)
     kept = select_labels(STRUCTURES)
-    soft_maps = []
+    soft_maps, heads = [], []
     for number, path in enumerate(maps):
         progress(0.1 * number / len(maps), f"reading {path.name}")
         label_map = read_labels(path)
         soft_maps.append(make_soft_map(label_map.labels, label_map.grid, kept))
-    aligned = align_maps(soft_maps, lambda part, doing: progress(0.1 + 0.9 * part, doing))
+        if len(heads) == number and (parts := read_head_map(path)) is not None:
+            heads.append(parts)
+    aligned = align_maps(soft_maps, lambda part, doing: progress(0.1 + 0.8 * part, doing))
     build_atlas(aligned, STRUCTURES, kept).save_pretrained(out / ATLAS)
+    if len(heads) == len(maps):
+        progress(0.9, "the atlas of the head")
+        build_head_atlas(heads, aligned.affines, aligned.velocities, aligned.velocity_grid).save_pretrained(out / HEAD)
 
 
 @torch.no_grad()

@@ -174,7 +174,7 @@ class Fitter:
         indices = inside[draw_indices(len(inside), points, self.generator)]
         x = self.observation.x[indices]
         prior = self._prior(affine, displacement, indices)
-        prior = condition_on_mask(prior)
+        prior = condition_on_mask(prior, self.atlas.in_mask)
         initial = start_from_prior(x, prior, self.atlas.mixing)
         count = _PSEUDO_COUNT * points
         pseudo = PseudoCounts(torch.full_like(initial.means, count), initial.means, initial.deviations)
@@ -195,7 +195,8 @@ class Fitter:
 
     def _mean_loss(self, affine: Affine, displacement: Tensor | None, gaussians: Gaussians, indices: Tensor) -> Tensor:
         prior = self._prior(affine, displacement, indices)
-        log_likelihood = log_appearance(self.observation.x[indices], self.observation.inside[indices], gaussians, prior)
+        x, inside = self.observation.x[indices], self.observation.inside[indices]
+        log_likelihood = log_appearance(x, inside, gaussians, prior, self.atlas.in_mask)
         return -(prior.log() + log_likelihood).logsumexp(0).mean()
 
     def _prior(self, affine: Affine, displacement: Tensor | None, indices: Tensor) -> Tensor:
@@ -209,9 +210,17 @@ def _measure_spread(points: Tensor, weights: Tensor, centre: Tensor) -> float:
     return math.sqrt(float((weights * (points - centre).square().sum(1)).sum() / weights.sum()))
 
 
-def fit_affine(fitter: Fitter) -> ScanFit:
-    """Return the fit without a deformation: rotation of the head, then affine map, with Gaussians fitted in between."""
-    affine, gaussians = fitter.find_start()
+def fit_affine(fitter: Fitter, start: Affine | None = None) -> ScanFit:
+    """Return the fit without a deformation: rotation of the head, then affine map, with Gaussians fitted in between.
+
+    Args:
+        fitter: the scan and the atlas.
+        start: the approximate affine map; None tries several rotations of the head.
+    """
+    if start is None:
+        affine, gaussians = fitter.find_start()
+    else:
+        affine, gaussians = start, fitter.fit_gaussians(start, None, None)
     affine = fitter.refine_affine(affine, gaussians)
     gaussians = fitter.fit_gaussians(affine, None, gaussians)
     affine = fitter.refine_affine(affine, gaussians, steps=25, rate=0.003)

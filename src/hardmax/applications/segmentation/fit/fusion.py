@@ -70,8 +70,8 @@ def build_personal_prior(
     """
     x, inside = resample_scan(volume, observation, fit, grid)
     appearance_prior = appearances.probabilities.flatten(1)
-    within = log_density(x, fit.gaussians, condition_on_mask(appearance_prior))
-    log_likelihood = torch.where(inside, within, log_outside(len(appearance_prior)))
+    within = log_density(x, fit.gaussians, condition_on_mask(appearance_prior, appearances.in_mask))
+    log_likelihood = torch.where(inside, within, log_outside(appearances.in_mask))
     # [M, X Y Z], of each label.
     likelihood = (log_likelihood - log_likelihood.max(0).values).exp()[appearances.of_label]
     outliers = _OUTLIER_WEIGHT * (prior.flatten(1) * likelihood).sum(0)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float32, UInt8
+from jaxtyping import Bool, Float, Float32, UInt8
 from torch import Tensor
 
 from hardmax.applications.segmentation.atlas.atlas import Atlas
@@ -26,11 +26,13 @@ class VoxelLabels:
 
     Attributes:
         labels: `[X, Y, Z]`, indices in the atlas' table.
+        right: `[X, Y, Z]`, whether a voxel of the mask is in the right half of the atlas; False outside of the mask.
         posterior: `[M, X, Y, Z]`, of all labels of the table; None unless requested.
         evidence: log-likelihood per voxel of the mask, minus that with the same tissues anywhere, in nats.
     """
 
     labels: UInt8[np.ndarray, "X Y Z"]
+    right: Bool[np.ndarray, "X Y Z"]
     posterior: Float32[np.ndarray, "M X Y Z"] | None
     evidence: float
 
@@ -67,6 +69,7 @@ def label_voxels(
     x = observation.standardise(volume.values.ravel()[voxels])
     depth = torch.from_numpy(mask_depth(observation.mask, volume.grid).ravel()[voxels])
     labels = np.zeros(observation.mask.size, dtype=np.uint8)
+    right = np.zeros(observation.mask.size, dtype=bool)
     soft = None
     if posterior:
         soft = np.zeros((len(atlas.table), observation.mask.size), dtype=np.float32)
@@ -77,7 +80,9 @@ def label_voxels(
         part = voxels[start : start + _CHUNK]
         indices = np.stack(np.unravel_index(part, volume.grid.shape), 1).astype(np.float64)
         points = torch.from_numpy(volume.grid.to_world(indices)).float()
-        log_f = (sample_at(prior, atlas.grid, fit.to_atlas(points, displacement)) + _TINY).log()
+        atlas_points = fit.to_atlas(points, displacement)
+        right[part] = (atlas_points[:, 0] > 0).numpy()  # the middle of the atlas is between the hemispheres
+        log_f = (sample_at(prior, atlas.grid, atlas_points) + _TINY).log()
         edge = log_background(depth[start : start + _CHUNK])
         appearance_prior = torch.zeros(len(shares), len(part)).index_add_(0, appearances.of_label, log_f.exp())
         appearance_prior[0] *= edge.exp()  # given that the voxel is in the mask
@@ -102,6 +107,7 @@ def label_voxels(
     shape = volume.grid.shape
     return VoxelLabels(
         labels.reshape(shape),
+        right.reshape(shape),
         None if soft is None else soft.reshape(-1, *shape),
         (explained - float(anywhere_log_likelihood)) / len(sampled),
     )

@@ -46,11 +46,16 @@ class Observation:
         return torch.from_numpy(((values - self.centre) / self.scale).astype(np.float32))
 
 
-def prepare_scan(volume: Volume, *, spacing: float = 2.0) -> Observation:
+def prepare_scan(volume: Volume, mask: Bool[np.ndarray, "X Y Z"] | None = None, *, spacing: float = 2.0) -> Observation:
     """Find the brain in a scan, and return its intensities on voxels of about `spacing` mm: the data that is fitted.
 
     Intensities are averaged over blocks of voxels, only within the mask, and standardised: the same scan in other
     units, or brighter, gives the same result.
+
+    Args:
+        volume: the scan.
+        mask: `[X, Y, Z]`, the brain; None means that the scan is skull-stripped, and finds the mask in it.
+        spacing: approximate side of a block in mm.
 
     Raises:
         DataError: there is no brain in the scan, or it has only one value.
@@ -61,11 +66,10 @@ def prepare_scan(volume: Volume, *, spacing: float = 2.0) -> Observation:
         >>> int(prepare_scan(Volume(values, Grid((40, 40, 40), np.eye(4)))).inside.sum())
         4096
     """
-    mask, doubts = find_brain_mask(volume)
-    factors = [max(1, round(spacing / side)) for side in volume.grid.spacing]
-    grid = pool_grid(volume.grid, factors)
-    mask_fraction = _average_blocks(mask, factors)
-    x = _average_blocks(np.where(mask, volume.values, 0), factors) / np.maximum(mask_fraction, 1e-6)
+    mask, doubts = find_brain_mask(volume) if mask is None else (mask, check_size(mask, volume.grid))
+    factors = choose_blocks(volume.grid, spacing)
+    mask_fraction, grid = average_blocks(mask, volume.grid, factors)
+    x = average_blocks(np.where(mask, volume.values, 0), volume.grid, factors)[0] / np.maximum(mask_fraction, 1e-6)
     inside = mask_fraction >= 0.5
     brain_values = volume.values[mask]
     low, centre, high = np.percentile(brain_values, [10, 50, 90])
@@ -107,22 +111,34 @@ def find_brain_mask(volume: Volume) -> tuple[Bool[np.ndarray, "X Y Z"], list[str
             "The surroundings of the brain are not of one value: a threshold was used. Strip the skull first, or the "
             "result is poor."
         )
-    pieces: np.ndarray = np.asarray(ndimage.label(mask)[0])  # type: ignore[index]
-    if pieces.any():
-        mask = pieces == 1 + np.bincount(pieces.ravel())[1:].argmax()
-    mask = np.asarray(ndimage.binary_fill_holes(mask))
-    size = float(mask.sum()) * volume.grid.voxel_volume
+    mask = np.asarray(ndimage.binary_fill_holes(select_largest_piece(mask)))
+    return mask, doubts + check_size(mask, volume.grid)
+
+
+def check_size(mask: Bool[np.ndarray, "X Y Z"], grid: Grid) -> list[str]:
+    """Return a sentence if a mask is too large for a brain.
+
+    Raises:
+        DataError: the mask is too small for a brain.
+    """
+    size = float(mask.sum()) * grid.voxel_volume
     if size < _SMALLEST:
         raise DataError(
             f"there is no brain in the scan: the largest object has {size / 1000:.1f} ml, expected at least "
             f"{_SMALLEST / 1000:.0f}; look at the scan in a viewer, and check that its header is in mm"
         )
-    if size > _LARGEST:
-        doubts.append(
-            f"The largest object has {size / 1000:,.0f} ml, but a brain with all its fluid has at most "
-            f"{_LARGEST / 1000:,.0f}: strip the skull first, and check that the header is in mm."
-        )
-    return mask, doubts
+    if size <= _LARGEST:
+        return []
+    return [
+        f"The largest object has {size / 1000:,.0f} ml, but a brain with all its fluid has at most "
+        f"{_LARGEST / 1000:,.0f}: strip the skull first, and check that the header is in mm."
+    ]
+
+
+def select_largest_piece(mask: Bool[np.ndarray, "X Y Z"]) -> Bool[np.ndarray, "X Y Z"]:
+    """Return the largest connected component of a mask; an empty mask is returned as it is."""
+    pieces: np.ndarray = np.asarray(ndimage.label(mask)[0])  # type: ignore[index]
+    return pieces == 1 + np.bincount(pieces.ravel())[1:].argmax() if pieces.any() else mask
 
 
 def mask_depth(mask: Bool[np.ndarray, "X Y Z"], grid: Grid) -> Float32[np.ndarray, "X Y Z"]:
@@ -133,12 +149,17 @@ def mask_depth(mask: Bool[np.ndarray, "X Y Z"], grid: Grid) -> Float32[np.ndarra
     return depth
 
 
-def _average_blocks(values: np.ndarray, factors: list[int]) -> Float[np.ndarray, "X Y Z"]:
-    """Return means over blocks of voxels; an incomplete block at the end of an axis is left out."""
+def choose_blocks(grid: Grid, spacing: float) -> list[int]:
+    """Return the voxels of a block along each axis, so that a block has sides of about `spacing` mm."""
+    return [max(1, round(spacing / side)) for side in grid.spacing]
+
+
+def average_blocks(values: np.ndarray, grid: Grid, factors: list[int]) -> tuple[Float[np.ndarray, "X Y Z"], Grid]:
+    """Return means over blocks of voxels, and their grid; an incomplete block at the end of an axis is left out."""
     sides = [side // factor for side, factor in zip(values.shape, factors, strict=True)]
     cut = values[tuple(slice(side * factor) for side, factor in zip(sides, factors, strict=True))]
     shape = [n for side, factor in zip(sides, factors, strict=True) for n in (side, factor)]
-    return cut.reshape(shape).mean((1, 3, 5), dtype=np.float32)
+    return cut.reshape(shape).mean((1, 3, 5), dtype=np.float32), pool_grid(grid, factors)
 
 
 def _otsu_threshold(values: np.ndarray) -> float:

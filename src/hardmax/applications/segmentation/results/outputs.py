@@ -6,17 +6,26 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float, Integer
+from jaxtyping import Bool, Float, Integer
 
+from hardmax.applications.segmentation.results.layouts import AbstractLayout
 from hardmax.applications.segmentation.results.quality_images import write_quality_image
 from hardmax.applications.segmentation.results.records import quality_image_path
 from hardmax.applications.segmentation.results.tables import Result, list_doubts
 from hardmax.applications.segmentation.volumes.agreement import Agreement, compare_maps, measure_volumes
 from hardmax.applications.segmentation.volumes.geometry import Grid, resample_labels
 from hardmax.applications.segmentation.volumes.labels import LabelTable
-from hardmax.applications.segmentation.volumes.reading import Volume, read_labels, read_volume
+from hardmax.applications.segmentation.volumes.reading import Volume, check_is_scan, read_volume
 from hardmax.applications.segmentation.volumes.scans import Scan
-from hardmax.applications.segmentation.volumes.writing import write_labels, write_posterior
+from hardmax.applications.segmentation.volumes.sides import (
+    FREESURFER,
+    merge_sides,
+    read_truth,
+    split_posterior,
+    split_sides,
+)
+from hardmax.applications.segmentation.volumes.writing import write_labels, write_mask, write_posterior
+from hardmax.errors import DataError
 
 Progress = Callable[[float, str], None]
 
@@ -26,7 +35,10 @@ class AbstractSegmenter(Protocol):
     """Interface of segmenters: `hardmax.applications.segmentation.segmenter.Segmenter`, or a class of the user."""
 
     def segment(self, volume: Volume, *, posterior: bool = False, progress: Progress | None = None) -> Any:
-        """Return a `Segmentation`."""
+        """Return a `Segmentation`.
+
+        Only if the user asks for it, `skull` and `mask` are passed, too; see `Segmenter.segment`.
+        """
         ...
 
 
@@ -37,43 +49,50 @@ class OutputOptions:
     Attributes:
         posteriors: whether to write the probabilities.
         smooth: strength of Potts smoothing; 0 means no smoothing.
+        skull: whether the scans have their skull; "auto" finds it out.
     """
 
     posteriors: bool = False
     smooth: float = 0.0
-
-
-def label_map_path(out: Path, scan: Scan) -> Path:
-    """Return the path of the label map of a scan."""
-    return out / f"{scan.name}_labels.nii.gz"
+    skull: str = "auto"
 
 
 def segment_scan(
     segmenter: AbstractSegmenter,
     scan: Scan,
-    out: Path,
+    layout: AbstractLayout,
     table: LabelTable,
     *,
     options: OutputOptions,
     model: str = "",
     truth: Path | None = None,
+    mask: Path | None = None,
     progress: Progress | None = None,
 ) -> Result:
     """Segment a scan, write its files into a folder, and compare it with the truth if there is one.
 
-    Nothing is written before the scan is segmented; the label map is written last.
+    Labels are written in the given table: that of the segmenter, or FREESURFER, with left and right apart. Nothing is
+    written before the scan is segmented; the label map is written last. Files of an earlier result of the scan that
+    this one does not have are removed.
 
     Raises:
         HardmaxError: a file cannot be read or written, or the scan cannot be segmented.
     """
     volume = read_volume(scan.path)
-    true = None if truth is None else read_labels(truth, table)
-    segmentation = segmenter.segment(volume, posterior=options.posteriors or options.smooth > 0, progress=progress)
+    check_is_scan(volume)
+    true, true_table = (None, table) if truth is None else read_truth(truth, table)
+    more: dict[str, Any] = {} if options.skull == "auto" else {"skull": options.skull}
+    if mask is not None:
+        more["mask"] = _read_mask(mask, volume)
+    wants_posterior = options.posteriors or options.smooth > 0
+    segmentation = segmenter.segment(volume, posterior=wants_posterior, progress=progress, **more)
     labels, posterior = np.asarray(segmentation.labels), segmentation.posterior
     posterior = np.asarray(posterior() if callable(posterior) else posterior) if posterior is not None else None
     if options.smooth > 0:
         assert posterior is not None  # it was requested
         labels = _smooth_labels(posterior, options.smooth, volume)
+    if has_sides := table.names == FREESURFER.names:
+        labels = split_sides(labels, segmentation.right)
     sizes = measure_volumes(labels, volume.grid, len(table))
     likelihood = float(np.mean(segmentation.log_likelihood))
     doubts = list_doubts(sizes, table, likelihood, getattr(segmenter, "least_log_likelihood", None))
@@ -81,15 +100,23 @@ def segment_scan(
     notes = [*volume.notes]
     agreement = None
     if true is not None:
-        agreement, messages = _compare_with_truth(labels, volume, true.labels, true.grid, table)
+        compared = merge_sides(labels) if has_sides and true_table.names != table.names else labels
+        agreement, messages = _compare_with_truth(compared, volume, true.labels, true.grid, true_table)
         notes += [f"true map: {note}" for note in true.notes]
         notes += messages
-    image, files = quality_image_path(out, scan.name), [label_map_path(out, scan)]
+    image, files = quality_image_path(layout.out, scan.name), [layout.label_map_path(scan)]
     if options.posteriors and posterior is not None:
-        files.append(out / f"{scan.name}_posteriors.nii.gz")
-        write_posterior(files[1], posterior, volume)
+        files.append(layout.posterior_path(scan))
+        written = split_posterior(posterior, segmentation.right) if has_sides else posterior
+        write_posterior(files[-1], written, volume)
+    if (brain := getattr(segmentation, "mask", None)) is not None:
+        files.append(layout.mask_path(scan))
+        write_mask(files[-1], brain, volume)
     write_quality_image(image, volume, labels, table, title=scan.name, flag=" ".join(flags))
+    for path in files:
+        layout.write_sidecar(path, scan, table)
     write_labels(files[0], labels, volume, table)
+    layout.remove_files(scan, keep=files)
     return Result(
         scan,
         model=model,
@@ -102,6 +129,24 @@ def segment_scan(
         files=tuple(files),
         image=image,
     )
+
+
+def _read_mask(path: Path, scan: Volume) -> Bool[np.ndarray, "X Y Z"]:
+    """Return the brain mask of a file, in the scan's voxels: all voxels that are not 0.
+
+    Raises:
+        DataError: the file cannot be read, or the mask is empty or elsewhere.
+    """
+    mask = read_volume(path)
+    inside = (mask.values > 0).astype(np.uint8)
+    if not mask.grid.same_as(scan.grid):
+        inside = resample_labels(inside, mask.grid, scan.grid)
+    if not inside.any():
+        raise DataError(
+            f"the mask {path} has no voxel above 0 in the scan: it is empty, or its header puts it elsewhere; give a "
+            "mask in the space of the scan"
+        )
+    return inside > 0
 
 
 def _smooth_labels(

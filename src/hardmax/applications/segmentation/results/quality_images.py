@@ -1,6 +1,5 @@
 """The quality image of a segmentation: three planes of a scan with the outlines of the structures. No torch here."""
 
-import colorsys
 from collections.abc import Sequence
 from pathlib import Path
 from textwrap import wrap
@@ -12,6 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from hardmax.applications.segmentation.results.outline_colours import choose_outline_colours
 from hardmax.applications.segmentation.results.slices import PLANES, Plane, choose_window
 from hardmax.applications.segmentation.volumes.agreement import measure_volumes
 from hardmax.applications.segmentation.volumes.geometry import Reorientation
@@ -23,7 +23,6 @@ from hardmax.names import escape_control_characters
 
 _MARGIN = 8.0  # mm around the labelled voxels
 _APART = 12.0  # least distance in mm between the two slices of a plane
-_LIGHT = 0.6  # least lightness of an outline, to be visible on a dark scan
 _PAPER, _INK, _PALE, _WARNING = "#000000", "#e8eaed", "#9aa3ae", "#ff9d6b"
 
 
@@ -135,9 +134,10 @@ def _draw_outlines(axes: Axes, labels: Integer[np.ndarray, "H W"], table: LabelT
     sizes = np.bincount(labels.ravel(), minlength=len(table))
     present = [int(index) for index in np.argsort(-sizes) if index and sizes[index]]
     padded = np.pad(labels, 1)  # closes an outline that meets the edge
+    colours = choose_outline_colours(table)
     y, x = np.arange(-1, labels.shape[0] + 1), np.arange(-1, labels.shape[1] + 1)
     for index in present:
-        axes.contour(x, y, padded == index, levels=[0.5], colors=[_outline_colour(table, index)], linewidths=1.0)
+        axes.contour(x, y, padded == index, levels=[0.5], colors=[colours[index]], linewidths=1.0)
     return set(present)
 
 
@@ -162,7 +162,7 @@ def _draw_legend(
     sizes = measure_volumes(labels, scan.grid, len(table)) / 1000
     wide, high = figure.get_size_inches()
     left, top, line = 1 - 2.6 / wide, 1 - below / high, 0.245 / high
-    present = [index for index in range(1, len(table)) if sizes[index] > 0]
+    present, colours = [index for index in range(1, len(table)) if sizes[index] > 0], choose_outline_colours(table)
     if not present:
         figure.text(left, top, "no structure was found", color=_WARNING, fontsize=10.5, va="center")
         return
@@ -170,7 +170,7 @@ def _draw_legend(
     for place, index in enumerate(present):
         y, clear = top - place * line, 1 if index in visible else 0.4
         x = [left, left + 0.25 / wide]
-        figure.add_artist(Line2D(x, [y, y], color=_outline_colour(table, index), linewidth=4, alpha=clear))
+        figure.add_artist(Line2D(x, [y, y], color=colours[index], linewidth=4, alpha=clear))
         name = escape_control_characters(table.names[index].replace("_", " "))
         figure.text(left + 0.35 / wide, y, name, color=_INK, fontsize=10, va="center", alpha=clear)
         size = _format_millilitres(sizes[index])
@@ -179,12 +179,6 @@ def _draw_legend(
 
 def _format_millilitres(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 1 else f"{value:.2f}"
-
-
-def _outline_colour(table: LabelTable, index: int) -> tuple[float, float, float]:
-    red, green, blue = (part / 255 for part in table.labels[index].colour)
-    hue, light, full = colorsys.rgb_to_hls(red, green, blue)
-    return colorsys.hls_to_rgb(hue, max(light, _LIGHT), full)
 
 
 def _bounding_box(labels: np.ndarray, values: np.ndarray, spacing: np.ndarray) -> tuple[slice, ...]:

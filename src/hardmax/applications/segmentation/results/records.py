@@ -15,7 +15,7 @@ import numpy as np
 
 from hardmax.applications.segmentation.results.tables import VOLUMES, Result
 from hardmax.applications.segmentation.volumes.agreement import Agreement
-from hardmax.applications.segmentation.volumes.labels import LabelTable
+from hardmax.applications.segmentation.volumes.labels import STRUCTURES, LabelTable
 from hardmax.applications.segmentation.volumes.scans import Scan
 from hardmax.errors import DataError
 from hardmax.files import write_output
@@ -134,8 +134,8 @@ def check_records(out: Path, scans: Sequence[Scan], table: LabelTable) -> None:
         earlier = results[scan.name].scan.path if scan.name in results else scan.path
         if os.path.exists(earlier) and not earlier.samefile(scan.path):
             raise DataError(
-                f"{out / scan.name}_labels.nii.gz is the result of another scan, {earlier}; choose another folder with "
-                f"--out, or rename {scan.path}"
+                f"{scan.name} in {out} is the result of another scan, {earlier}; choose another folder with --out, or "
+                f"rename {scan.path}"
             )
     known = {quote_formula(escape_control_characters(name)) for name in (*results, *(scan.name for scan in scans))}
     if missing := [name for name in _list_table_scans(out / VOLUMES) if name not in known]:
@@ -161,7 +161,7 @@ def _parse_record(record: Mapping[str, Any], name: str, out: Path, table: LabelT
     image = quality_image_path(out, name)
     error, volumes, stored = _check_text(record["error"]), record["volumes"], record["agreement"]
     if volumes is not None and list(volumes) != table.names:
-        raise ValueError("it has other structures than the model, so that they do not fit into one table")
+        raise ValueError("it has other structures than this call (see --labels): they do not fit into one table")
     return Result(
         Scan(Path(_check_text(record["scan"])), name),
         error=error,
@@ -177,8 +177,9 @@ def _parse_record(record: Mapping[str, Any], name: str, out: Path, table: LabelT
 
 
 def _parse_agreement(stored: Mapping[str, Any], table: LabelTable) -> Agreement:
-    names = [table.names[index] for index in table.judged_indices]
-    if list(stored["names"]) != names:
+    names = list(stored["names"])
+    # The true map of labels with sides may have left and right merged.
+    if names not in [[one.names[index] for index in one.judged_indices] for one in (table, STRUCTURES)]:
         raise ValueError("its Dice is that of other structures than the model has")
     arrays = [np.array([_read_number(value) for value in stored[name]], dtype=np.float64) for name in _ARRAYS]
     if any(len(array) != len(names) for array in arrays):

@@ -14,6 +14,7 @@ from jaxtyping import Float
 from hardmax.applications.segmentation.volumes.agreement import Agreement
 from hardmax.applications.segmentation.volumes.labels import LabelTable
 from hardmax.applications.segmentation.volumes.scans import Scan
+from hardmax.applications.segmentation.volumes.sides import FREESURFER, measure_asymmetry
 from hardmax.files import write_output
 from hardmax.names import escape_control_characters, quote_formula
 
@@ -112,10 +113,13 @@ def summarise_agreement(results: Sequence[Result]) -> list[Summary]:
     agreements = [result.agreement for result in results if result.agreement is not None]
     if not agreements:
         return []
-    columns = [
-        (name, [agreement.dice[i] for agreement in agreements], [agreement.distance[i] for agreement in agreements])
-        for i, name in enumerate(agreements[0].names)
-    ]
+    columns = []
+    # A true map may have left and right apart or merged: a structure that it does not have is undefined.
+    for name in dict.fromkeys(name for agreement in agreements for name in agreement.names):
+        places = [agreement.names.index(name) if name in agreement.names else None for agreement in agreements]
+        pairs = list(zip(agreements, places, strict=True))
+        overlaps = [math.nan if i is None else agreement.dice[i] for agreement, i in pairs]
+        columns.append((name, overlaps, [math.nan if i is None else agreement.distance[i] for agreement, i in pairs]))
     means = [agreement.mean_dice for agreement in agreements]
     columns.append(("mean", means, [agreement.mean_distance for agreement in agreements]))
     out = []
@@ -127,17 +131,42 @@ def summarise_agreement(results: Sequence[Result]) -> list[Summary]:
 
 
 def write_volumes(path: Path, results: Sequence[Result], table: LabelTable) -> None:
-    """Write a line for each scan: mm^3 of each structure, the log-likelihood per voxel, and the flags.
+    """Write a line for each scan: mm^3 of each structure, asymmetries, the log-likelihood per voxel, and the flags.
 
     Raises:
         DataError: the file cannot be written.
     """
-    rows: list[list[str]] = [["scan", *table.names[1:], "log_likelihood", "flag"]]
+    rows: list[list[str]] = [["scan", *list_volume_columns(table), "log_likelihood", "flag"]]
     for result in results:
-        sizes = [""] * (len(table) - 1) if result.volumes is None else [f"{size:.1f}" for size in result.volumes[1:]]
         flag = f"failed: {result.error}" if result.error else " ".join(result.flags)
+        sizes = format_volumes(result, table, missing="")
         rows.append([result.scan.name, *sizes, _format_number(result.log_likelihood, 4), flag])
     _write_csv(path, rows)
+
+
+def list_volume_columns(table: LabelTable) -> list[str]:
+    """Return the names of the columns of volumes, and of the asymmetries if the table has left and right."""
+    return [*table.names[1:], *(f"asymmetry_{name}" for name in _list_pairs(table))]
+
+
+def format_volumes(result: Result, table: LabelTable, missing: str) -> list[str]:
+    """Return the cells of the columns of `list_volume_columns`.
+
+    Args:
+        result: the result of a scan.
+        table: the labels.
+        missing: the cell of a value that is undefined.
+    """
+    if result.volumes is None:
+        return [missing] * len(list_volume_columns(table))
+    values = measure_asymmetry(result.volumes).values() if _list_pairs(table) else ()
+    asymmetries = [missing if math.isnan(value) else f"{value:.2f}" for value in values]
+    return [*(f"{size:.1f}" for size in result.volumes[1:]), *asymmetries]
+
+
+def _list_pairs(table: LabelTable) -> list[str]:
+    """Return the structures that both sides have, in a table with sides."""
+    return list(measure_asymmetry(np.zeros(len(table)))) if table.names == FREESURFER.names else []
 
 
 def write_dice(path: Path, results: Sequence[Result]) -> None:

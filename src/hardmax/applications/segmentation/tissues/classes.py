@@ -26,12 +26,14 @@ class Appearances:
         grid: grid of the voxels.
         mixing: `[A, K]`, the Gaussians of each appearance.
         of_label: `[M]`, the appearance of each label.
+        in_mask: `[A, 1]`, the probability that a voxel of each appearance is in the mask of the scan.
     """
 
     probabilities: Float[Tensor, "A X Y Z"]
     grid: Grid
     mixing: Float[Tensor, "A K"]
     of_label: Int64[Tensor, " M"]
+    in_mask: Float[Tensor, "A 1"]
 
 
 def sum_appearances(probabilities: Float[Tensor, "M X Y Z"], grid: Grid, mixing: Float[Tensor, "M K"]) -> Appearances:
@@ -40,37 +42,41 @@ def sum_appearances(probabilities: Float[Tensor, "M X Y Z"], grid: Grid, mixing:
     unique = list(dict.fromkeys(rows))
     of_label = torch.tensor([unique.index(row) for row in rows])
     summed = torch.zeros(len(unique), *grid.shape).index_add_(0, of_label, probabilities)
-    return Appearances(to_channels_last(summed), grid, torch.tensor([row[1:] for row in unique]), of_label)
+    weights = torch.tensor([row[1:] for row in unique])
+    return Appearances(to_channels_last(summed), grid, weights, of_label, brain_mask_probability(len(unique)))
 
 
-def log_appearance(
-    x: Float[Tensor, " N"], inside: Bool[Tensor, " N"], gaussians: Gaussians, prior: Float[Tensor, "A N"]
-) -> Float[Tensor, "A N"]:
-    """Return `log p(b | a) + b log p(x | a)` of every appearance a; the first is the background.
-
-    b is 1 inside the mask, else 0. A voxel inside is shared with the labels that the prior has at its position, given
-    that it is in the mask.
-    """
-    in_mask = _mask_probability(len(prior))
-    return torch.where(
-        inside, log_density(x, gaussians, condition_on_mask(prior)) + in_mask.log(), log_outside(len(prior))
-    )
-
-
-def log_outside(count: int) -> Float[Tensor, "A 1"]:
-    """Return `log p(not in the mask | a)` of `count` appearances: outside the mask, the intensity is not used."""
-    return (1 - _mask_probability(count)).log()
-
-
-def _mask_probability(count: int) -> Float[Tensor, "A 1"]:
+def brain_mask_probability(count: int) -> Float[Tensor, "A 1"]:
+    """Return, for `count` appearances, the probability of being in the mask of a brain; the first is the background."""
     probability = torch.full((count, 1), _BRAIN_IN)
     probability[0] = _BACKGROUND_IN
     return probability
 
 
-def condition_on_mask(prior: Float[Tensor, "A N"]) -> Float[Tensor, "A N"]:
+def log_appearance(
+    x: Float[Tensor, " N"],
+    inside: Bool[Tensor, " N"],
+    gaussians: Gaussians,
+    prior: Float[Tensor, "A N"],
+    in_mask: Float[Tensor, "A 1"],
+) -> Float[Tensor, "A N"]:
+    """Return `log p(b | a) + b log p(x | a)` of every appearance a.
+
+    b is 1 inside the mask, else 0. A voxel inside is shared with the labels that the prior has at its position, given
+    that it is in the mask.
+    """
+    within = log_density(x, gaussians, condition_on_mask(prior, in_mask)) + in_mask.log()
+    return torch.where(inside, within, log_outside(in_mask))
+
+
+def log_outside(in_mask: Float[Tensor, "A 1"]) -> Float[Tensor, "A 1"]:
+    """Return `log p(not in the mask | a)` of every appearance a: outside the mask, the intensity is not used."""
+    return (1 - in_mask).log()
+
+
+def condition_on_mask(prior: Float[Tensor, "A N"], in_mask: Float[Tensor, "A 1"]) -> Float[Tensor, "A N"]:
     """Return the probabilities of the appearances, given that a voxel is in the mask."""
-    joint = prior * _mask_probability(len(prior))
+    joint = prior * in_mask
     return joint / joint.sum(0)
 
 

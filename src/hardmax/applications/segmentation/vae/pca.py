@@ -18,6 +18,7 @@ from torch.nn import functional
 
 from hardmax.applications.segmentation.atlas.alignment import pool_grid
 from hardmax.applications.segmentation.atlas.atlas import VELOCITY_GRID, Atlas
+from hardmax.applications.segmentation.atlas.head import HeadAtlas
 from hardmax.applications.segmentation.atlas.transforms import (
     grid_points,
     integrate_velocity,
@@ -25,7 +26,7 @@ from hardmax.applications.segmentation.atlas.transforms import (
     to_channels_last,
     warp_points,
 )
-from hardmax.applications.segmentation.model_folder import ATLAS, VAE, has_part, load_part
+from hardmax.applications.segmentation.model_folder import ATLAS, HEAD, VAE, has_part, load_part
 from hardmax.applications.segmentation.vae.label_networks import LinearDecoder, LinearEncoder
 from hardmax.applications.segmentation.vae.label_training import augment_maps
 from hardmax.applications.segmentation.vae.label_vae import LabelVAE
@@ -130,13 +131,15 @@ _BANK = 160  # number of maps for PCA
 
 
 def prepare_vae(prior: Path, out: Path) -> LabelVAE:
-    """Copy the atlas of a prior into a folder; return the prior's label VAE, or build one from the atlas.
+    """Copy the atlases of a prior into a folder; return the prior's label VAE, or build one from the atlas.
 
     Raises:
         DataError: there is no atlas, or the folder cannot be written.
     """
     atlas = load_part(Atlas, prior, ATLAS)
     atlas.save_pretrained(out / ATLAS)
+    if has_part(prior, HEAD):
+        load_part(HeadAtlas, prior, HEAD).save_pretrained(out / HEAD)
     return load_part(LabelVAE, prior, VAE) if has_part(prior, VAE) else make_vae(atlas)
 
 

@@ -249,7 +249,7 @@ STRUCTURES = LabelTable(
 # Numbers of FreeSurfer's and SynthSeg's label maps by the name of the structure here.
 _BY_NAME: dict[str, Sequence[int]] = {
     "background": [0, 165, 257, 258, 259, *range(502, 531)],  # including tissue outside of the brain: skull, skin
-    "cerebral_white_matter": [2, 41, 77, 78, 79, *range(250, 256), *range(3000, 3036), *range(4000, 4036),
+    "cerebral_white_matter": [2, 25, 41, 57, 77, 78, 79, *range(250, 256), *range(3000, 3036), *range(4000, 4036),
                               *range(13100, 13176), *range(14100, 14176), 5001, 5002],
     "cerebral_cortex": [3, 42, *range(1000, 1036), *range(2000, 2036), *range(11100, 11176), *range(12100, 12176)],
     "lateral_ventricle": [4, 5, 31, 43, 44, 63, 72],
@@ -267,6 +267,6 @@ _BY_NAME: dict[str, Sequence[int]] = {
     "accumbens": [26, 58],
     "ventral_DC": [28, 60],
     "csf": [24],
-    "other": [1, 6, 25, 29, 30, 40, 45, 57, 59, 61, 62, 80, 81, 82, 85],
+    "other": [1, 6, 29, 30, 40, 45, 59, 61, 62, 80, 81, 82, 85, 136, 137, 163, 164],
 }  # fmt: skip
 _FREESURFER = dict(chain.from_iterable(((number, name) for number in numbers) for name, numbers in _BY_NAME.items()))

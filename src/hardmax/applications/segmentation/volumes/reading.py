@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float32, Integer, Shaped
+from scipy import ndimage
 
 from hardmax.applications.segmentation.volumes.geometry import Grid
 from hardmax.applications.segmentation.volumes.labels import STRUCTURES, LabelTable
@@ -127,6 +128,57 @@ def read_volume(path: Path) -> Volume:
     return Volume(values, grid, header, path, tuple(notes))
 
 
+def read_numbers(path: Path) -> tuple[Shaped[np.ndarray, "X Y Z"], Grid, list[str]]:
+    """Read the numbers of a label map, whatever they mean; return them with their grid, and notes on the file's errors.
+
+    Raises:
+        DataError: as for `read_volume`, or the values are not whole numbers, or all of them are 0.
+    """
+    values, grid, _, notes = _read_file(path)
+    if values.dtype.kind == "f":
+        if not np.isfinite(values).all() or (values != np.round(values)).any():
+            raise DataError(
+                f"{path} is not a label map: its values, from {np.nanmin(values):g} to {np.nanmax(values):g}, are not "
+                "all whole numbers; give a map of labels, not a scan or a probability"
+            )
+        values = values.astype(np.int32)
+    if not values.any():
+        raise DataError(f"{path} is empty: all of its voxels are 0, expected a map of labels")
+    return values, grid, notes
+
+
+_MOST_LABELS = 300  # different values; parcellations of the cortex have about 200
+_LEAST_CONSTANT = 0.2  # label maps: .50 at 1 mm, .24 at 2 mm; scans with 256 values: .001, with 32 values: at most .11
+
+
+def check_is_scan(volume: Volume) -> None:
+    """Check that a volume is a scan, not a label map or a mask.
+
+    A label map has few different values, all of them whole numbers, in regions: many voxels outside of the background
+    (the most frequent value) have the value of all their six neighbours. In a scan, noise makes such voxels rare.
+
+    Raises:
+        DataError: it is a label map.
+    """
+    values = volume.values
+    # A million voxels in a block in the middle decide most cases at once.
+    x, y, z = (slice(max(side // 2 - 50, 0), side // 2 + 50) for side in values.shape)
+    for part in (values[x, y, z], values):
+        different, counts = np.unique(part, return_counts=True)
+        if len(different) > _MOST_LABELS or (different != np.round(different)).any():
+            return
+    inside = values != different[counts.argmax()]
+    cross = ndimage.generate_binary_structure(3, 1)
+    highest, lowest = (rank(values, footprint=cross) for rank in (ndimage.maximum_filter, ndimage.minimum_filter))
+    constant = float((inside & (highest == lowest)).sum() / inside.sum())
+    if constant > _LEAST_CONSTANT:
+        raise DataError(
+            f"{volume.path} is a label map or a mask, not a scan: it has {len(different)} different values, all whole "
+            f"numbers, and {constant:.0%} of its voxels are as all their neighbours; give the scan itself, and a true "
+            "label map with --compare"
+        )
+
+
 def read_labels(path: Path, table: LabelTable = STRUCTURES) -> LabelMap:
     """Read a label map, in the numbers of the table or of FreeSurfer.
 
@@ -147,16 +199,7 @@ def read_labels(path: Path, table: LabelTable = STRUCTURES) -> LabelMap:
         >>> read_labels(path).labels.tolist()
         [[[0, 1, 1]]]
     """
-    values, grid, _, notes = _read_file(path)
-    if values.dtype.kind == "f":
-        if not np.isfinite(values).all() or (values != np.round(values)).any():
-            raise DataError(
-                f"{path} is not a label map: its values, from {np.nanmin(values):g} to {np.nanmax(values):g}, are not "
-                "all whole numbers; give a map of labels, not a scan or a probability"
-            )
-        values = values.astype(np.int32)
-    if not values.any():
-        raise DataError(f"{path} is empty: all of its voxels are 0, expected a map of labels")
+    values, grid, notes = read_numbers(path)
     try:
         labels, messages = table.to_indices(values)
     except DataError as error:

@@ -5,12 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hardmax.applications.segmentation.volumes.dicom import describe_conversion, has_dicom_files, is_dicom
 from hardmax.applications.segmentation.volumes.reading import SUFFIXES, strip_suffix
 from hardmax.errors import DataError
 
 # Endings of file names that stand for the kind of file: label maps, other files that are not scans, and scans.
 _MAPS = ("labels", "label", "seg", "dseg", "aseg", "synthseg", "segmentation", "truth", "gt", "parc", "aparc+aseg")
-_OTHERS = ("posterior", "posteriors", "mask", "brainmask")
+_MASKS = ("mask", "brainmask")
+_OTHERS = ("posterior", "posteriors", *_MASKS)
 _SCANS = ("t1", "t1w", "t2", "t2w", "pd", "pdw", "flair", "scan", "image", "img", "orig", "norm", "brain", "mri")
 _SEPARATORS = re.compile(r"[_.\-]")
 
@@ -39,6 +41,16 @@ def find_scans(given: Sequence[Path]) -> list[Scan]:
         DataError: a missing file or folder, a folder without scans, or two scans with the same name of results.
     """
     scans = [Scan(path, strip_suffix(path)) for path in _collect_files(given, maps=False)]
+    check_names(scans)
+    return scans
+
+
+def check_names(scans: Sequence[Scan]) -> None:
+    """Check that no two scans have the same name of results.
+
+    Raises:
+        DataError: two have.
+    """
     paths: dict[str, Path] = {}
     for scan in scans:
         if scan.name in paths:
@@ -47,7 +59,6 @@ def find_scans(given: Sequence[Path]) -> list[Scan]:
                 "or segment them in two runs with different --out"
             )
         paths[scan.name] = scan.path
-    return scans
 
 
 def find_maps(given: Sequence[Path]) -> list[Path]:
@@ -89,8 +100,7 @@ def find_truths(scans: Sequence[Scan], given: Path) -> dict[str, Path]:
             or [path for path in matches if _find_ending(strip_suffix(path)) not in _SCANS]
         )
         if len(matches) > 1:
-            names = ", ".join(path.name for path in matches)
-            raise DataError(f"{given} has {len(matches)} label maps for {scan.path.name}: {names}; keep one of them")
+            raise DataError(describe_ambiguity(given, scan, matches))
         if matches:
             truths[scan.name] = matches[0]
     if not truths:
@@ -99,6 +109,40 @@ def find_truths(scans: Sequence[Scan], given: Path) -> dict[str, Path]:
             f"{_remove_endings(scans[0].name)}_labels.nii.gz, or the scan's own name"
         )
     return truths
+
+
+def find_masks(scans: Sequence[Scan], given: Path) -> dict[str, Path]:
+    """Return the brain mask of each scan, by the scan's name.
+
+    A single file is the mask of the single scan. In a folder, a mask belongs to the scan of the same name, apart from
+    endings: `17_mask.nii.gz` or `17_brainmask.nii.gz` belongs to `17_t1.nii.gz`.
+
+    Raises:
+        DataError: a missing file or folder, one file for several scans, or not one mask for each scan.
+    """
+    if not given.is_dir():
+        _check_exists(given)
+        if len(scans) > 1:
+            raise DataError(f"{given} is one mask, but there are {len(scans)} scans; give a folder of masks")
+        strip_suffix(given)
+        return {scans[0].name: given}
+    files = [path for path in _list_files(given) if _find_ending(strip_suffix(path)) in _MASKS]
+    masks: dict[str, Path] = {}
+    for scan in scans:
+        wanted = _remove_endings(scan.name)
+        matches = [path for path in files if _remove_endings(_remove_last(strip_suffix(path))) == wanted]
+        if len(matches) != 1:
+            raise DataError(
+                f"{given} has {len(matches)} masks for {scan.path.name}, expected one, such as {wanted}_mask.nii.gz"
+            )
+        masks[scan.name] = matches[0]
+    return masks
+
+
+def describe_ambiguity(folder: Path, scan: Scan, maps: Sequence[Path]) -> str:
+    """Return the error message for several true label maps of one scan."""
+    names = ", ".join(path.name for path in maps)
+    return f"{folder} has {len(maps)} label maps for {scan.path.name}: {names}; keep one of them"
 
 
 def _collect_files(given: Sequence[Path], *, maps: bool) -> list[Path]:
@@ -110,11 +154,15 @@ def _collect_files(given: Sequence[Path], *, maps: bool) -> list[Path]:
                 chosen = [file for file in candidates if _find_ending(strip_suffix(file)) in _MAPS] or candidates
             else:
                 chosen = [file for file in candidates if _find_ending(strip_suffix(file)) not in _MAPS + _OTHERS]
+            if not chosen and not candidates and has_dicom_files(path):
+                raise DataError(describe_conversion(path))
             if not chosen:
                 raise DataError(_describe_missing(path, "label maps" if maps else "scans", len(candidates)))
             out += chosen
         else:
             _check_exists(path)
+            if not path.name.lower().endswith(SUFFIXES) and is_dicom(path):
+                raise DataError(describe_conversion(path))
             strip_suffix(path)
             out.append(path)
     unique = {path.resolve(): path for path in reversed(out)}
@@ -149,8 +197,13 @@ def _find_ending(name: str) -> str:
     return _SEPARATORS.split(name)[-1].lower()
 
 
+def _remove_last(name: str) -> str:
+    """Return a name without its last part and the separator before it."""
+    return name[: -len(_find_ending(name)) - 1]
+
+
 def _remove_endings(name: str) -> str:
     """Return the name of a file without the endings that stand for its kind."""
     while _find_ending(name) in _MAPS + _SCANS and len(_SEPARATORS.split(name)) > 1:
-        name = name[: -len(_find_ending(name)) - 1]
+        name = _remove_last(name)
     return name

@@ -1,4 +1,4 @@
-"""Write label maps and posteriors as NIfTI files. No torch here.
+"""Write label maps, masks and posteriors as NIfTI files. No torch here.
 
 Each file has the voxels, the axes and the header of its scan.
 """
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Integer
+from jaxtyping import Bool, Float, Integer
 
 from hardmax.applications.segmentation.volumes.labels import STRUCTURES, LabelTable
 from hardmax.applications.segmentation.volumes.reading import Volume, import_nibabel
@@ -35,13 +35,18 @@ def write_labels(
         DataError: the file cannot be written.
     """
     _check_shape(labels, scan)
-    numbers = table.to_numbers(labels)
-    image = _make_image(numbers, scan)
-    image.header.set_data_dtype(numbers.dtype)
-    image.header.set_slope_inter(1, 0)
-    image.header["cal_min"], image.header["cal_max"] = 0, int(table.numbers.max())
-    image.header.set_intent("label", name="labels")
-    _write_image(image, path)
+    _write_integers(path, table.to_numbers(labels), scan, top=int(table.numbers.max()), name="labels")
+
+
+def write_mask(path: Path, mask: Bool[np.ndarray, "X Y Z"], scan: Volume) -> None:
+    """Write the mask of the brain as .nii.gz, 1 inside and 0 outside, in the geometry and with the header of its scan.
+
+    Raises:
+        ShapeError: the mask is not of the scan's shape.
+        DataError: the file cannot be written.
+    """
+    _check_shape(mask, scan)
+    _write_integers(path, mask.astype(np.uint8), scan, top=1, name="brain mask")
 
 
 def write_posterior(path: Path, posterior: Float[np.ndarray, "M X Y Z"], scan: Volume) -> None:
@@ -79,6 +84,15 @@ def is_made_by_hardmax(path: Path) -> bool:
         return bytes(import_nibabel().load(path).header["descrip"]).rstrip(b"\0") == _MAKER
     except Exception:  # a file that cannot be read is not ours
         return False
+
+
+def _write_integers(path: Path, numbers: Integer[np.ndarray, "X Y Z"], scan: Volume, *, top: int, name: str) -> None:
+    image = _make_image(numbers, scan)
+    image.header.set_data_dtype(numbers.dtype)
+    image.header.set_slope_inter(1, 0)
+    image.header["cal_min"], image.header["cal_max"] = 0, top
+    image.header.set_intent("label", name=name)
+    _write_image(image, path)
 
 
 def _make_image(values: np.ndarray, scan: Volume) -> Any:
