@@ -87,12 +87,12 @@ def test_models_load_by_their_kind(folder):
 
 # Published results, by table. Options that were added later have their defaults.
 TABLES = {name: RESULTS / f"{name}.jsonl" for name in NAMES if (RESULTS / f"{name}.jsonl").is_file()}
-# Number of rows of each that the code before the change used; of a newer table, all rows.
+# Number of rows of each that the code before the change used; of a newer table, which is not listed, all rows.
 COUNTS = {
     **{"figure1": 62, "table1": 90, "figure2": 18, "figure6": 72, "figure3": 24, "table2": 53, "table2-ablation": 16},
     **{"table2-grey": 30, "figure4": 4, "figure5": 1, "dvae": 9, "hashing": 16, "completion": 48, "epsilon": 20},
     **{"gradient-quality": 189, "bits-200": 12, "categories-10x30": 12, "sequences": 99},
-    **{"decisions": 950, "decisions-maps": 30, "decisions-denoising": 108, "tokenizers": 60, "few-labels": 4},
+    **{"decisions": 950, "decisions-maps": 30, "decisions-denoising": 108, "tokenizers": 60},
 }
 TABLES |= {"figure2": RESULTS / "table1.jsonl", "figure6": RESULTS / "table1.jsonl"}
 
@@ -104,7 +104,7 @@ def test_rows_of_results_are_read_and_belong_to_their_table(name):
     assert broken == []
     assert len(rows) == len(TABLES[name].read_text().splitlines())
     used = [find_row(rows, planned) for planned in experiment.plan(Path("runs"))]
-    assert sum(row is not None for row in used) == COUNTS[name]
+    assert sum(row is not None for row in used) == COUNTS.get(name, len(rows))
 
 
 def test_no_rows_of_results_are_left_out():
