@@ -21,6 +21,7 @@ from hardmax.applications.segmentation.fit.head import (
     find_head,
     fit_head,
     has_skull,
+    make_head_appearances,
     make_stripped_appearances,
     observe_head,
 )
@@ -64,7 +65,7 @@ def find_skull(volume: Volume, atlas: HeadAtlas) -> tuple[bool, HeadObservation,
     The two explanations are compared by their likelihoods: a whole head, or a brain amid one brightness.
     """
     head = observe_head(volume)
-    whole = find_head(head.observation, atlas.make_appearances())
+    whole = find_head(head.observation, make_head_appearances(atlas))
     stripped = find_head(head.observation, make_stripped_appearances(atlas))
     return has_skull(whole, stripped), head, whole
 
@@ -82,7 +83,7 @@ def extract_brain(volume: Volume, atlas: HeadAtlas, head: HeadObservation, start
     Raises:
         DataError: there is no brain in the field of view.
     """
-    appearances = atlas.make_appearances()
+    appearances = make_head_appearances(atlas)
     with torch.enable_grad():
         fit = fit_head(head.observation, appearances, start)
     coverage = _measure_coverage(volume.grid, atlas, fit)
