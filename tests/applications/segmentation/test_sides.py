@@ -1,6 +1,7 @@
 """Left and right: the tables, their maps, true maps with and without sides, and asymmetry."""
 
 import csv
+import json
 from types import SimpleNamespace
 
 import nibabel
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 from applications.segmentation.heads import WorldSegmenter, make_head, run_failing, save_volume
 
+from hardmax.applications.segmentation.results.layouts import DerivativeFolder
 from hardmax.applications.segmentation.volumes.labels import STRUCTURES
 from hardmax.applications.segmentation.volumes.reading import read_volume
 from hardmax.applications.segmentation.volumes.scans import Scan, find_masks
@@ -179,3 +181,15 @@ def test_masks_of_several_scans(tmp_path):
     }
     with pytest.raises(DataError, match="give a folder of masks"):
         find_masks(scans, tmp_path / "1_t1_mask.nii.gz")
+
+
+def test_masks_of_a_derivative(tmp_path):
+    layout = DerivativeFolder(tmp_path, tmp_path / "study")
+    scan = Scan(tmp_path / "study" / "sub-01_ses-2_T1w.nii.gz", "sub-01_ses-2_T1w")
+    path = layout.mask_path(scan)
+    expected = "sub-01/ses-2/anat/sub-01_ses-2_space-orig_desc-brain_mask.nii.gz"
+    assert path.relative_to(tmp_path).as_posix() == expected
+    layout.write_sidecar(path, scan, FREESURFER)
+    content = json.loads(path.with_name(path.name.replace(".nii.gz", ".json")).read_text())
+    assert content["Type"] == "Brain"
+    assert content["Sources"] == ["bids:raw:sub-01/ses-2/anat/sub-01_ses-2_T1w.nii.gz"]

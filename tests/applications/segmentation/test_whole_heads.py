@@ -18,7 +18,13 @@ from hardmax.applications.segmentation.atlas.head import (
 )
 from hardmax.applications.segmentation.atlas.transforms import Affine, make_centred_grid, rotation_matrix
 from hardmax.applications.segmentation.fit.extraction import extract_brain, find_skull
-from hardmax.applications.segmentation.fit.head import HeadStart, find_head, has_skull, observe_head
+from hardmax.applications.segmentation.fit.head import (
+    HeadStart,
+    find_head,
+    has_skull,
+    make_head_appearances,
+    observe_head,
+)
 from hardmax.applications.segmentation.model_folder import HEAD, find_model, load_part
 from hardmax.applications.segmentation.segmenter import Segmenter
 from hardmax.applications.segmentation.tissues.gaussians import Gaussians
@@ -132,7 +138,7 @@ def test_a_scan_of_one_value():
 def test_position_of_a_tilted_head(atlas):
     tilt, shift = (20, 0, 15), (30.0, -20.0, 40.0)
     scan, _ = synthesise_head(atlas, tilt=tilt, shift=shift)
-    start = find_head(observe_head(scan).observation, atlas.make_appearances())
+    start = find_head(observe_head(scan).observation, make_head_appearances(atlas))
     middle = start.affine.inverse().shift.numpy()
     np.testing.assert_allclose(middle, shift, atol=8)
     rotation = start.affine.matrix @ rotation_matrix(tilt)

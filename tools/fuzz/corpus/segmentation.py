@@ -9,6 +9,7 @@ import torch
 from PIL import Image
 
 from hardmax.applications.segmentation.atlas.atlas import VELOCITY_GRID, Atlas
+from hardmax.applications.segmentation.atlas.head import HEAD_PARTS, HeadAtlas
 from hardmax.applications.segmentation.atlas.transforms import make_centred_grid
 from hardmax.applications.segmentation.model_folder import load_part
 from hardmax.applications.segmentation.results.derivatives import check_description, write_description
@@ -74,13 +75,16 @@ def _make_model(folder: Path) -> list[Target]:
         torch.zeros(2, 3, *VELOCITY_GRID.shape),
     )
     atlas.save_pretrained(folder / "atlas")
+    HeadAtlas(torch.full((len(HEAD_PARTS), side, side, side), 1 / len(HEAD_PARTS)), grid).save_pretrained(
+        folder / "head"
+    )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         LabelVAE(torch.ones(2, side, side, side), latents=2, network="convolutional", width=2).save_pretrained(
             folder / "vae"
         )
         ImageEncoder((side,) * 3, 2, width=2).save_pretrained(folder / "encoder")
-    kinds = {"atlas": Atlas, "vae": LabelVAE, "encoder": ImageEncoder}
+    kinds = {"atlas": Atlas, "head": HeadAtlas, "vae": LabelVAE, "encoder": ImageEncoder}
     return [
         Target(f"prior {part} {file}", folder / part / file, lambda part=part: load_part(kinds[part], folder, part))
         for part in kinds

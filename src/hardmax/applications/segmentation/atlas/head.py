@@ -21,11 +21,8 @@ from hardmax.applications.segmentation.atlas.transforms import (
     Affine,
     grid_points,
     integrate_velocity,
-    to_channels_last,
     warp_points,
 )
-from hardmax.applications.segmentation.tissues.classes import Appearances
-from hardmax.applications.segmentation.tissues.gaussians import mixing_matrix
 from hardmax.applications.segmentation.volumes.geometry import Grid, Reorientation
 from hardmax.applications.segmentation.volumes.reading import read_numbers
 from hardmax.models.pretrained import check_kind, read_tensors, write_tensors
@@ -72,7 +69,6 @@ HEAD_PARTS = (
     HeadPart("spinal_cord", (512,), ("white", "grey", "muscle")),
 )
 _REST = 10  # soft tissue: what numbers that are not listed mean in a map of a whole head
-TISSUES = tuple(dict.fromkeys(tissue for part in HEAD_PARTS for tissue in part.tissues))
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,21 +84,6 @@ class HeadAtlas:
 
     probabilities: Float[Tensor, "P X Y Z"]
     grid: Grid
-
-    def make_appearances(self, tissues: Sequence[Sequence[str]] | None = None) -> Appearances:
-        """Return the atlas with the Gaussians of each part.
-
-        Args:
-            tissues: for each part, the names of its Gaussians; None for those of `HEAD_PARTS`.
-        """
-        tissues = [part.tissues for part in HEAD_PARTS] if tissues is None else tissues
-        names = list(dict.fromkeys(name for several in tissues for name in several))
-        mixing = mixing_matrix([[names.index(name) for name in several] for several in tissues])
-        # Every voxel of a scan counts: there is no mask yet.
-        parts = len(HEAD_PARTS)
-        return Appearances(
-            to_channels_last(self.probabilities), self.grid, mixing, torch.arange(parts), torch.ones(parts, 1)
-        )
 
     def save_pretrained(self, folder: Path) -> None:
         """Write `model.safetensors` and `config.json`: compressed bytes, probabilities in 255ths.

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from scipy import ndimage
-from torch import Tensor
 
 from hardmax.applications.segmentation.atlas.head import HEAD_PARTS, HeadAtlas
 from hardmax.applications.segmentation.atlas.transforms import grid_points, sample_at
@@ -21,6 +20,7 @@ from hardmax.applications.segmentation.fit.head import (
     find_head,
     fit_head,
     has_skull,
+    make_head_appearances,
     make_stripped_appearances,
     observe_head,
 )
@@ -46,15 +46,12 @@ class Extraction:
         mask: `[X, Y, Z]`, the brain in the scan's voxels.
         fit: the fit of the head; its affine map also aligns the atlas of the brain.
         coverage: fraction of the brain inside the field of view.
-        evidence: log-likelihood per voxel of the scan with the parts where the atlas has them, minus that with the same
-            parts anywhere, in nats.
         doubts: sentences on why the mask is doubtful.
     """
 
     mask: Bool[np.ndarray, "X Y Z"]
     fit: ScanFit
     coverage: float
-    evidence: float
     doubts: tuple[str, ...]
 
 
@@ -64,7 +61,7 @@ def find_skull(volume: Volume, atlas: HeadAtlas) -> tuple[bool, HeadObservation,
     The two explanations are compared by their likelihoods: a whole head, or a brain amid one brightness.
     """
     head = observe_head(volume)
-    whole = find_head(head.observation, atlas.make_appearances())
+    whole = find_head(head.observation, make_head_appearances(atlas))
     stripped = find_head(head.observation, make_stripped_appearances(atlas))
     return has_skull(whole, stripped), head, whole
 
@@ -82,7 +79,7 @@ def extract_brain(volume: Volume, atlas: HeadAtlas, head: HeadObservation, start
     Raises:
         DataError: there is no brain in the field of view.
     """
-    appearances = atlas.make_appearances()
+    appearances = make_head_appearances(atlas)
     with torch.enable_grad():
         fit = fit_head(head.observation, appearances, start)
     coverage = _measure_coverage(volume.grid, atlas, fit)
@@ -91,7 +88,7 @@ def extract_brain(volume: Volume, atlas: HeadAtlas, head: HeadObservation, start
             f"there is no brain in the scan: {coverage:.0%} of the brain that the head should have is inside the field "
             "of view; look at the scan in a viewer, and check that its header is right"
         )
-    brain, evidence = _infer_brain(head, appearances, fit)
+    brain = _infer_brain(head, appearances, fit)
     piece = select_largest_piece(np.asarray(ndimage.binary_opening(brain > 0.5)))
     if not piece.any():
         raise DataError("there is no brain in the scan: no voxel looks like brain where the head should have it")
@@ -107,34 +104,21 @@ def extract_brain(volume: Volume, atlas: HeadAtlas, head: HeadObservation, start
             f"About {coverage:.0%} of the brain is inside the field of view: volumes of the structures at its edge are "
             "too small."
         )
-    return Extraction(mask, fit, coverage, evidence, tuple(doubts))
+    return Extraction(mask, fit, coverage, tuple(doubts))
 
 
-def _infer_brain(head: HeadObservation, atlas: Appearances, fit: ScanFit) -> tuple[Float[np.ndarray, "X Y Z"], float]:
-    """Return the posterior probability of the brain on the blocks, and the evidence for a head."""
+def _infer_brain(head: HeadObservation, atlas: Appearances, fit: ScanFit) -> Float[np.ndarray, "X Y Z"]:
+    """Return the posterior probability of the brain on the blocks."""
     in_brain = torch.tensor([part.in_brain for part in HEAD_PARTS])
     displacement = fit.integrate_velocity()
     points, x = head.observation.points, head.observation.x
-    brain, explained, shares = [], 0.0, torch.zeros(len(in_brain))
+    brain = []
     for part_points, part_x in zip(points.split(_CHUNK), x.split(_CHUNK), strict=True):
-        joint = _log_joint(part_points, part_x, atlas, fit, displacement)
-        posterior = joint.softmax(0)
+        prior = sample_at(atlas.probabilities, atlas.grid, fit.to_atlas(part_points, displacement)) + _TINY
+        prior = prior / prior.sum(0)
+        posterior = (prior.log() + log_density(part_x, fit.gaussians, prior)).softmax(0)
         brain.append(posterior[in_brain].sum(0))
-        explained += float(joint.logsumexp(0).sum(dtype=torch.float64))
-        shares += posterior.sum(1)
-    anywhere = (shares / shares.sum()).clamp_min(_TINY)[:, None]
-    by_chance = 0.0
-    for part_x in x.split(_CHUNK):
-        prior = anywhere.expand(-1, len(part_x))
-        each = (prior.log() + log_density(part_x, fit.gaussians, prior)).logsumexp(0)
-        by_chance += float(each.sum(dtype=torch.float64))
-    return torch.cat(brain).view(head.grid.shape).numpy(), (explained - by_chance) / len(x)
-
-
-def _log_joint(points: Tensor, x: Tensor, atlas: Appearances, fit: ScanFit, displacement: Tensor | None) -> Tensor:
-    prior = sample_at(atlas.probabilities, atlas.grid, fit.to_atlas(points, displacement)) + _TINY
-    prior = prior / prior.sum(0)
-    return prior.log() + log_density(x, fit.gaussians, prior)
+    return torch.cat(brain).view(head.grid.shape).numpy()
 
 
 def _measure_coverage(grid: Grid, atlas: HeadAtlas, fit: ScanFit) -> float:

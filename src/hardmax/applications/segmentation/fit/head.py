@@ -6,6 +6,7 @@ contain the neck. What lies outside of the scan is no evidence, so that any part
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,12 +21,13 @@ from hardmax.applications.segmentation.atlas.transforms import (
     make_centred_grid,
     rotation_matrix,
     sample_at,
+    to_channels_last,
 )
 from hardmax.applications.segmentation.fit.fitting import Fitter, ScanFit, fit_deformation
 from hardmax.applications.segmentation.fit.observation import Observation, average_blocks, choose_blocks
 from hardmax.applications.segmentation.tissues.classes import Appearances
 from hardmax.applications.segmentation.tissues.em import fit_gaussians
-from hardmax.applications.segmentation.tissues.gaussians import Gaussians
+from hardmax.applications.segmentation.tissues.gaussians import Gaussians, mixing_matrix
 from hardmax.applications.segmentation.tissues.initialization import deviation_floor, start_from_prior
 from hardmax.applications.segmentation.volumes.geometry import Grid
 from hardmax.applications.segmentation.volumes.reading import Volume
@@ -97,14 +99,26 @@ def observe_head(volume: Volume, *, spacing: float = 2.0) -> HeadObservation:
     return HeadObservation(observation, grid)
 
 
+def make_head_appearances(atlas: HeadAtlas) -> Appearances:
+    """Return the atlas of a whole head, with the Gaussians of each part."""
+    return _make_appearances(atlas, [part.tissues for part in HEAD_PARTS])
+
+
 def make_stripped_appearances(atlas: HeadAtlas) -> Appearances:
     """Return the atlas of a head whose skull was removed: all but the brain and some of its fluid looks like air."""
-    return atlas.make_appearances(
-        [
-            part.tissues if part.in_brain else ("fluid", "air") if part.name == "fluid" else ("air",)
-            for part in HEAD_PARTS
-        ]
+    tissues = {"fluid": ("fluid", "air")}
+    return _make_appearances(
+        atlas, [part.tissues if part.in_brain else tissues.get(part.name, ("air",)) for part in HEAD_PARTS]
     )
+
+
+def _make_appearances(atlas: HeadAtlas, tissues: Sequence[Sequence[str]]) -> Appearances:
+    """Return the atlas with Gaussians for the named tissues of each part; every voxel counts, as if in a mask."""
+    names = list(dict.fromkeys(name for several in tissues for name in several))
+    mixing = mixing_matrix([[names.index(name) for name in several] for several in tissues])
+    count = len(tissues)
+    probabilities = to_channels_last(atlas.probabilities)
+    return Appearances(probabilities, atlas.grid, mixing, torch.arange(count), torch.ones(count, 1))
 
 
 def has_skull(whole: HeadStart, stripped: HeadStart) -> bool:

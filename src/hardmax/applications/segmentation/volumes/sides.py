@@ -36,7 +36,7 @@ _FREESURFER_NUMBERS: dict[str, tuple[str, int, int | None]] = {
     "ventral_DC": ("VentralDC", 28, 60),
     "other": ("undetermined", 29, 61),
 }
-_COLOURS = {29: (135, 206, 235), 61: (135, 206, 235), 52: (13, 48, 255)}  # where they differ from those of STRUCTURES
+_UNDETERMINED = (135, 206, 235)
 
 
 def _make_sided_table() -> tuple[LabelTable, list[tuple[int, int]]]:
@@ -47,7 +47,8 @@ def _make_sided_table() -> tuple[LabelTable, list[tuple[int, int]]]:
         for number, side in zip(numbers, ("Left", "Right"), strict=True):
             if number is not None:
                 full = name if numbers[1] is None else f"{side}-{name}"
-                labels.append(Label(number, full, _COLOURS.get(number, label.colour), label.tissues, label.judged))
+                colour = _UNDETERMINED if label.name == "other" else label.colour
+                labels.append(Label(number, full, colour, label.tissues, label.judged))
     labels.sort(key=lambda label: label.number)
     order = [label.number for label in labels]
     sides = []
