@@ -223,29 +223,30 @@ def format_tables(rows: Sequence[dict]) -> str:
         tables = {change: percent_changes(rows, kind, change) for change in CHANGES if change != "first"}
         tables = {change: heads for change, heads in tables.items() if heads}
         floor = percent_changes(rows, kind, "all", "true")
-        main = tables["all"]
-        structures = [name for name in next(iter(main.values())) if name != "all together"]
-        header = ["structure", "mean", "worst", *(["true labels"] if floor else [])]
-        out += ["", f"{kind}, {len(main)} heads", "", f"| {' | '.join(header)} |", "|---" * len(header) + "|"]
-        for name in [*structures, "all together"]:
-            out.append(_format_line(name.replace("_", " "), _column(main, [name]), _column(floor, [name])))
-        per_head = [float(np.mean([heads[name] for name in structures])) for heads in main.values()]
-        floors = [float(np.mean([heads[name] for name in structures])) for heads in floor.values()]
-        out.append(_format_line("**mean over structures**", per_head, floors))
-        out += ["", "| changed | heads | mean over structures | worst head |", "|---" * 4 + "|"]
+        columns = [change for change in ("rescan", "all") if change in tables]
+        header = ["structure", *(f"{change}, {word}" for change in columns for word in ("mean", "worst"))]
+        header += ["true labels, mean"] if floor else []
+        out += ["", f"{kind}:", "", f"| {' | '.join(header)} |", "|---" + "|---:" * (len(header) - 1) + "|"]
+        first = next(iter(tables.values()))
+        names = list(next(iter(first.values())))
+        structures = [name for name in names if name != "all together"]
+        for title, chosen in [*((name, [name]) for name in names), ("**mean over structures**", structures)]:
+            cells = []
+            for change in columns:
+                means = _average(tables[change], chosen)
+                cells += [f"{np.mean(means):.2f}", f"{max(means):.2f}"]
+            cells += [f"{np.mean(_average(floor, chosen)):.2f}"] if floor else []
+            out.append(f"| {title.replace('_', ' ')} | {' | '.join(cells)} |")
+        out += ["", "| changed | heads | mean over structures | worst head |", "|---|---:|---:|---:|"]
         for change, heads in tables.items():
-            means = [float(np.mean([changes[name] for name in structures])) for changes in heads.values()]
+            means = _average(heads, structures)
             out.append(f"| {change} | {len(means)} | {np.mean(means):.2f} | {max(means):.2f} |")
     return "\n".join(out[1:])
 
 
-def _column(heads: dict[str, dict[str, float]], names: Sequence[str]) -> list[float]:
-    return [changes[name] for changes in heads.values() for name in names]
-
-
-def _format_line(name: str, values: Sequence[float], floors: Sequence[float]) -> str:
-    cells = [name, f"{np.mean(values):.2f}", f"{max(values):.2f}", *([f"{np.mean(floors):.2f}"] if floors else [])]
-    return f"| {' | '.join(cells)} |"
+def _average(heads: dict[str, dict[str, float]], names: Sequence[str]) -> list[float]:
+    """Return the mean over structures for each head."""
+    return [float(np.mean([changes[name] for name in names])) for changes in heads.values()]
 
 
 def main(arguments: Sequence[str]) -> None:
