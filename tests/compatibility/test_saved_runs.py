@@ -93,7 +93,7 @@ COUNTS = {
     **{"table2-grey": 30, "figure4": 4, "figure5": 1, "dvae": 9, "hashing": 16, "completion": 48, "epsilon": 20},
     **{"gradient-quality": 189, "bits-200": 12, "categories-10x30": 12, "sequences": 99},
     **{"decisions": 950, "decisions-maps": 30, "decisions-denoising": 108, "tokenizers": 60},
-    **{"few-labels": 6, "few-labels-ablation": 1},
+    **{"few-labels": 7, "few-labels-ablation": 2},
 }
 TABLES |= {"figure2": RESULTS / "table1.jsonl", "figure6": RESULTS / "table1.jsonl"}
 
