@@ -114,6 +114,7 @@ def test_no_rows_of_results_are_left_out():
         "routers.jsonl",
         "feature-selection.jsonl",
         "segmentation.jsonl",
+        "segmentation-heads.jsonl",
         "segmentation-repeatability.jsonl",
         "speed.jsonl",
     }  # written by other tools

@@ -62,7 +62,7 @@ def test_lists():
     (["figur3"], "did you mean figure3"),
     (["gradient_quality"], "did you mean gradient-quality"),
     (["figure3", "--only", "general"], "its cells are: unstructured-direct"),
-    (["figure3", "--seeds", "3"], "its seeds are: "),
+    (["figure3", "--seeds", "9"], "its seeds are: "),
     (["figure1", "--seeds", "0"], "--seeds is for experiments of many runs"),
     (["figure1", "--only", "general"], "its parts are: likelihood, bound"),
     (["figure1", "--data-dir", "nowhere", "--out", "OUT"], "nowhere"),

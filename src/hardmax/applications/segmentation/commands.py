@@ -183,8 +183,10 @@ def _print_results(results: list["Result"], batch: "Batch", without_truth: int) 
                 print_line(f"{result.scan.name}: {message}")
     names = [layout.volumes, *([DICE] if summaries else []), "index.html", f"{QUALITY}/", *layout.descriptions]
     successes = sum(not result.error for result in results)
-    label_map = layout.label_map_path(results[0].scan).relative_to(layout.out)
-    maps = str(label_map) if len(results) == 1 else f"{successes} label maps"
+    first = results[0].scan
+    paths = (layout.label_map_path(first), layout.mask_path(first), layout.posterior_path(first))
+    files = ", ".join(str(path.relative_to(layout.out)) for path in paths if path.exists())
+    maps = files if len(results) == 1 else f"{successes} label maps"
     earlier = len(read_records(layout.out, table)) - len(results)
     more = f"; the tables and the page also list {earlier} scan{'s' * (earlier > 1)} of earlier calls"
     print_line(f"the results are in {layout.out}: {maps}, {', '.join(names)}{more if earlier > 0 else ''}")

@@ -22,6 +22,7 @@ from hardmax.files import write_output
 from hardmax.names import escape_control_characters
 
 _MARGIN = 8.0  # mm around the labelled voxels
+_LEGEND = 3.1  # inches: the longest names are those with a side, such as Left-Cerebellum-White-Matter
 _APART = 12.0  # least distance in mm between the two slices of a plane
 _PAPER, _INK, _PALE, _WARNING = "#000000", "#e8eaed", "#9aa3ae", "#ff9d6b"
 
@@ -96,14 +97,14 @@ def _draw_figure(scan: Volume, labels: np.ndarray, table: LabelTable, title: str
     # Widths of columns and heights of rows are those of the slices in mm; both rows show the same planes.
     widths, height = [sides[1], sides[0], sides[0]], float(max(sides[2], sides[1]))
     inches = 4.1 / height
-    wide = float(sum(widths)) * inches + 2.9
+    wide = float(sum(widths)) * inches + _LEGEND + 0.3
     warning = wrap(escape_control_characters(flag), int(13 * wide))
     head = 0.75 + 0.22 * len(warning)
     tall = 2 * height * inches + head + 0.25
     figure = Figure(figsize=(wide, tall), facecolor=_PAPER)
     FigureCanvasAgg(figure)
     grid = figure.add_gridspec(
-        2, 3, width_ratios=widths, left=0.01, right=1 - 2.75 / wide, bottom=0.15 / tall,
+        2, 3, width_ratios=widths, left=0.01, right=1 - (_LEGEND + 0.15) / wide, bottom=0.15 / tall,
         top=1 - head / tall, wspace=0.02, hspace=0.08,
     )  # fmt: skip
     visible: set[int] = set()
@@ -161,7 +162,7 @@ def _draw_legend(
     """List the structures with their volumes in ml, `below` inches below the top; those in no slice are pale."""
     sizes = measure_volumes(labels, scan.grid, len(table)) / 1000
     wide, high = figure.get_size_inches()
-    left, top, line = 1 - 2.6 / wide, 1 - below / high, 0.245 / high
+    left, top, line = 1 - _LEGEND / wide, 1 - below / high, 0.245 / high
     present, colours = [index for index in range(1, len(table)) if sizes[index] > 0], choose_outline_colours(table)
     if not present:
         figure.text(left, top, "no structure was found", color=_WARNING, fontsize=10.5, va="center")
