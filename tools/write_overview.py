@@ -88,12 +88,13 @@ INTRODUCTION = """\
 # How good is it?
 
 This page compares the best published number that we know for each task with ours, **also where ours is worse**. Every
-number of ours links to a page, which says how it was made, and to rows with their configuration;
-[below](#where-the-numbers-come-from) are the command and the commit of each.
+number of ours links to the page that says how it was made, and the number of seeds links to the rows with their
+configuration; [below](#where-the-numbers-come-from) are the method, the command and the commit of each.
 
-Numbers after ± are standard errors over seeds. The difference is ours minus the published number; it is bold where ours
-is better. A star marks published numbers that are quoted from memory and were not compared with the publication. Ours
-is the best of the methods that a page counts as ours; this choice favours us by about as much as the seeds differ.
+↑: higher is better, ↓: lower is better. Bounds are in nats; accuracy, precision and regret in percent. Numbers after ±
+are standard errors over seeds. The difference is ours minus the published number; it is bold where ours is better. A
+star marks published numbers that are quoted from memory and were not compared with the publication. Ours is the best of
+the methods that a page counts as ours; this choice favours us by about as much as the seeds differ.
 """
 MISSING = """\
 Other tasks have no published number that can be compared: [tokens](dvae.md) and [quantizers](tokenizers.md), whose data
@@ -109,7 +110,7 @@ def write_page() -> str:
     """Return the page."""
     pairs = [(comparison, find_ours(comparison)) for comparison in COMPARISONS]
     pairs += [find_pyepo_comparison(problem) for problem in ("path", "knapsack")]
-    head = "| task | measure | published | ours | difference | seeds | |\n|---|---|---:|---:|---:|---:|---|"
+    head = "| task | measure | published | by | ours | difference | seeds |\n|---|---|---:|---|---:|---:|---:|"
     lines = [_format_line(comparison, ours) for comparison, ours in pairs]
     sources = [_format_source(comparison, ours) for comparison, ours in pairs if ours is not None]
     table = "\n".join([head, *lines])
@@ -118,23 +119,25 @@ def write_page() -> str:
 
 def _format_line(comparison: Comparison, ours: Ours | None) -> str:
     metric, published = comparison.metric, comparison.published
-    direction = f"{metric.caption}, {metric.unit}, {metric.direction} is better"
-    theirs = f"{metric.format(published.value)}{'' if published.is_checked else '*'}<br>{published.source}"
+    name = f"{metric.caption[0].lower()}{metric.caption[1:]}"
+    theirs = f"{metric.format(published.value)}{'' if published.is_checked else '*'}"
+    start = f"| {comparison.task} | {name} {'↑' if metric.higher else '↓'} | {theirs} | {published.source} |"
     if ours is None:
-        return f"| {comparison.task} | {direction} | {theirs} | not run | | | |"
+        return f"{start} not run | | |"
     difference = metric.format_difference(ours.mean.value, published.value)
     if metric.is_better(ours.mean.value, published.value):
         difference = f"**{difference}**"
-    note = f"<br>{comparison.note}" if comparison.note else ""
-    links = f"[page]({comparison.page}.md), [rows]({comparison.rows}.jsonl)"
-    number = f"{metric.format_mean(ours.mean)}<br>{ours.cell}{note}"
-    return f"| {comparison.task} | {direction} | {theirs} | {number} | {difference} | {len(ours.rows)} | {links} |"
+    return (
+        f"{start} [{metric.format_mean(ours.mean)}]({comparison.page}.md) | {difference} | "
+        f"[{len(ours.rows)}]({comparison.rows}.jsonl) |"
+    )
 
 
 def _format_source(comparison: Comparison, ours: Ours) -> str:
     commits = dict.fromkeys(row["commit"] for row in ours.rows)
     known = ", ".join("not recorded" if commit is None else f"`{commit[:10]}`" for commit in commits)
-    head = f"- {comparison.task}, {comparison.metric.name}, {ours.cell}: commit {known}"
+    note = f" ({comparison.note})" if comparison.note else ""
+    head = f"- {comparison.task}, {comparison.metric.name}: {ours.cell}{note}, commit {known}"
     return f"{head}\n\n        {ours.rows[0]['command']}\n"
 
 

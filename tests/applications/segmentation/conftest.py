@@ -73,7 +73,8 @@ def start_command(tmp_path):
     (tmp_path / "model").mkdir()
     stand_in = Path(__file__).with_name("stand_in_segmenter.py")
     (place / "sitecustomize.py").write_text(
-        "import sys\n"
+        "import signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # tests in the background would ignore it
         "from importlib.util import spec_from_file_location\n"
         "class Finder:\n"
         "    def find_spec(self, name, *_):\n"

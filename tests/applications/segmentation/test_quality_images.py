@@ -41,7 +41,7 @@ def test_outlines_and_legend(upright):
     image = upright[-1]
     assert image.shape[1] > 800
     assert count_near(image, (205, 95, 105)) > 100  # the cortex, made lighter
-    legend = image[:, -290:]
+    legend = image[:, -345:]
     assert count_near(legend, (205, 95, 105)) > 40
     assert count_near(legend, (232, 234, 237)) > 500  # names and numbers
 
