@@ -30,8 +30,7 @@ class Comparison:
         task: the task and its setting.
         metric: what is compared.
         published: the best published number.
-        page: page of the results, without its suffix.
-        rows: file of the rows, without its suffix.
+        page: page of the results and file of the rows, without suffix.
         ours: names of the cells of our methods, of which the best is shown.
         note: restriction of the comparison, for the reader.
     """
@@ -40,7 +39,6 @@ class Comparison:
     metric: Metric
     published: Published
     page: str
-    rows: str
     ours: tuple[str, ...]
     note: str = ""
 
@@ -65,7 +63,6 @@ def _compare_table1(data: str, name: str) -> Comparison:
         BOUND,
         Published(_find_best("table1", problem, BOUND), f"direct, {_LORBERBOM}, 300 epochs"),
         "table1",
-        "table1",
         tuple(f"{name}-k-50-{method}" for method in _TABLE1_METHODS),
         "100 epochs",
     )
@@ -77,7 +74,6 @@ def _compare_table2(data: str, name: str, metric: Metric) -> Comparison:
         metric,
         Published(_find_best("table2", f"{data}, 100 labels", metric), f"direct or Gumbel-softmax, {_LORBERBOM}"),
         "table2",
-        "table2",
         tuple(f"{name}-100-labels-{method}" for method in _TABLE2_METHODS),
     )
 
@@ -88,7 +84,6 @@ def _compare_categories(categories: int, variables: int) -> Comparison:
         f"VAE with {variables} variables of {categories} categories, MNIST",
         TRAIN_BOUND,
         Published(_find_best("categorical_vae", problem, TRAIN_BOUND), "ReinMax, Liu et al., 2023", is_checked=False),
-        "categorical-vae",
         "categorical-vae",
         tuple(f"{categories}-x-{variables}-{method}" for method in _REINMAX),
     )
@@ -102,7 +97,6 @@ def _compare_bits(problem: str, name: str, note: str) -> Comparison:
             _find_best("binary_vae", problem, TRAIN_BOUND), "RODEO, Shi et al., 2022, 10^6 steps", is_checked=False
         ),
         "binary-vae",
-        "binary-vae",
         tuple(f"{name}-{method}-rate-falls-to-zero" for method in _BINARY),
         note,
     )
@@ -113,7 +107,6 @@ def _compare_few_labels() -> Comparison:
         "MNIST with 100 labels, with convolutions",
         ACCURACY,
         Published(99.04, "auxiliary deep generative model, Maaløe et al., 2016, without convolutions"),
-        "few-labels",
         "few-labels",
         ("mnist-all",),
     )
@@ -126,7 +119,6 @@ def _compare_hashing(bits: int) -> Comparison:
         metric,
         Published(_find_best("hashing_retrieval", problem, metric), "HashGAN, Dizaji et al., 2018", is_checked=False),
         "hashing-retrieval",
-        "hashing-retrieval",
         (f"mnist-{bits}-bits-neighbours", f"mnist-{bits}-bits-walks-distortions"),
     )
 
@@ -136,7 +128,6 @@ def _compare_completion(count: int, value: float) -> Comparison:
         f"MNIST completed from {count} quadrant{'s' * (count > 1)}",
         BOUND,
         Published(value, "CVAE, Pyro's tutorial"),
-        "completion",
         "completion",
         tuple(f"mnist-{count}-quadrant{'s' * (count > 1)}-k-{k}" for k in (4, 8)),
     )

@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +41,18 @@ class Ours:
 def read_rows(file: str) -> list[Row]:
     """Return the rows of a file in docs/results; none if there is no such file."""
     path = RESULTS / f"{file}.jsonl"
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    return _read_lines(path) if path.exists() else []
+
+
+@cache  # several comparisons share a file, and some files contain images
+def _read_lines(path: Path) -> list[Row]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def find_ours(comparison: Comparison) -> Ours | None:
     """Return our best number; None if none of the cells has a row."""
     metric, candidates = comparison.metric, []
-    rows = read_rows(comparison.rows)
+    rows = read_rows(comparison.page)
     for cell in comparison.ours:
         by_seed = {row["seed"]: row for row in rows if row["cell"] == cell}
         if by_seed:
@@ -76,7 +82,6 @@ def find_pyepo_comparison(problem: str) -> tuple[Comparison, Ours]:
         f"predict, then optimize: {problem}",
         REGRET,
         Published(published.value, f"{theirs}, PyEPO 2.2.7, run here"),
-        "decisions-pyepo",
         "decisions-pyepo",
         (),
     )
@@ -129,7 +134,7 @@ def _format_line(comparison: Comparison, ours: Ours | None) -> str:
         difference = f"**{difference}**"
     return (
         f"{start} [{metric.format_mean(ours.mean)}]({comparison.page}.md) | {difference} | "
-        f"[{len(ours.rows)}]({comparison.rows}.jsonl) |"
+        f"[{len(ours.rows)}]({comparison.page}.jsonl) |"
     )
 
 

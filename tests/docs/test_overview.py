@@ -22,7 +22,7 @@ def results(tmp_path, monkeypatch):
     ]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     monkeypatch.setattr(overview, "RESULTS", tmp_path)
-    return overview.Comparison("task", BOUND, overview.Published(3.2, "they"), "page", "rows", ("a", "b", "missing"))
+    return overview.Comparison("task", BOUND, overview.Published(3.2, "they"), "rows", ("a", "b", "missing"))
 
 
 def test_page_is_up_to_date():
@@ -50,7 +50,7 @@ def test_best_of_ours_is_the_mean_over_seeds(results):
     ours = overview.find_ours(results)
     assert (ours.cell, ours.mean.value, len(ours.rows)) == ("a", 3.0, 2)
     line = overview._format_line(results, ours)
-    assert "[3.00 ± 1.00](page.md)" in line
+    assert "[3.00 ± 1.00](rows.md)" in line
     assert "**−0.20**" in line
     worse = replace(results, published=overview.Published(2.9, "they", is_checked=False))
     assert "| +0.10 | [2](rows.jsonl) |" in overview._format_line(worse, ours)
@@ -59,6 +59,6 @@ def test_best_of_ours_is_the_mean_over_seeds(results):
 
 def test_direction_and_missing_rows(results):
     assert overview.find_ours(replace(results, ours=("missing",))) is None
-    assert overview.find_ours(replace(results, rows="no such file")) is None
+    assert overview.find_ours(replace(results, page="no such file")) is None
     higher = replace(results, metric=replace(ACCURACY, key="negative_elbo", scale=1))
     assert overview.find_ours(higher).cell == "b"  # by the numbers of its figure

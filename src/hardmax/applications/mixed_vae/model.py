@@ -1,7 +1,6 @@
 """The mixed VAE, as a module: a variational auto-encoder with a discrete and a continuous latent."""
 
 from dataclasses import dataclass
-from math import prod
 from typing import Any, Literal, final
 
 import torch
@@ -10,7 +9,7 @@ from torch import Tensor, nn
 
 from hardmax._deprecation import RenamedMember
 from hardmax.applications.mixed_vae.joins import AbstractJoin, GaussianRows, SharedGaussian
-from hardmax.applications.mixed_vae.networks import build_classifier
+from hardmax.applications.mixed_vae.networks import Architecture, make_networks
 from hardmax.applications.mixed_vae.objective import (
     MixedObjective,
     exact_mixed_bounds,
@@ -26,7 +25,6 @@ from hardmax.models.image_vae import (
     space_from_config,
     space_to_config,
 )
-from hardmax.nn import GaussianHead, ScoreHead, build_conv_decoder, build_conv_trunk, build_leaky_relu, build_mlp
 from hardmax.objectives import Bounds, Elbo
 from hardmax.objectives.elbo import Kl, log_prior
 from hardmax.spaces import AbstractSpace
@@ -59,43 +57,6 @@ class Encoding:
 
     def __getitem__(self, part: slice) -> "Encoding":
         return Encoding(self.scores[part], self.mean[part], self.log_variance[part])
-
-
-Architecture = Literal["mlp", "conv", "conv-classifier"]
-
-
-def make_networks(
-    architecture: Architecture, join: AbstractJoin, shape: tuple[int, ...], hidden: int
-) -> tuple[nn.Module, nn.Module, nn.Module, nn.Module]:
-    """Return a trunk, a head for scores, a head for Gaussians and a decoder, for images of a shape (channels, H, W).
-
-    - "mlp" is the paper's networks if hidden = 400: the trunk is X - 400 - 200, the head for scores
-      200 - 100 - scores, the head for Gaussians 200 - 100 (for each) - 66 - 2 c, the decoder 400 - X.
-    - "conv" has convolutions in trunk and decoder.
-    - "conv-classifier" is "mlp" with a separate convolutional network for the scores. Nothing is shared: the trunk is
-      the identity, and each head begins with its own trunk.
-
-    Raises:
-        ArgumentError: an unknown architecture.
-    """
-    # Networks are created in the order of earlier versions: a seed has the same initial weights.
-    if architecture in ("mlp", "conv-classifier"):
-        features = max(hidden // 2, 1)
-        trunk = nn.Sequential(nn.Flatten(), *build_mlp([prod(shape), hidden, features], build_leaky_relu))
-        decoder = nn.Sequential(*build_mlp([join.width, hidden, prod(shape)]), nn.Unflatten(-1, shape))
-    elif architecture == "conv":
-        features = hidden
-        trunk, decoder = build_conv_trunk(shape, hidden), build_conv_decoder(join.width, shape, hidden)
-    else:
-        raise ArgumentError(f"architecture must be 'mlp', 'conv' or 'conv-classifier', got {architecture!r}")
-    # The paper's widths, but no layer is narrower than its output.
-    out = 2 * join.c
-    gaussians = GaussianHead(features, join.rows, join.c, hidden=max(100, out), shared=max(66, out))
-    scores = ScoreHead(features, join.space)
-    if architecture == "conv-classifier":
-        classifier = nn.Sequential(build_classifier(shape, features), scores)
-        return nn.Identity(), classifier, nn.Sequential(trunk, gaussians), decoder
-    return trunk, scores, gaussians, decoder
 
 
 JoinName = Literal["rows", "beside"]
