@@ -336,8 +336,13 @@ def choices(hint):
 
 @st.composite
 def argument_lists(draw, kind):
-    """Return arguments that may or may not fit; booleans take no value: tyro would read it as another argument."""
-    hints = {name: hint for name, hint in get_type_hints(kind).items() if name != "groups"}
+    """Return arguments that may or may not fit; booleans take no value: tyro would read it as another argument.
+
+    Options of several values are left out: without any value tyro reads an empty list, and we refuse them.
+    """
+    hints = {
+        name: hint for name, hint in get_type_hints(kind).items() if name != "groups" and get_origin(hint) is not tuple
+    }
     words = []
     for name in draw(st.lists(st.sampled_from(list(hints)), max_size=4, unique=True)):
         flag = "--" + (name if draw(st.booleans()) else name.replace("_", "-"))
